@@ -1,0 +1,269 @@
+// Reads the user's git repository through libgit2: finding it takes a few stat() calls and no library; everything else
+// opens it for the length of one call.
+
+#include "base/git.h"
+
+#include <git2.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/path.h"
+
+namespace mlx {
+namespace {
+
+constexpr std::size_t kMaxDiff = 256 * 1024;
+
+// Owns a libgit2 object; `out()` is where libgit2 puts it.
+template <typename T, void (*Free)(T*)>
+class Handle {
+ public:
+  Handle() = default;
+  ~Handle() { Free(pointer_); }
+  Handle(Handle&& other) noexcept : pointer_(std::exchange(other.pointer_, nullptr)) {}
+  Handle& operator=(Handle&&) = delete;
+  T** out() { return &pointer_; }
+  T* get() const { return pointer_; }
+
+ private:
+  T* pointer_ = nullptr;
+};
+
+using Repository = Handle<git_repository, git_repository_free>;
+using Reference = Handle<git_reference, git_reference_free>;
+using Object = Handle<git_object, git_object_free>;
+using Tree = Handle<git_tree, git_tree_free>;
+using TreeEntry = Handle<git_tree_entry, git_tree_entry_free>;
+using Blob = Handle<git_blob, git_blob_free>;
+using Diff = Handle<git_diff, git_diff_free>;
+using Config = Handle<git_config, git_config_free>;
+using BranchIterator = Handle<git_branch_iterator, git_branch_iterator_free>;
+
+class Buffer {
+ public:
+  Buffer() = default;
+  ~Buffer() { git_buf_dispose(&buffer_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  git_buf* get() { return &buffer_; }
+  std::string text() const { return buffer_.ptr == nullptr ? "" : std::string(buffer_.ptr, buffer_.size); }
+
+ private:
+  git_buf buffer_{};
+};
+
+// Once for the process; never shut down, as other threads may be reading at exit.
+void start_library() {
+  static const int started = git_libgit2_init();
+  if (started < 0) fail(ErrorKind::kMissing, "libgit2 cannot be started");
+}
+
+std::string last_message() {
+  const git_error* const error = git_error_last();
+  return error == nullptr || error->message == nullptr ? "unknown error" : error->message;
+}
+
+void must(int code, const std::string& root, const char* what) {
+  if (code < 0) fail(ErrorKind::kIo, "{}: git cannot {}: {}", root, what, last_message());
+}
+
+// False where `root` holds no repository with a worktree.
+bool open_worktree(Repository& repository, const std::string& root) {
+  start_library();
+  const int code = git_repository_open_ext(repository.out(), root.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
+  if (code == GIT_ENOTFOUND) return false;
+  if (code == GIT_EOWNER) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: the git repository belongs to another user", root),
+                fmt::format("if you trust it: git config --global --add safe.directory {}", root));
+  }
+  must(code, root, "open the repository");
+  return git_repository_is_bare(repository.get()) == 0;
+}
+
+Repository open_root(const std::string& root) {
+  Repository repository;
+  if (!open_worktree(repository, root)) {
+    fail(ErrorKind::kNotFound, "{}: no git repository with a worktree", root);
+  }
+  return repository;
+}
+
+std::string hex_of(const git_oid& id) {
+  char text[GIT_OID_HEXSZ + 1];
+  return git_oid_tostr(text, sizeof text, &id);
+}
+
+void read_head(git_repository* repository, GitState& state) {
+  Reference head;
+  const int code = git_repository_head(head.out(), repository);
+  if (code == GIT_EUNBORNBRANCH || code == GIT_ENOTFOUND) return;
+  must(code, state.root, "read HEAD");
+  if (const git_oid* const id = git_reference_target(head.get())) state.head = hex_of(*id);
+  if (git_reference_is_branch(head.get()) == 1) state.branch = git_reference_shorthand(head.get());
+}
+
+// Appends patch lines to a string and stops at kMaxDiff.
+int append_line(const git_diff_delta*, const git_diff_hunk*, const git_diff_line* line, void* payload) {
+  std::string& out = *static_cast<std::string*>(payload);
+  if (line->origin == ' ' || line->origin == '+' || line->origin == '-') out += line->origin;
+  out.append(line->content, std::min(line->content_len, kMaxDiff));
+  return out.size() >= kMaxDiff ? GIT_EUSER : 0;
+}
+
+void read_changes(git_repository* repository, bool with_diff, GitState& state) {
+  Tree tree;  // stays empty where HEAD is unborn: everything staged is then a change
+  if (!state.head.empty()) {
+    Object object;
+    must(git_revparse_single(object.out(), repository, "HEAD^{tree}"), state.root, "read the tree of HEAD");
+    must(git_tree_lookup(tree.out(), repository, git_object_id(object.get())), state.root, "read the tree of HEAD");
+  }
+  git_diff_options options = GIT_DIFF_OPTIONS_INIT;
+  options.ignore_submodules = GIT_SUBMODULE_IGNORE_UNTRACKED;
+  Diff diff;
+  must(git_diff_tree_to_workdir_with_index(diff.out(), repository, tree.get(), &options), state.root,
+       "compare the worktree");
+  state.dirty = git_diff_num_deltas(diff.get()) > 0;
+  if (!state.dirty || !with_diff) return;
+  const int code = git_diff_print(diff.get(), GIT_DIFF_FORMAT_PATCH, append_line, &state.diff);
+  if (code != GIT_EUSER) must(code, state.root, "print the changes");
+  if (state.diff.size() > kMaxDiff) state.diff.resize(kMaxDiff);
+}
+
+void visit_tip(git_reference* reference, std::set<std::string>& seen, const std::function<void(git_tree*)>& visit) {
+  Object object;  // a branch that cannot be resolved (a dangling origin/HEAD) has no tip
+  if (git_reference_peel(object.out(), reference, GIT_OBJECT_TREE) < 0) return;
+  if (!seen.insert(hex_of(*git_object_id(object.get()))).second) return;
+  visit(reinterpret_cast<git_tree*>(object.get()));
+}
+
+// The tree at HEAD and at the tip of every branch, each different one once.
+void for_each_tip(git_repository* repository, const std::string& root, const std::function<void(git_tree*)>& visit) {
+  std::set<std::string> seen;
+  Reference head;
+  if (git_repository_head(head.out(), repository) == 0) visit_tip(head.get(), seen, visit);
+  BranchIterator branches;
+  must(git_branch_iterator_new(branches.out(), repository, GIT_BRANCH_ALL), root, "list branches");
+  for (;;) {
+    Reference branch;
+    git_branch_t type{};
+    const int code = git_branch_next(branch.out(), &type, branches.get());
+    if (code == GIT_ITEROVER) return;
+    must(code, root, "list branches");
+    visit_tip(branch.get(), seen, visit);
+  }
+}
+
+std::string blob_text(git_repository* repository, const git_oid& id, const std::string& root) {
+  Blob blob;
+  must(git_blob_lookup(blob.out(), repository, &id), root, "read a file of a branch");
+  return std::string(static_cast<const char*>(git_blob_rawcontent(blob.get())),
+                     static_cast<std::size_t>(git_blob_rawsize(blob.get())));
+}
+
+struct SuffixWalk {
+  git_repository* repository;
+  std::string root, suffix;
+  std::set<std::pair<std::string, std::string>> seen;  // path and object: folders and files that branches share
+  std::vector<std::pair<std::string, std::string>> found;
+
+  void walk(const git_tree* tree, const std::string& folder) {
+    for (std::size_t i = 0; i < git_tree_entrycount(tree); ++i) {
+      const git_tree_entry* const entry = git_tree_entry_byindex(tree, i);
+      const git_object_t type = git_tree_entry_type(entry);
+      const std::string path = join_path(folder, git_tree_entry_name(entry));
+      const git_oid& id = *git_tree_entry_id(entry);
+      const bool wanted = type == GIT_OBJECT_TREE || (type == GIT_OBJECT_BLOB && path.ends_with(suffix) &&
+                                                      git_tree_entry_filemode(entry) != GIT_FILEMODE_LINK);
+      if (!wanted || !seen.emplace(path, hex_of(id)).second) continue;
+      if (type == GIT_OBJECT_BLOB) {
+        found.emplace_back(path, blob_text(repository, id, root));
+      } else {
+        Tree below;
+        must(git_tree_lookup(below.out(), repository, &id), root, "read a folder of a branch");
+        walk(below.get(), path);
+      }
+    }
+  }
+};
+
+// A folder with a HEAD, or the file of a linked worktree or submodule.
+bool holds_git(const std::string& folder) {
+  const std::string git = join_path(folder, ".git");
+  if (!path_exists(git)) return false;
+  return !is_folder(git) || path_exists(join_path(git, "HEAD"));
+}
+
+std::optional<std::string> search_upwards(std::string folder) {
+  for (;;) {
+    if (holds_git(folder)) return folder;
+    if (folder == "/") return std::nullopt;
+    folder = parent_path(folder);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> find_git_root(const std::string& folder) {
+  // As the path is written first, so that the answer is a prefix of it; then as it is on disk, for links into a
+  // repository.
+  if (auto root = search_upwards(absolute_path(folder))) return root;
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(folder.c_str(), nullptr), std::free);
+  return real ? search_upwards(real.get()) : std::nullopt;
+}
+
+std::optional<GitState> read_git_state(const std::string& folder, bool with_diff) {
+  const std::optional<std::string> root = find_git_root(folder);
+  Repository repository;
+  if (!root || !open_worktree(repository, *root)) return std::nullopt;
+  GitState state;
+  state.root = *root;
+  read_head(repository.get(), state);
+  read_changes(repository.get(), with_diff, state);
+  return state;
+}
+
+std::string git_hooks_folder(const std::string& root) {
+  const Repository repository = open_root(root);
+  Config config;
+  must(git_repository_config_snapshot(config.out(), repository.get()), root, "read its configuration");
+  Buffer configured;
+  const int code = git_config_get_path(configured.get(), config.get(), "core.hooksPath");
+  if (code == 0) return join_path(root, configured.text());
+  if (code != GIT_ENOTFOUND) must(code, root, "read core.hooksPath");
+  Buffer folder;
+  must(git_repository_item_path(folder.get(), repository.get(), GIT_REPOSITORY_ITEM_HOOKS), root, "find its hooks");
+  return absolute_path(folder.text());
+}
+
+std::vector<std::string> git_blobs_on_branches(const std::string& root, const std::string& path) {
+  const Repository repository = open_root(root);
+  std::vector<std::string> found;
+  std::set<std::string> seen;
+  for_each_tip(repository.get(), root, [&](git_tree* tree) {
+    TreeEntry entry;
+    const int code = git_tree_entry_bypath(entry.out(), tree, path.c_str());
+    if (code == GIT_ENOTFOUND) return;
+    must(code, root, "look up a file of a branch");
+    if (git_tree_entry_type(entry.get()) != GIT_OBJECT_BLOB) return;
+    const git_oid& id = *git_tree_entry_id(entry.get());
+    if (seen.insert(hex_of(id)).second) found.push_back(blob_text(repository.get(), id, root));
+  });
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root,
+                                                                       const std::string& suffix) {
+  const Repository repository = open_root(root);
+  SuffixWalk walk{repository.get(), root, suffix, {}, {}};
+  for_each_tip(repository.get(), root, [&](git_tree* tree) { walk.walk(tree, ""); });
+  std::sort(walk.found.begin(), walk.found.end());
+  return std::move(walk.found);
+}
+
+}  // namespace mlx

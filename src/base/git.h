@@ -1,0 +1,29 @@
+// The project's git repository, read through libgit2 (the only file that includes it). Never writes to the repository's
+// objects or index.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlx {
+
+struct GitState {
+  std::string root;     // absolute path of the worktree
+  std::string branch;   // "" when HEAD is detached or unborn
+  std::string head;     // 40 hex digits, "" when unborn
+  bool dirty = false;   // tracked files differ from HEAD
+  std::string diff;     // the dirty diff as a patch, cut at 256 KiB
+};
+
+// The worktree that holds `folder`, or nullopt outside any repository. Cheap: opens nothing else.
+std::optional<std::string> find_git_root(const std::string& folder);
+std::optional<GitState> read_git_state(const std::string& folder, bool with_diff);
+// Where hooks of this repository live (worktrees and core.hooksPath respected).
+std::string git_hooks_folder(const std::string& root);
+// The contents of `path` (relative to the root) at the tip of every local and remote branch and of HEAD, duplicates left out.
+std::vector<std::string> git_blobs_on_branches(const std::string& root, const std::string& path);
+// Every path matching the suffix (".mlx") on any branch tip, with its contents.
+std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root, const std::string& suffix);
+
+}  // namespace mlx
