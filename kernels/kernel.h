@@ -1,0 +1,121 @@
+// The kernel table's types: what an operation computes, for which dtypes and sizes, on which backend.
+//
+// `prepare` may allocate and JIT; it fixes the workspace, the layout of packed weights and how the work is cut into slices — by
+// shape alone, never by the thread count. `run` does one slice of one phase and neither allocates, throws nor logs. Phases run
+// one after another; the slices of a phase are independent and write disjoint outputs; partial sums are added in slice order
+// by a later phase. Activations are row-major, images NHWC; only packed weights have opaque layouts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/op.h"
+
+namespace mlx::kernels {
+
+enum class DType : std::uint8_t { kF32, kBF16, kS32, kS8, kU8, kI64 };
+std::size_t size_of(DType dtype);
+const char* name_of(DType dtype);  // "f32", "bf16", "s32", "s8", "u8", "i64"
+
+inline constexpr int kMaxRank = 6;
+struct Shape {
+  DType dtype = DType::kF32;
+  int rank = 0;
+  std::array<std::int64_t, kMaxRank> dims{};
+  std::int64_t count() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[i];
+    return n;
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+  bool operator==(const Shape&) const = default;
+};
+
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu };  // gelu: tanh approximation (Hendrycks & Gimpel 2016)
+
+// What an operation needs beside its tensors; plain data, unused fields keep their defaults. op.h says which are read.
+struct Attrs {
+  Activation activation = Activation::kNone;
+  std::array<std::int64_t, 2> kernel{1, 1}, stride{1, 1};
+  std::array<std::int64_t, 4> pad{0, 0, 0, 0};  // top, bottom, left, right
+  std::int64_t groups = 1;
+  std::int64_t heads = 1;
+  std::int64_t axis = 0;      // reshape and friends
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;      // batch norm: weight of the new statistics; SGD: momentum
+  float rate = 0.0f;          // dropout probability, label smoothing
+  float beta1 = 0.9f, beta2 = 0.999f, weight_decay = 0.0f;
+  float scale_x = 1.0f;       // quantized: real = scale * stored (zero point 0); input
+  float scale_y = 1.0f;       // quantized: output
+  bool nesterov = false;
+  std::uint64_t stream = 0;   // Philox: which stream of random numbers this node draws
+  bool operator==(const Attrs&) const = default;
+};
+
+// One operation at concrete sizes. An absent optional input has rank -1 there. `constants[i]` is the data of input i where it
+// is already known and will not change (weights at inference, quantization scales), else null; `constants` may be null.
+struct Problem {
+  Op op{};
+  Attrs attrs;
+  int input_count = 0, output_count = 0;
+  const Shape* inputs = nullptr;
+  const Shape* outputs = nullptr;
+  const void* const* constants = nullptr;
+};
+
+struct Args {
+  const void* const* inputs = nullptr;  // null for an absent one
+  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so
+  void* workspace = nullptr;            // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
+  const void* packed = nullptr;         // what pack() wrote
+  std::uint64_t seed = 0, step = 0;     // of random numbers: Philox keyed by (seed, stream, step, element)
+};
+
+inline constexpr int kMaxPhases = 4;
+struct Plan {
+  int phases = 1;
+  std::array<int, kMaxPhases> slices{1, 1, 1, 1};
+  std::size_t workspace_bytes = 0;
+  int packed_input = -1;           // which input is wanted packed, -1 for none
+  std::size_t packed_bytes = 0;
+  void* state = nullptr;           // owned; freed by destroy
+  void (*run)(const void* state, const Args& args, int phase, int slice) = nullptr;
+  void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
+  void (*destroy)(void* state) = nullptr;
+};
+
+enum class Backend : std::uint8_t { kRef, kAvx2, kAvx512, kOneDnn };
+const char* name_of(Backend backend);
+
+struct Kernel {
+  Op op;
+  Backend backend;
+  // Fills `plan` and returns true, or returns false where it does not serve this problem (dtypes, sizes, attributes).
+  bool (*prepare)(const Problem& problem, Plan& plan);
+};
+
+// Owns a prepared plan.
+class Prepared {
+ public:
+  Prepared() = default;
+  Prepared(const Plan& plan, Backend backend) : plan_(plan), backend_(backend) {}
+  Prepared(Prepared&& other) noexcept : plan_(other.plan_), backend_(other.backend_) { other.plan_ = {}; }
+  Prepared& operator=(Prepared&& other) noexcept {
+    std::swap(plan_, other.plan_);
+    std::swap(backend_, other.backend_);
+    return *this;
+  }
+  ~Prepared() {
+    if (plan_.destroy) plan_.destroy(plan_.state);
+  }
+  const Plan& plan() const { return plan_; }
+  Backend backend() const { return backend_; }
+
+ private:
+  Plan plan_{};
+  Backend backend_ = Backend::kRef;
+};
+
+}  // namespace mlx::kernels

@@ -1,0 +1,30 @@
+// Which kernel serves a problem: the one piece of global state, chosen once by cpuid, OS support and MLX_KERNELS.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace mlx::kernels {
+
+// What may be used, best last: ref, then avx512 and oneDNN where CPU and OS have it.
+enum class Level { kRef, kAvx512, kOneDnn };
+
+// Rows of one backend; a backend is one function like this and a line in table.cpp.
+std::vector<Kernel> ref_kernels();
+std::vector<Kernel> avx512_kernels();
+std::vector<Kernel> onednn_kernels();  // opens lib/mlx/mlx_onednn.so relative to the executable; kMissing where it cannot be
+
+Level best_level();
+// "ref", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.
+Level parse_level(const std::string& name);
+const char* name_of(Level level);
+// Says which ISA results depend on: "avx512_vnni_bf16"; part of the numerics id.
+std::string isa_name();
+std::string onednn_version();  // of the library that is loaded; "" where there is none
+
+// The best kernel at or below `level`; kUsage naming operation, dtypes and sizes where none serves it.
+Prepared prepare(const Problem& problem, Level level);
+
+}  // namespace mlx::kernels

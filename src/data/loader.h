@@ -1,0 +1,54 @@
+// Batches for training and evaluation: shuffled, augmented and normalised, one batch ahead of the consumer. What a batch holds
+// depends on (seed, epoch, index) alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/parallel.h"
+#include "data/dataset.h"
+
+namespace mlx::data {
+
+struct Augment {
+  int shift = 0;         // random translation by up to so many pixels, filled with zero
+  bool flip = false;     // mirrored left to right, half of the time
+  int erase = 0;         // side of a random square set to the mean, 0 for none
+  bool operator==(const Augment&) const = default;
+};
+
+struct Batch {
+  std::int64_t count = 0;
+  std::vector<float> images;         // count * H * W * C, normalised
+  std::vector<std::int32_t> labels;
+};
+
+// The order of one epoch's examples: a Philox-keyed Fisher-Yates shuffle of 0 … count-1.
+std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
+
+class Loader {
+ public:
+  struct Options {
+    std::int64_t batch = 128;
+    std::uint64_t seed = 0;
+    bool shuffle = false, drop_last = false;
+    Augment augment;
+    Normalization normalization;
+    std::vector<std::int64_t> subset;  // indices of the examples used; empty for all
+  };
+  // `examples` outlives the loader.
+  Loader(const Examples& examples, Options options, Pool& pool);
+  ~Loader();
+  std::int64_t batches() const;  // in an epoch
+  // Starts an epoch at batch `first` (resume); next() then gives its batches in order, nullptr at the end. The batch is valid
+  // until the next call.
+  void start(std::uint64_t epoch, std::int64_t first = 0);
+  const Batch* next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlx::data

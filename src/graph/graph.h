@@ -1,0 +1,98 @@
+// The intermediate representation: one flat list of operations over values with inferred shapes and dtypes. The same graph is
+// trained, quantized, exported and served; passes are functions from graph to graph.
+//
+// Sizes may be symbolic (batch, sequence); a session binds them. Activations are written once; parameters and states may be
+// written in place by a node that lists them as an output (optimizers, running statistics, KV caches).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/json_fwd.h"
+#include "kernels/kernel.h"
+
+namespace mlx::graph {
+
+using kernels::Activation;
+using kernels::Attrs;
+using kernels::DType;
+using kernels::Op;
+
+using ValueId = std::int32_t;
+inline constexpr ValueId kNone = -1;  // an absent optional input or output
+
+struct Dim {
+  std::int64_t size = 0;  // unused where symbolic
+  int symbol = -1;        // index into Graph::symbols
+  static Dim of(std::int64_t size) { return {size, -1}; }
+  static Dim sym(int symbol) { return {0, symbol}; }
+  bool symbolic() const { return symbol >= 0; }
+  bool operator==(const Dim&) const = default;
+};
+using Dims = std::vector<Dim>;
+
+enum class Role : std::uint8_t {
+  kActivation,  // lives within one step, in the arena
+  kInput,       // fed
+  kParameter,   // trained; outlives a step
+  kState,       // outlives a step: optimizer state, running statistics, KV cache
+  kConstant,    // outlives a step and never changes: quantization scales
+};
+
+struct Value {
+  std::string name;  // unique; parameters "conv1.weight", gradients "conv1.weight.grad"
+  DType dtype = DType::kF32;
+  Dims dims;
+  Role role = Role::kActivation;
+};
+
+struct Node {
+  Op op{};
+  Attrs attrs;
+  std::vector<ValueId> inputs, outputs;
+  std::string name;  // "conv1"
+};
+
+struct Graph {
+  std::vector<std::string> symbols;  // "batch", "sequence"
+  std::vector<Value> values;
+  std::vector<Node> nodes;           // in an order in which they can run
+  std::vector<ValueId> inputs, outputs;
+
+  int symbol(std::string_view name);  // index, added where new
+  ValueId input(std::string name, DType dtype, Dims dims);
+  ValueId parameter(std::string name, Dims dims, DType dtype = DType::kF32);
+  ValueId state(std::string name, Dims dims, DType dtype = DType::kF32);
+  ValueId constant(std::string name, Dims dims, DType dtype);
+  // Appends a node; its outputs' shapes come from the operation's shape rule, in-place outputs are the inputs themselves.
+  // Throws kUsage naming node and shapes where they do not fit. Returns the outputs (kNone for absent ones).
+  std::vector<ValueId> add(Op op, const Attrs& attrs, std::vector<ValueId> inputs, std::string name = {});
+  // With the first output's shape given by the caller (reshape, backward of pooling).
+  std::vector<ValueId> add_shaped(Op op, const Attrs& attrs, std::vector<ValueId> inputs, Dims output, std::string name = {});
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  ValueId find(std::string_view name) const;  // kNone where there is none
+};
+
+// A tensor's bytes with its concrete shape: parameters, states and constants outside of sessions.
+struct Tensor {
+  kernels::Shape shape;
+  Bytes data;
+};
+using Tensors = std::map<std::string, Tensor>;  // by value name
+
+// Text for people (`mlx show`): one line a node with shapes, parameters and FLOPs for one example.
+std::string to_text(const Graph& graph);
+// Checks that every index, shape and order holds; kCorrupt naming what does not (a graph from a file is hostile).
+void validate(const Graph& graph);
+
+Json to_json(const Graph& graph);
+Graph graph_from_json(const Json& json, std::string_view what);  // validated; kCorrupt
+
+// A concrete shape under bound symbols.
+kernels::Shape concrete(const Value& value, const std::vector<std::int64_t>& symbol_sizes);
+
+}  // namespace mlx::graph

@@ -1,0 +1,33 @@
+// What the graph knows of an operation: shape rule, backward, cost. One file a family in src/graph/ops/, one row in op_def.cpp.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace mlx::graph {
+
+struct Cost {
+  double flops = 0;  // multiply and add count as two
+  double bytes = 0;  // read and written
+};
+
+struct OpDef {
+  Op op{};
+  // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
+  std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims* output,
+                                const std::string& name) = nullptr;
+  // Adds gradient operations for `node` given the gradients of its outputs (kNone: zero); returns one per input (kNone where
+  // there is none). Null where the operation cannot be trained.
+  std::vector<ValueId> (*backward)(Graph& graph, const Node& node, const std::vector<ValueId>& output_gradients) = nullptr;
+  Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) = nullptr;
+};
+
+const OpDef& op_def(Op op);
+
+// Reverse-mode differentiation of the scalar `loss`: adds nodes in reverse order and returns the gradient of each of `wrt`
+// (kNone where the loss does not depend on it). A value used several times gets its gradients added in order of use.
+std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt);
+
+}  // namespace mlx::graph

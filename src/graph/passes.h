@@ -1,0 +1,36 @@
+// Passes from graph to graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace mlx::graph {
+
+// Which values, with what they hold, a training graph adds to the forward one.
+struct OptimizerSpec {
+  std::string name = "sgd";  // "sgd", "adamw"
+  float momentum = 0.9f, weight_decay = 0.0f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  bool nesterov = true;
+};
+struct TrainingGraph {
+  Graph graph;
+  ValueId labels = kNone;         // input s32[…]
+  ValueId learning_rate = kNone;  // input f32[1]
+  ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs
+};
+// Forward graph + softmax cross-entropy on its first output + backward + optimizer. Weight decay is not applied to
+// one-dimensional parameters (biases, norms).
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
+
+// Drops dropout, makes batch norm use its running statistics.
+Graph to_inference(const Graph& forward);
+// For inference: folds batch norm into the convolution or linear before it (changing `tensors`), fuses activations.
+Graph fuse(const Graph& inference, Tensors& tensors);
+// Adds the loss (labels input, loss, correct, counted outputs) to an inference graph, for evaluation.
+TrainingGraph with_loss(const Graph& inference);
+// Removes nodes and values that no output or state write needs; renumbers.
+Graph remove_dead(const Graph& graph);
+
+}  // namespace mlx::graph

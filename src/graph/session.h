@@ -1,0 +1,64 @@
+// A session binds a graph to kernels and concrete sizes, plans memory once per shape bucket, and owns the state that outlives a
+// step: parameters, optimizer state, running statistics, KV caches. Operations have no state of their own.
+//
+// One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is planned.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "graph/graph.h"
+#include "kernels/table.h"
+
+namespace mlx::graph {
+
+struct SessionOptions {
+  kernels::Level level = kernels::Level::kOneDnn;
+  std::uint64_t seed = 0;   // of dropout
+  bool training = false;    // false: parameters are constants for the kernels (packed once)
+};
+
+struct Feed {
+  ValueId value;
+  const void* data;                 // stays valid during run()
+  std::vector<std::int64_t> dims;   // concrete; bind the symbols
+};
+
+struct NodeTime {
+  std::string name, op, kernel;  // kernel: "onednn"
+  double seconds = 0, flops = 0, bytes = 0;
+  std::int64_t calls = 0;
+};
+
+class Session {
+ public:
+  // Parameters, states and constants start as `tensors` says; missing states start at zero, a missing or misshapen parameter or
+  // constant is kCorrupt naming all of them.
+  Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool);
+  ~Session();
+
+  const Graph& graph() const;
+  // Symbols that no input carries (cache length) are bound here, once, before the first run.
+  void bind_symbol(const std::string& name, std::int64_t size);
+  void run(const std::vector<Feed>& feeds, std::uint64_t step = 0);
+  // An output's bytes and shape as the last run left them; valid until the next.
+  ByteView output(ValueId value) const;
+  kernels::Shape output_shape(ValueId value) const;
+
+  Tensors tensors() const;                            // a copy of everything that outlives a step
+  const void* state(const std::string& name) const;   // kNotFound
+  void set_state(const std::string& name, ByteView bytes);
+
+  std::size_t arena_bytes() const;  // of the last bucket
+  std::size_t state_bytes() const;
+  std::vector<NodeTime> profile() const;              // times since profiling was turned on
+  void set_profiling(bool on);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlx::graph

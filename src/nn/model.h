@@ -1,0 +1,44 @@
+// A model: its forward graph, its weights, and what is needed to use it. Stored as a version of model.json (mlx-format-model(5)),
+// weights.safetensors, and for language models a tokenizer. Nothing in it depends on time, run or place: the same training gives
+// the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "data/dataset.h"
+#include "graph/graph.h"
+#include "store/store.h"
+
+namespace mlx::nn {
+
+struct Preprocessing {
+  std::int64_t height = 0, width = 0, channels = 0;  // of an input image
+  data::Normalization normalization;
+};
+
+struct Model {
+  std::string family;                    // "cnn", "mlp", "gpt2"
+  std::string config;                    // canonical JSON of [model]
+  graph::Graph graph;                    // forward, trainable form; of a quantized model: its inference form
+  graph::Tensors tensors;                // parameters, running statistics, constants
+  Preprocessing preprocessing;
+  std::vector<std::string> labels;
+  std::string data;                      // canonical JSON: dataset digest and the splits used
+  std::string precision = "f32";         // "f32", "int8"
+};
+
+// Files of a version. Deterministic bytes.
+Json model_json(const Model& model);
+store::ManifestSummary store_model(store::Store& store, const Model& model);
+Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
+// Only model.json, for listings.
+Json load_model_json(const store::Store& store, const Digest& manifest);
+
+// Tensors as a safetensors file and back.
+Bytes encode_tensors(const graph::Tensors& tensors);
+graph::Tensors decode_tensors(ByteView bytes, std::string_view what);
+
+}  // namespace mlx::nn

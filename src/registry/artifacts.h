@@ -1,0 +1,71 @@
+// Artifacts, versions, aliases, tags, attachments: who is called what, and the one grammar of references.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+enum class ArtifactKind { kDataset, kModel };
+const char* kind_name(ArtifactKind kind);  // "dataset", "model"
+
+struct Version {
+  std::string artifact;  // "data/fashion", "clf"
+  ArtifactKind kind = ArtifactKind::kDataset;
+  int number = 0;        // the N of vN; 0 where the digest stands in a pointer but was never committed
+  Digest digest;         // of its manifest
+  std::uint64_t files = 0, bytes = 0;
+  std::string message;
+  std::string run;       // id of the run that made it, "" for none
+  std::optional<Digest> parent;  // version it was derived from (quantize: the f32 model; add: the version before)
+  std::string actor;
+  std::int64_t time = 0;
+  std::vector<std::string> aliases, tags;
+  std::string name() const;  // "clf@v2"
+};
+
+// NAME, NAME@SEL (latest, vN, alias, tag, ~N, at least 8 hex digits), each with an optional :path.
+struct Reference {
+  std::string name, selector, path;
+};
+Reference parse_reference(const std::string& text);  // kUsage
+// A bare NAME means what the worktree's pointer names, and `latest` where there is none. kNotFound with a did-you-mean.
+Version resolve(Repository& repository, const std::string& reference);
+std::optional<Version> try_resolve(Repository& repository, const std::string& reference);
+
+std::vector<Version> versions(Repository& repository, const std::string& artifact = {});  // oldest first; all artifacts where empty
+std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
+std::vector<std::string> artifact_names(Repository& repository);
+
+struct NewVersion {
+  std::string artifact;
+  ArtifactKind kind = ArtifactKind::kDataset;
+  store::ManifestSummary manifest;
+  std::string message, run;
+  std::optional<Digest> parent;
+};
+// The next free number; where the artifact already has this digest, that version, unchanged (`made` false).
+struct Created {
+  Version version;
+  bool made = false;
+};
+Created create_version(Repository& repository, const NewVersion& version);
+
+void move_alias(Repository& repository, const std::string& alias, const Version& to);
+void create_tag(Repository& repository, const std::string& tag, const Version& on);  // kConflict where it stands elsewhere
+
+// What is learned later about a version: a blob with a kind of its own ("evaluation", "report", "calibration", "signature").
+struct Attachment {
+  Digest version, blob;
+  std::string kind, name;  // name: what distinguishes several of a kind, e.g. "data/fashion@<digest>#test"
+  std::int64_t time = 0;
+};
+void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name, ByteView blob);
+std::vector<Attachment> attachments(Repository& repository, const Digest& version, const std::string& kind = {});
+
+}  // namespace mlx::registry

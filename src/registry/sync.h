@@ -1,0 +1,30 @@
+// Exchange with remotes: operations as a graph, then the objects they name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+struct RemoteConfig {
+  std::string name, url;
+};
+// mlx.toml (tracked) [remotes.NAME] url = "…". Credentials in a URL are refused.
+std::vector<RemoteConfig> remotes(const std::string& root);
+void add_remote(const std::string& root, const RemoteConfig& remote);     // kConflict where the name stands with another URL
+void remove_remote(const std::string& root, const std::string& name);     // kNotFound
+RemoteConfig pick_remote(const std::string& root, const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
+
+struct SyncResult {
+  std::uint64_t operations = 0, objects = 0, bytes = 0;
+  std::vector<std::string> pointers;  // artifacts brought into the worktree (pull)
+};
+SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress);
+// Operations, and the objects of every version where `everything`, else of what pointers of the worktree name.
+SyncResult fetch(Repository& repository, const RemoteConfig& remote, bool everything, Progress& progress);
+// Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
+void settle_numbers(Repository& repository, bool renumber);
+
+}  // namespace mlx::registry

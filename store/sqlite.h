@@ -1,0 +1,100 @@
+// SQLite with errors as mlx::Error: connections, prepared statements, transactions, numbered migrations. The only code that
+// includes sqlite3.h.
+//
+// A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then kConflict).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace mlx::store {
+
+class Statement {
+ public:
+  Statement(sqlite3* db, sqlite3_stmt* stmt) : db_(db), stmt_(stmt) {}
+  Statement(Statement&&) noexcept;
+  ~Statement();
+  // Binds 1-based parameters in order.
+  template <typename... Args>
+  Statement& bind(const Args&... args) {
+    int index = 0;
+    (bind_one(++index, args), ...);
+    return *this;
+  }
+  bool step();   // true: a row stands; false: done
+  void run();    // until done, then reset for the next bind
+  void reset();
+  std::int64_t int64(int column) const;
+  double real(int column) const;
+  std::string text(int column) const;
+  Bytes blob(int column) const;
+  Digest digest(int column) const;  // a 32-byte blob
+  bool null(int column) const;
+
+ private:
+  void bind_one(int index, std::int64_t v);
+  void bind_one(int index, int v) { bind_one(index, static_cast<std::int64_t>(v)); }
+  void bind_one(int index, std::uint64_t v) { bind_one(index, static_cast<std::int64_t>(v)); }
+  void bind_one(int index, bool v) { bind_one(index, static_cast<std::int64_t>(v)); }
+  void bind_one(int index, double v);
+  void bind_one(int index, std::string_view v);
+  void bind_one(int index, const std::string& v) { bind_one(index, std::string_view(v)); }
+  void bind_one(int index, const char* v) { bind_one(index, std::string_view(v)); }
+  void bind_one(int index, ByteView v);
+  void bind_one(int index, const Bytes& v) { bind_one(index, ByteView(v)); }
+  void bind_one(int index, const Digest& v) { bind_one(index, ByteView(v.bytes)); }
+  void bind_one(int index, std::nullptr_t);
+  template <typename T>
+  void bind_one(int index, const std::optional<T>& v) {
+    if (v) bind_one(index, *v);
+    else bind_one(index, nullptr);
+  }
+  sqlite3* db_;
+  sqlite3_stmt* stmt_;
+};
+
+struct Migration {
+  int version;      // 1, 2, 3 …
+  const char* sql;  // run in one transaction with the version's step
+};
+
+class Database {
+ public:
+  enum class Open { kCreate, kReadWrite };
+  Database(const std::string& path, Open how);
+  ~Database();
+  Database(Database&&) noexcept;
+  Statement prepare(std::string_view sql);
+  void run(std::string_view sql);  // one or more statements without rows
+  std::int64_t last_insert_id() const;
+  // PRAGMA user_version up to the last migration; a newer schema is kConflict with both versions named.
+  void migrate(const std::vector<Migration>& migrations);
+  int schema_version();
+
+ private:
+  std::string path_;
+  sqlite3* db_ = nullptr;
+};
+
+// BEGIN IMMEDIATE; rolled back unless commit() was called.
+class Transaction {
+ public:
+  explicit Transaction(Database& db);
+  ~Transaction();
+  void commit();
+
+ private:
+  Database& db_;
+  bool open_ = true;
+};
+
+}  // namespace mlx::store

@@ -1,0 +1,107 @@
+// The content-addressed store: what everything above reads and writes through. Objects (chunks, chunk lists, manifests,
+// operations) live in packs; identity is SHA-256 of plain content whatever the chunking, compression or encryption.
+//
+// Threading: a Store may be read by many threads at once. A Batch belongs to one caller but parallelises inside.
+// Durability: what a Batch added can be read by others, and survives power loss, once commit() has returned.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "store/disk.h"
+#include "store/manifest.h"
+
+namespace mlx::store {
+
+enum class ObjectKind : std::uint8_t { kChunk = 1, kChunkList = 2, kManifest = 3, kShard = 4, kOperation = 5 };
+
+// Random access into one stored file; chunks are verified as they are read (kCorrupt names file and pack). Keeps the last
+// chunk; not thread-safe (open one per thread). Outlived by its Store.
+class BlobReader {
+ public:
+  ~BlobReader();
+  BlobReader(BlobReader&&) noexcept;
+  std::uint64_t size() const;
+  const Digest& id() const;
+  // Up to `count` bytes from `offset`; fewer only at the end.
+  std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const;
+
+ private:
+  friend class Store;
+  struct State;
+  explicit BlobReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct FsckReport {
+  std::uint64_t packs = 0, objects = 0, bytes = 0;
+  std::vector<std::string> problems;           // one line each: pack, offset, what
+  std::vector<Digest> damaged;                 // ids of objects that cannot be read
+};
+
+struct StoreStat {
+  std::uint64_t packs = 0, objects = 0, stored_bytes = 0;
+};
+
+class Batch;
+
+class Store {
+ public:
+  // `folder` is .mlx (or a folder remote's root). Both create what is missing below it with create(), and refuse an unknown layout.
+  static void create(const std::string& folder, Disk& disk);
+  Store(const std::string& folder, Disk& disk, Pool& pool);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  const std::string& folder() const;
+  bool has(ObjectKind kind, const Digest& id) const;
+  bool has_blob(const Digest& id) const;  // a file's content: as one chunk or as a chunk list
+  // The plain bytes of one object, verified. kNotFound / kCorrupt.
+  Bytes read(ObjectKind kind, const Digest& id) const;
+  BlobReader open_blob(const Digest& id) const;
+  Bytes read_blob(const Digest& id) const;  // whole; for small things
+  // Every object that `kind`/`id` stands for, itself first: a manifest with its shards, files' lists and chunks.
+  void visit_reachable_manifest(const Digest& manifest, const std::function<void(ObjectKind, const Digest&)>& visit) const;
+
+  std::vector<ShardRef> shards(const Digest& manifest) const;
+  std::vector<Entry> entries(const Digest& manifest) const;                // all, sorted
+  ManifestSummary summarize(const Digest& manifest) const;
+  std::optional<Entry> find(const Digest& manifest, const std::string& path) const;  // reads one shard
+
+  std::unique_ptr<Batch> begin();
+  std::vector<Digest> operations() const;  // ids of all operation objects in packs
+  FsckReport fsck(Progress& progress) const;  // reads and verifies every byte
+  StoreStat stat() const;
+  void reload();  // sees packs that others have added since
+
+ private:
+  friend class Batch;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Adds objects; nothing is visible before commit(). Dropping it without commit leaves no trace but temporary files that the
+// next writer removes.
+class Batch {
+ public:
+  virtual ~Batch() = default;
+  virtual Digest add(ObjectKind kind, ByteView bytes) = 0;                      // one object as it is
+  virtual Digest add_blob(ByteView bytes) = 0;                                  // a file's content from memory, chunked
+  virtual Digest add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) = 0;
+  // A regular file or symbolic link on disk. Detects a file that changes while it is read: retried, then kConflict.
+  virtual Entry add_file(const std::string& path, const std::string& stored_as) = 0;
+  // Thread-safe version of the above over many: parallel over files and inside large ones.
+  virtual std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
+                                       Progress& progress) = 0;
+  virtual ManifestSummary add_manifest(std::vector<Entry> entries) = 0;         // any order; sorted here; doubled paths are kUsage
+  virtual void commit() = 0;                                                    // pack → fsync → index
+};
+
+}  // namespace mlx::store

@@ -1,0 +1,49 @@
+// Folders on disk against manifests: scanning with the stat cache, what differs, and writing a version out.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "store/store.h"
+
+namespace mlx::store {
+
+// (dev, ino, size, mtime_ns, ctime_ns) → digest, in .mlx/cache.db, which may be deleted at any time. Git's racy rule: a file
+// changed in the same clock tick as it was recorded is hashed again.
+class StatCache {
+ public:
+  explicit StatCache(const std::string& path);  // a broken or unwritable cache counts as empty
+  ~StatCache();
+
+ private:
+  friend std::vector<Entry> scan(const std::string&, StatCache*, Pool&, Progress&);
+  friend void remember(StatCache&, const std::string&, const std::vector<Entry>&);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Every file and link below `folder` (or `folder` itself where it is a file, as its base name), sorted, with digests; unchanged
+// files come from the cache. Sockets, devices and fifos are kUsage; `.mlxignore` (gitignore syntax) is honoured; .git and .mlx are
+// skipped. A missing folder is kNotFound.
+std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
+void remember(StatCache& cache, const std::string& folder, const std::vector<Entry>& entries);
+
+// Scans, stores what is missing, and returns the manifest. Durable when it returns.
+ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
+
+struct Difference {
+  std::vector<Entry> added, removed;
+  std::vector<std::pair<Entry, Entry>> changed;  // before, after
+  bool empty() const { return added.empty() && removed.empty() && changed.empty(); }
+};
+Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& after);
+
+// Makes `folder` hold exactly `manifest`'s files (`prefix` limits to a sub-path). Files that are not in `store` and would be
+// overwritten or removed are kConflict unless `force`. Every file is verified and renamed into place.
+void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache, Pool& pool,
+              Progress& progress);
+
+}  // namespace mlx::store
