@@ -19,6 +19,8 @@ class Remote {
  public:
   virtual ~Remote() = default;
   virtual std::vector<Digest> heads() = 0;  // heads of the operation graph; empty for a new remote
+  // Ids of the operation objects that it holds, in any order: a fetch asks once instead of walking parent by parent.
+  virtual std::vector<Digest> operations() = 0;
   // Which of these the remote lacks.
   virtual std::vector<ObjectRef> missing(const std::vector<ObjectRef>& objects) = 0;
   // Sends objects of `from` in packs; durable and verified by the receiver before it returns. Sending the same twice is fine.

@@ -69,6 +69,8 @@ class Store {
   Bytes read_blob(const Digest& id) const;  // whole; for small things
   // Every object that `kind`/`id` stands for, itself first: a manifest with its shards, files' lists and chunks.
   void visit_reachable_manifest(const Digest& manifest, const std::function<void(ObjectKind, const Digest&)>& visit) const;
+  // The same for one blob (a sealed metric series, an attachment): its chunk, or its chunk list and every chunk of it.
+  void visit_reachable_blob(const Digest& blob, const std::function<void(ObjectKind, const Digest&)>& visit) const;
 
   std::vector<ShardRef> shards(const Digest& manifest) const;
   std::vector<Entry> entries(const Digest& manifest) const;                // all, sorted
