@@ -22,7 +22,9 @@ inline ByteView as_bytes(std::string_view text) {
 inline std::string_view as_text(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-inline Bytes to_bytes(std::string_view text) { return Bytes(text.begin(), text.end()); }
+inline Bytes to_bytes(std::string_view text) {
+  return Bytes(text.begin(), text.end());
+}
 
 std::string to_hex(ByteView bytes);
 // Lower- or upper-case digits, even count. Throws kUsage otherwise.

@@ -1,7 +1,7 @@
 // The one exception type of mlx and the check for our own mistakes.
 //
-// An Error ends a command or a request, nothing else. Its kind is the process exit code, its message says what is wrong and
-// where (file, line, key, offset), its hint says what to do about it. Kernels never throw.
+// An Error ends a command or a request, nothing else. Its kind is the process exit code, its message says what is wrong
+// and where (file, line, key, offset), its hint says what to do about it. Kernels never throw.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,14 +13,14 @@
 namespace mlx {
 
 enum class ErrorKind : int {
-  kNo = 1,         // a check answered no
-  kUsage = 2,      // bad command line or configuration
-  kNotFound = 3,   // named thing does not exist
-  kConflict = 4,   // conflicting change, or busy
-  kRefused = 5,    // refused by policy
-  kCorrupt = 6,    // data does not match its digest or format
-  kIo = 7,         // disk, network or remote failed
-  kMissing = 8,    // device or dependency missing
+  kNo = 1,        // a check answered no
+  kUsage = 2,     // bad command line or configuration
+  kNotFound = 3,  // named thing does not exist
+  kConflict = 4,  // conflicting change, or busy
+  kRefused = 5,   // refused by policy
+  kCorrupt = 6,   // data does not match its digest or format
+  kIo = 7,        // disk, network or remote failed
+  kMissing = 8,   // device or dependency missing
   kInterrupted = 130,
 };
 
@@ -46,8 +46,11 @@ template <typename... Args>
 
 [[noreturn]] void check_failed(const char* file, int line, const char* expression);
 
-// For our own mistakes only (never for input): prints the place and aborts.
+// For our own mistakes only (never for input): prints the place and aborts. Tests, which include doctest first, keep
+// its macro of the same name.
+#ifndef DOCTEST_LIBRARY_INCLUDED
 #define CHECK(expression) \
   (static_cast<bool>(expression) ? void(0) : ::mlx::check_failed(__FILE__, __LINE__, #expression))
+#endif
 
 }  // namespace mlx

@@ -41,8 +41,8 @@ inline void write_file_atomically(const std::string& path, std::string_view text
   write_file_atomically(path, as_bytes(text));
 }
 
-// Read-only memory map of a whole file; empty files give an empty view. A file cut short while mapped would raise SIGBUS:
-// map only files that mlx writes once and renames into place.
+// Read-only memory map of a whole file; empty files give an empty view. A file cut short while mapped would raise
+// SIGBUS: map only files that mlx writes once and renames into place.
 class MappedFile {
  public:
   MappedFile() = default;

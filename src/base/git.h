@@ -9,11 +9,11 @@
 namespace mlx {
 
 struct GitState {
-  std::string root;     // absolute path of the worktree
-  std::string branch;   // "" when HEAD is detached or unborn
-  std::string head;     // 40 hex digits, "" when unborn
-  bool dirty = false;   // tracked files differ from HEAD
-  std::string diff;     // the dirty diff as a patch, cut at 256 KiB
+  std::string root;    // absolute path of the worktree
+  std::string branch;  // "" when HEAD is detached or unborn
+  std::string head;    // 40 hex digits, "" when unborn
+  bool dirty = false;  // tracked files differ from HEAD
+  std::string diff;    // the dirty diff as a patch, cut at 256 KiB
 };
 
 // The worktree that holds `folder`, or nullopt outside any repository. Cheap: opens nothing else.
@@ -21,9 +21,11 @@ std::optional<std::string> find_git_root(const std::string& folder);
 std::optional<GitState> read_git_state(const std::string& folder, bool with_diff);
 // Where hooks of this repository live (worktrees and core.hooksPath respected).
 std::string git_hooks_folder(const std::string& root);
-// The contents of `path` (relative to the root) at the tip of every local and remote branch and of HEAD, duplicates left out.
+// The contents of `path` (relative to the root) at the tip of every local and remote branch and of HEAD, duplicates
+// left out.
 std::vector<std::string> git_blobs_on_branches(const std::string& root, const std::string& path);
 // Every path matching the suffix (".mlx") on any branch tip, with its contents.
-std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root, const std::string& suffix);
+std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root,
+                                                                       const std::string& suffix);
 
 }  // namespace mlx

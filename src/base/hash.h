@@ -25,8 +25,8 @@ struct Digest {
 
   static Digest of(ByteView bytes);
   static Digest of(std::string_view text) { return of(as_bytes(text)); }
-  static Digest from(ByteView raw);              // exactly 32 bytes, else kCorrupt
-  static Digest parse(std::string_view text);    // "sha256:HEX" or bare 64 hex digits, else kCorrupt
+  static Digest from(ByteView raw);            // exactly 32 bytes, else kCorrupt
+  static Digest parse(std::string_view text);  // "sha256:HEX" or bare 64 hex digits, else kCorrupt
 };
 
 struct DigestHash {

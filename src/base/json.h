@@ -1,4 +1,5 @@
-// JSON (nlohmann). `Json` keeps the order of keys as written; `canonical` sorts them, so that equal values have equal bytes.
+// JSON (nlohmann). `Json` keeps the order of keys as written; `canonical` sorts them, so that equal values have equal
+// bytes.
 //
 // Including this is costly to compile: headers declare with json_fwd.h, sources include this.
 #pragma once
@@ -14,8 +15,8 @@ namespace mlx {
 
 // Throws kCorrupt: "WHAT: line 3, column 7: …". Depth is limited to 128.
 Json parse_json(std::string_view text, std::string_view what);
-// UTF-8 without white space, keys sorted by bytes, numbers in their shortest form that reads back the same; invalid UTF-8 is
-// an error (kCorrupt). What digests are taken of.
+// UTF-8 without white space, keys sorted by bytes, numbers in their shortest form that reads back the same; invalid
+// UTF-8 is an error (kCorrupt). What digests are taken of.
 std::string canonical(const Json& value);
 
 // Typed access that throws kCorrupt naming `what` and the key where it is missing or of another type.

@@ -1,5 +1,5 @@
-// The one thread pool. Work is cut into slices that the caller fixes by the shape of the work, never by the thread count, so
-// that results do not depend on it. Several sessions may share one pool; the calling thread works too.
+// The one thread pool. Work is cut into slices that the caller fixes by the shape of the work, never by the thread
+// count, so that results do not depend on it. Several sessions may share one pool; the calling thread works too.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class Pool {
   int threads() const;
 
   // Calls body(0) … body(count-1), each once, on any of the pool's threads, and returns when all are done. The first
-  // exception is rethrown after the others have stopped. Safe to call from several threads at once and from inside a body
-  // (then it runs inline).
+  // exception is rethrown after the others have stopped. Safe to call from several threads at once and from inside a
+  // body (then it runs inline).
   void run(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
  private:
@@ -30,7 +30,8 @@ class Pool {
 
 int cores();  // cores that the process may use
 
-// One thread that runs jobs in order: asynchronous prefetch and checkpoint writing. The destructor waits for all of them.
+// One thread that runs jobs in order: asynchronous prefetch and checkpoint writing. The destructor waits for all of
+// them.
 class Background {
  public:
   Background();

@@ -13,17 +13,17 @@ namespace mlx {
 std::string join_path(std::string_view folder, std::string_view name);  // an absolute `name` wins
 std::string parent_path(std::string_view path);                         // "." where there is none
 std::string base_name(std::string_view path);
-std::string absolute_path(std::string_view path);    // against the current folder; "." and ".." folded by text
+std::string absolute_path(std::string_view path);  // against the current folder; "." and ".." folded by text
 // `path` (absolute) as seen from `folder` (absolute), or nullopt where it is not inside it. "" for the folder itself.
 std::optional<std::string> relative_inside(std::string_view path, std::string_view folder);
 // A relative path with no empty, "." or ".." part and no NUL: what manifests may hold.
 bool is_safe_relative(std::string_view path);
 
-bool path_exists(const std::string& path);       // lstat
-bool is_folder(const std::string& path);         // follows symbolic links
-void make_folders(const std::string& path);      // mkdir -p
+bool path_exists(const std::string& path);                      // lstat
+bool is_folder(const std::string& path);                        // follows symbolic links
+void make_folders(const std::string& path);                     // mkdir -p
 std::vector<std::string> list_folder(const std::string& path);  // names, sorted by bytes, without "." and ".."
-void remove_tree(const std::string& path);       // never follows symbolic links; missing is fine
+void remove_tree(const std::string& path);                      // never follows symbolic links; missing is fine
 
 // mkdtemp below $TMPDIR or /tmp; the tree is removed with the object.
 class TempFolder {

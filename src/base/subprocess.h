@@ -12,6 +12,7 @@ struct ProcessResult {
 };
 
 // argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed.
-ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input = {}, const std::string& folder = {});
+ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input = {},
+                          const std::string& folder = {});
 
 }  // namespace mlx

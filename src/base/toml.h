@@ -1,6 +1,6 @@
-// Declarative configuration: TOML 1.0 read through toml++ into a tree that knows where each value stands, and a strict reader
-// over it: a wrong key, type or value is Error{kUsage} "train.toml:7: [train] batch: expected an integer from 1 to 65536, got
-// "many"", with a did-you-mean for unknown keys.
+// Declarative configuration: TOML 1.0 read through toml++ into a tree that knows where each value stands, and a strict
+// reader over it: a wrong key, type or value is Error{kUsage} "train.toml:7: [train] batch: expected an integer from 1
+// to 65536, got "many"", with a did-you-mean for unknown keys.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct TomlNode {
   enum class Kind { kTable, kArray, kString, kInteger, kFloat, kBoolean, kOther };
   Kind kind = Kind::kTable;
   int line = 0;
-  std::string text;         // kString
-  std::int64_t integer = 0; // kInteger
-  double number = 0;        // kFloat, and kInteger as a double
+  std::string text;          // kString
+  std::int64_t integer = 0;  // kInteger
+  double number = 0;         // kFloat, and kInteger as a double
   bool boolean = false;
   std::vector<std::pair<std::string, TomlNode>> members;  // kTable, in file order
   std::vector<TomlNode> items;                            // kArray
@@ -33,8 +33,8 @@ TomlNode parse_toml(std::string_view text, const std::string& file);
 // Plain data, keys in file order (for "resolved config").
 Json toml_to_json(const TomlNode& node);
 
-// Reads one table strictly. Each getter marks its key as known; finish() throws for the first key that nobody asked for.
-// Getters without a default throw where the key is missing ("train.toml: [data] needs the key 'dataset'").
+// Reads one table strictly. Each getter marks its key as known; finish() throws for the first key that nobody asked
+// for. Getters without a default throw where the key is missing ("train.toml: [data] needs the key 'dataset'").
 class TomlReader {
  public:
   TomlReader(const TomlNode& table, std::string file, std::string where);  // where: "[train]"
@@ -44,14 +44,17 @@ class TomlReader {
   std::string string(std::string_view key);
   std::string string(std::string_view key, std::string_view fallback);
   // One of a closed set; the error lists it.
-  std::string one_of(std::string_view key, const std::vector<std::string>& allowed, std::optional<std::string> fallback = {});
-  std::int64_t integer(std::string_view key, std::int64_t min, std::int64_t max, std::optional<std::int64_t> fallback = {});
+  std::string one_of(std::string_view key, const std::vector<std::string>& allowed,
+                     std::optional<std::string> fallback = {});
+  std::int64_t integer(std::string_view key, std::int64_t min, std::int64_t max,
+                       std::optional<std::int64_t> fallback = {});
   double number(std::string_view key, double min, double max, std::optional<double> fallback = {});
   bool boolean(std::string_view key, std::optional<bool> fallback = {});
   std::vector<std::string> strings(std::string_view key, std::optional<std::vector<std::string>> fallback = {});
   std::vector<std::int64_t> integers(std::string_view key, std::int64_t min, std::int64_t max,
                                      std::optional<std::vector<std::int64_t>> fallback = {});
-  std::vector<double> numbers(std::string_view key, double min, double max, std::optional<std::vector<double>> fallback = {});
+  std::vector<double> numbers(std::string_view key, double min, double max,
+                              std::optional<std::vector<double>> fallback = {});
   // Sub-table; an absent one reads as empty where `required` is false.
   TomlReader table(std::string_view key, bool required = false);
   // Array of tables ([[model.layers]] or inline); each reader's `where` names its index.
