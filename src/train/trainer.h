@@ -1,0 +1,29 @@
+// Training: from a config to a version and a run, with checkpoints that resume to the same bits.
+#pragma once
+
+#include <string>
+
+#include "registry/runs.h"
+#include "train/config.h"
+
+namespace mlx::train {
+
+struct TrainOptions {
+  bool force = false;         // run although the key is known
+  std::string resume;         // run id, "" for a new run
+  std::string title;          // the command as typed
+  kernels::Level level = kernels::Level::kOneDnn;
+};
+
+struct TrainOutcome {
+  bool unchanged = false;
+  registry::Run run;
+  registry::Version version;
+};
+
+// Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next version of
+// config.name, moves models/NAME.mlx to it and ends the run. Interrupted (check_interrupted): makes a checkpoint, ends the run as
+// "interrupted" and throws kInterrupted with the hint how to resume. NaN or Inf loss: ends the run as failed, names the step.
+TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options, Progress& progress);
+
+}  // namespace mlx::train
