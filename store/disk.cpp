@@ -1,0 +1,102 @@
+// The real disk: plain system calls with errors as mlx::Error{kIo}, and the SIGKILL before the Nth call that crash tests ask for.
+#include "store/disk.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace mlx::store {
+
+namespace {
+
+[[noreturn]] void fail_write(int error_number, const std::string& path, const char* what) {
+  try {
+    fail_errno(error_number, path, what);
+  } catch (Error& error) {
+    error.kind = ErrorKind::kIo;
+    if (error.hint.empty() && error_number == ENOSPC) error.hint = "make room on the disk, then try again";
+    if (error.hint.empty() && (error_number == EROFS || error_number == EACCES)) {
+      error.hint = "check that you may write to this folder and that its file system is not mounted read-only";
+    }
+    throw error;
+  }
+}
+
+class RealDisk final : public Disk {
+ public:
+  explicit RealDisk(int kill_at) : kill_at_(kill_at) {}
+
+  Fd create(const std::string& path) override {
+    kill_point();
+    int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) fail(ErrorKind::kConflict, "{}: exists already", path);
+    if (fd < 0) fail_write(errno, path, "create");
+    return Fd(fd);
+  }
+
+  Fd open_append(const std::string& path) override {
+    kill_point();
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) fail_write(errno, path, "open");
+    return Fd(fd);
+  }
+
+  void write(const Fd& fd, ByteView bytes, const std::string& path) override {
+    kill_point();
+    while (!bytes.empty()) {
+      ssize_t count = ::write(fd.get(), bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_write(errno, path, "write");
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+  }
+
+  void sync(const Fd& fd, const std::string& path) override {
+    kill_point();
+    if (::fsync(fd.get()) != 0) fail_write(errno, path, "sync");
+  }
+
+  void sync_folder(const std::string& path) override {
+    kill_point();
+    Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) fail_write(errno, path, "open");
+    // Some file systems cannot sync a folder and say EINVAL; there is nothing more to do on those.
+    if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_write(errno, path, "sync");
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    kill_point();
+    if (::rename(from.c_str(), to.c_str()) != 0) fail_write(errno, to, "rename into place");
+  }
+
+  void truncate(const std::string& path, std::uint64_t size) override {
+    kill_point();
+    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) fail_write(errno, path, "truncate");
+  }
+
+  void remove(const std::string& path) override {
+    kill_point();
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_write(errno, path, "remove");
+  }
+
+ private:
+  void kill_point() {
+    if (kill_at_ > 0 && ++calls_ == kill_at_) ::kill(::getpid(), SIGKILL);
+  }
+
+  const int kill_at_;
+  std::atomic<int> calls_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Disk> real_disk(int kill_at) { return std::make_unique<RealDisk>(kill_at); }
+
+}  // namespace mlx::store

@@ -1,0 +1,214 @@
+// SQLite behind mlx::Error: connections, statements, transactions and migrations. The only file that includes sqlite3.h.
+//
+// Result codes become kinds here and nowhere else: busy and locked are kConflict, a damaged file is kCorrupt, the disk's own
+// failures (I/O, full, read-only, cannot open) are kIo, and anything else is our own mistake in SQL, reported as kIo with the text.
+#include "store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr int kBusyMillis = 30'000;
+
+std::string file_of(sqlite3* db) {
+  const char* name = db ? sqlite3_db_filename(db, "main") : nullptr;
+  return name && *name ? name : "database";
+}
+
+[[noreturn]] void fail_sqlite(sqlite3* db, const std::string& path, int code) {
+  std::string text = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw Error(ErrorKind::kConflict, fmt::format("{}: in use by another process: {}", path, text),
+                  "wait for the other mlx to finish, then try again");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      throw Error(ErrorKind::kCorrupt, fmt::format("{}: {}", path, text),
+                  "delete it if it is cache.db; rebuild it with 'mlx fsck --rebuild' if it is meta.db");
+    case SQLITE_FULL:
+      throw Error(ErrorKind::kIo, fmt::format("{}: cannot write: {}", path, text), "make room on the disk, then try again");
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      throw Error(ErrorKind::kIo, fmt::format("{}: {}", path, text),
+                  "check that the file and its folder can be written by you");
+    default:
+      throw Error(ErrorKind::kIo, fmt::format("{}: {} (SQLite code {})", path, text, code));
+  }
+}
+
+}  // namespace
+
+Statement::Statement(Statement&& other) noexcept
+    : db_(std::exchange(other.db_, nullptr)), stmt_(std::exchange(other.stmt_, nullptr)) {}
+
+Statement::~Statement() { sqlite3_finalize(stmt_); }
+
+bool Statement::step() {
+  int code = sqlite3_step(stmt_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  std::string path = file_of(db_);
+  // errmsg must be read before the reset that frees the statement for its next use.
+  try {
+    fail_sqlite(db_, path, code);
+  } catch (...) {
+    sqlite3_reset(stmt_);
+    throw;
+  }
+}
+
+void Statement::run() {
+  while (step()) {
+  }
+  reset();
+}
+
+void Statement::reset() {
+  sqlite3_reset(stmt_);
+  sqlite3_clear_bindings(stmt_);
+}
+
+std::int64_t Statement::int64(int column) const { return sqlite3_column_int64(stmt_, column); }
+
+double Statement::real(int column) const { return sqlite3_column_double(stmt_, column); }
+
+std::string Statement::text(int column) const {
+  const auto* text = sqlite3_column_text(stmt_, column);
+  if (!text) return {};
+  return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(sqlite3_column_bytes(stmt_, column))};
+}
+
+Bytes Statement::blob(int column) const {
+  const auto* data = static_cast<const std::uint8_t*>(sqlite3_column_blob(stmt_, column));
+  if (!data) return {};
+  return Bytes(data, data + sqlite3_column_bytes(stmt_, column));
+}
+
+Digest Statement::digest(int column) const {
+  const auto* data = static_cast<const std::uint8_t*>(sqlite3_column_blob(stmt_, column));
+  auto size = static_cast<std::size_t>(sqlite3_column_bytes(stmt_, column));
+  if (!data || size != sizeof(Digest::bytes)) {
+    fail(ErrorKind::kCorrupt, "{}: column '{}' holds {} bytes where a digest of 32 was expected", file_of(db_),
+         sqlite3_column_name(stmt_, column), size);
+  }
+  return Digest::from({data, size});
+}
+
+bool Statement::null(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
+
+void Statement::bind_one(int index, std::int64_t v) {
+  if (int code = sqlite3_bind_int64(stmt_, index, v)) fail_sqlite(db_, file_of(db_), code);
+}
+
+void Statement::bind_one(int index, double v) {
+  if (int code = sqlite3_bind_double(stmt_, index, v)) fail_sqlite(db_, file_of(db_), code);
+}
+
+void Statement::bind_one(int index, std::string_view v) {
+  // A null pointer would bind NULL; an empty view may carry one.
+  const char* data = v.data() ? v.data() : "";
+  int code = sqlite3_bind_text64(stmt_, index, data, v.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (code) fail_sqlite(db_, file_of(db_), code);
+}
+
+void Statement::bind_one(int index, ByteView v) {
+  int code = v.empty() ? sqlite3_bind_zeroblob(stmt_, index, 0)
+                       : sqlite3_bind_blob64(stmt_, index, v.data(), v.size(), SQLITE_TRANSIENT);
+  if (code) fail_sqlite(db_, file_of(db_), code);
+}
+
+void Statement::bind_one(int index, std::nullptr_t) {
+  if (int code = sqlite3_bind_null(stmt_, index)) fail_sqlite(db_, file_of(db_), code);
+}
+
+Database::Database(const std::string& path, Open how) : path_(path) {
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  if (how == Open::kCreate) flags |= SQLITE_OPEN_CREATE;
+  int code = sqlite3_open_v2(path.c_str(), &db_, flags, nullptr);
+  try {
+    if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
+    sqlite3_busy_timeout(db_, kBusyMillis);
+    run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+  } catch (...) {
+    sqlite3_close_v2(db_);
+    db_ = nullptr;
+    throw;
+  }
+}
+
+// close_v2: statements that outlive their database keep it alive until they are finalized.
+Database::~Database() { sqlite3_close_v2(db_); }
+
+Database::Database(Database&& other) noexcept
+    : path_(std::move(other.path_)), db_(std::exchange(other.db_, nullptr)) {}
+
+Statement Database::prepare(std::string_view sql) {
+  sqlite3_stmt* stmt = nullptr;
+  int code = sqlite3_prepare_v2(db_, sql.data(), static_cast<int>(sql.size()), &stmt, nullptr);
+  if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
+  return {db_, stmt};
+}
+
+void Database::run(std::string_view sql) {
+  std::string text(sql);
+  int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
+}
+
+std::int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(db_); }
+
+int Database::schema_version() {
+  Statement statement = prepare("PRAGMA user_version");
+  return statement.step() ? static_cast<int>(statement.int64(0)) : 0;
+}
+
+void Database::migrate(const std::vector<Migration>& migrations) {
+  int newest = migrations.empty() ? 0 : migrations.back().version;
+  auto refuse_newer = [&](int version) {
+    if (version <= newest) return;
+    throw Error(ErrorKind::kConflict,
+                fmt::format("{}: has schema version {}, this mlx knows up to {}", path_, version, newest),
+                "it was written by a newer mlx: upgrade this one");
+  };
+  int found = schema_version();
+  refuse_newer(found);
+  for (const Migration& migration : migrations) {
+    if (migration.version <= found) continue;
+    Transaction transaction(*this);
+    // Another process may have taken this step while we waited for the lock.
+    int now = schema_version();
+    refuse_newer(now);
+    if (now < migration.version) {
+      run(migration.sql);
+      run(fmt::format("PRAGMA user_version = {}", migration.version));
+    }
+    transaction.commit();
+  }
+}
+
+Transaction::Transaction(Database& db) : db_(db) { db_.run("BEGIN IMMEDIATE"); }
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    db_.run("ROLLBACK");
+  } catch (const Error&) {
+    // SQLite has rolled back by itself (disk full, I/O error): nothing is left to undo.
+  }
+}
+
+void Transaction::commit() {
+  db_.run("COMMIT");
+  open_ = false;
+}
+
+}  // namespace mlx::store
