@@ -1,4 +1,5 @@
-// The real disk: plain system calls with errors as mlx::Error{kIo}, and the SIGKILL before the Nth call that crash tests ask for.
+// The real disk: plain system calls with errors as mlx::Error{kIo}, and the SIGKILL before the Nth call that crash
+// tests ask for.
 #include "store/disk.h"
 
 #include <fcntl.h>
@@ -97,6 +98,8 @@ class RealDisk final : public Disk {
 
 }  // namespace
 
-std::unique_ptr<Disk> real_disk(int kill_at) { return std::make_unique<RealDisk>(kill_at); }
+std::unique_ptr<Disk> real_disk(int kill_at) {
+  return std::make_unique<RealDisk>(kill_at);
+}
 
 }  // namespace mlx::store

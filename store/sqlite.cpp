@@ -1,7 +1,9 @@
-// SQLite behind mlx::Error: connections, statements, transactions and migrations. The only file that includes sqlite3.h.
+// SQLite behind mlx::Error: connections, statements, transactions and migrations. The only file that includes
+// sqlite3.h.
 //
-// Result codes become kinds here and nowhere else: busy and locked are kConflict, a damaged file is kCorrupt, the disk's own
-// failures (I/O, full, read-only, cannot open) are kIo, and anything else is our own mistake in SQL, reported as kIo with the text.
+// Result codes become kinds here and nowhere else: busy and locked are kConflict, a damaged file is kCorrupt, the
+// disk's own failures (I/O, full, read-only, cannot open) are kIo, and anything else is our own mistake in SQL,
+// reported as kIo with the text.
 #include "store/sqlite.h"
 
 #include <sqlite3.h>
@@ -33,7 +35,8 @@ std::string file_of(sqlite3* db) {
       throw Error(ErrorKind::kCorrupt, fmt::format("{}: {}", path, text),
                   "delete it if it is cache.db; rebuild it with 'mlx fsck --rebuild' if it is meta.db");
     case SQLITE_FULL:
-      throw Error(ErrorKind::kIo, fmt::format("{}: cannot write: {}", path, text), "make room on the disk, then try again");
+      throw Error(ErrorKind::kIo, fmt::format("{}: cannot write: {}", path, text),
+                  "make room on the disk, then try again");
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -50,7 +53,9 @@ std::string file_of(sqlite3* db) {
 Statement::Statement(Statement&& other) noexcept
     : db_(std::exchange(other.db_, nullptr)), stmt_(std::exchange(other.stmt_, nullptr)) {}
 
-Statement::~Statement() { sqlite3_finalize(stmt_); }
+Statement::~Statement() {
+  sqlite3_finalize(stmt_);
+}
 
 bool Statement::step() {
   int code = sqlite3_step(stmt_);
@@ -77,9 +82,13 @@ void Statement::reset() {
   sqlite3_clear_bindings(stmt_);
 }
 
-std::int64_t Statement::int64(int column) const { return sqlite3_column_int64(stmt_, column); }
+std::int64_t Statement::int64(int column) const {
+  return sqlite3_column_int64(stmt_, column);
+}
 
-double Statement::real(int column) const { return sqlite3_column_double(stmt_, column); }
+double Statement::real(int column) const {
+  return sqlite3_column_double(stmt_, column);
+}
 
 std::string Statement::text(int column) const {
   const auto* text = sqlite3_column_text(stmt_, column);
@@ -103,7 +112,9 @@ Digest Statement::digest(int column) const {
   return Digest::from({data, size});
 }
 
-bool Statement::null(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
+bool Statement::null(int column) const {
+  return sqlite3_column_type(stmt_, column) == SQLITE_NULL;
+}
 
 void Statement::bind_one(int index, std::int64_t v) {
   if (int code = sqlite3_bind_int64(stmt_, index, v)) fail_sqlite(db_, file_of(db_), code);
@@ -146,10 +157,11 @@ Database::Database(const std::string& path, Open how) : path_(path) {
 }
 
 // close_v2: statements that outlive their database keep it alive until they are finalized.
-Database::~Database() { sqlite3_close_v2(db_); }
+Database::~Database() {
+  sqlite3_close_v2(db_);
+}
 
-Database::Database(Database&& other) noexcept
-    : path_(std::move(other.path_)), db_(std::exchange(other.db_, nullptr)) {}
+Database::Database(Database&& other) noexcept : path_(std::move(other.path_)), db_(std::exchange(other.db_, nullptr)) {}
 
 Statement Database::prepare(std::string_view sql) {
   sqlite3_stmt* stmt = nullptr;
@@ -164,7 +176,9 @@ void Database::run(std::string_view sql) {
   if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
 }
 
-std::int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(db_); }
+std::int64_t Database::last_insert_id() const {
+  return sqlite3_last_insert_rowid(db_);
+}
 
 int Database::schema_version() {
   Statement statement = prepare("PRAGMA user_version");
@@ -195,7 +209,9 @@ void Database::migrate(const std::vector<Migration>& migrations) {
   }
 }
 
-Transaction::Transaction(Database& db) : db_(db) { db_.run("BEGIN IMMEDIATE"); }
+Transaction::Transaction(Database& db) : db_(db) {
+  db_.run("BEGIN IMMEDIATE");
+}
 
 Transaction::~Transaction() {
   if (!open_) return;

@@ -1,0 +1,240 @@
+// The journal's format and its two uses: append under an exclusive lock, and read in order. The bytes are described in
+// mlx-format-journal(5).
+//
+// Invariant: a batch is synced before another is written, so whatever a crash leaves incomplete is the last batch.
+#include "store/journal.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/error.h"
+#include "base/path.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::string_view kMagic = "MLXJOURN";
+constexpr std::string_view kBatchMagic = "MLXB";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kFileHeader = 16;
+constexpr std::size_t kBatchHeader = 56;
+constexpr std::size_t kBatchTrailer = 8;
+constexpr std::uint64_t kMaxPayload = std::uint64_t{1} << 30;
+
+Bytes file_header() {
+  ByteWriter out;
+  out.raw(as_bytes(kMagic));
+  out.u32(kVersion);
+  out.u32(0);
+  return out.take();
+}
+
+// The first eight bytes of SHA-256(header without its check || offset).
+Bytes header_check(ByteView header, std::uint64_t offset) {
+  ByteWriter covered;
+  covered.raw(header.first(kBatchHeader - 8));
+  covered.u64(offset);
+  Digest digest = Digest::of(covered.bytes());
+  return Bytes(digest.bytes.begin(), digest.bytes.begin() + 8);
+}
+
+Bytes encode_batch(const std::vector<ByteView>& operations, std::uint64_t offset, const std::string& path) {
+  ByteWriter payload;
+  for (ByteView operation : operations) {
+    if (operation.size() > kMaxPayload - 4 || payload.size() > kMaxPayload - 4 - operation.size()) {
+      fail(ErrorKind::kUsage, "{}: operations of more than {} in one append", path, format_bytes(kMaxPayload));
+    }
+    payload.u32(static_cast<std::uint32_t>(operation.size()));
+    payload.raw(operation);
+  }
+  ByteWriter out;
+  out.raw(as_bytes(kBatchMagic));
+  out.u32(static_cast<std::uint32_t>(operations.size()));
+  out.u64(payload.size());
+  out.raw(Digest::of(payload.bytes()).bytes);
+  Bytes check = header_check(out.bytes(), offset);
+  out.raw(check);
+  out.raw(payload.bytes());
+  out.u64(out.size() + kBatchTrailer);
+  return out.take();
+}
+
+// The payload's length where a batch header with the right check stands at `offset`.
+std::optional<std::uint64_t> valid_header(ByteView rest, std::uint64_t offset) {
+  if (rest.size() < kBatchHeader || as_text(rest.first(4)) != kBatchMagic) return {};
+  Bytes check = header_check(rest, offset);
+  if (std::memcmp(check.data(), rest.data() + kBatchHeader - 8, 8) != 0) return {};
+  ByteReader in(rest.subspan(8));
+  std::uint64_t length = in.u64();
+  if (length > kMaxPayload) return {};
+  return length;
+}
+
+// The size of the valid batch at `offset`, or nullopt where there is none (torn or damaged).
+std::optional<std::uint64_t> valid_batch(ByteView rest, std::uint64_t offset) {
+  auto length = valid_header(rest, offset);
+  if (!length || rest.size() < kBatchHeader + *length + kBatchTrailer) return {};
+  if (Digest::of(rest.subspan(kBatchHeader, *length)) != Digest::from(rest.subspan(16, 32))) return {};
+  ByteReader trailer(rest.subspan(kBatchHeader + *length, kBatchTrailer));
+  std::uint64_t size = kBatchHeader + *length + kBatchTrailer;
+  if (trailer.u64() != size) return {};
+  return size;
+}
+
+// Where a file header is whole; false where it is the torn beginning of one (then the file holds nothing).
+bool check_file_header(ByteView file, const std::string& path) {
+  Bytes expected = file_header();
+  auto zero = [](ByteView bytes) {
+    for (std::uint8_t b : bytes) {
+      if (b != 0) return false;
+    }
+    return true;
+  };
+  if (file.size() < kFileHeader) {
+    if (std::memcmp(file.data(), expected.data(), file.size()) == 0 || zero(file)) return false;
+    fail(ErrorKind::kCorrupt, "{}: not a journal: its first bytes are wrong", path);
+  }
+  if (zero(file)) return false;
+  if (as_text(file.first(8)) != kMagic) fail(ErrorKind::kCorrupt, "{}: not a journal: its first bytes are wrong", path);
+  ByteReader in(file.subspan(8, 8), "journal " + path);
+  std::uint32_t version = in.u32();
+  if (version != kVersion) {
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("{}: journal of format version {}, this mlx knows {}", path, version, kVersion),
+                "if a newer mlx wrote it, upgrade this one");
+  }
+  if (in.u32() != 0) fail(ErrorKind::kCorrupt, "{}: offset 12: reserved bytes are not 0", path);
+  return true;
+}
+
+// Throws kCorrupt where a valid batch header stands behind the invalid bytes at `offset`.
+void require_torn_tail(ByteView file, std::uint64_t offset, const std::string& path) {
+  std::string_view text = as_text(file);
+  for (std::size_t at = text.find(kBatchMagic, offset + 1); at != std::string_view::npos;
+       at = text.find(kBatchMagic, at + 1)) {
+    if (valid_header(file.subspan(at), at)) {
+      throw Error(ErrorKind::kCorrupt,
+                  fmt::format("{}: offset {}: damaged operations with whole ones behind them", path, offset),
+                  "pull the operations from a remote, or restore the file from a backup");
+    }
+  }
+}
+
+// The length of what is whole: the end of the last valid batch, 0 where there is not even a file header.
+std::uint64_t valid_length(ByteView file, const std::string& path) {
+  if (file.empty()) return 0;
+  if (!check_file_header(file, path)) {
+    require_torn_tail(file, 0, path);
+    return 0;
+  }
+  std::uint64_t offset = kFileHeader;
+  while (offset < file.size()) {
+    auto size = valid_batch(file.subspan(offset), offset);
+    if (!size) {
+      require_torn_tail(file, offset, path);
+      break;
+    }
+    offset += *size;
+  }
+  return offset;
+}
+
+std::uint64_t file_size(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail_errno(errno, path, "stat");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Bytes read_range(int fd, std::uint64_t offset, std::uint64_t count, const std::string& path) {
+  Bytes bytes(count);
+  bytes.resize(read_at(fd, bytes.data(), count, offset, path));
+  return bytes;
+}
+
+// True where the file ends in a whole batch, found from the end without reading what is before it.
+bool ends_whole(int fd, std::uint64_t size, const std::string& path) {
+  if (size < kFileHeader + kBatchHeader + kBatchTrailer) return false;
+  Bytes header = read_range(fd, 0, kFileHeader, path);
+  if (header != file_header()) return false;
+  Bytes trailer = read_range(fd, size - kBatchTrailer, kBatchTrailer, path);
+  if (trailer.size() != kBatchTrailer) return false;
+  std::uint64_t length = ByteReader(trailer).u64();
+  if (length < kBatchHeader + kBatchTrailer || length > kMaxPayload + kBatchHeader + kBatchTrailer) return false;
+  if (length > size - kFileHeader) return false;
+  Bytes batch = read_range(fd, size - length, length, path);
+  return valid_batch(batch, size - length) == length;
+}
+
+// Released when the descriptor is closed.
+void lock(int fd, int how, const std::string& path) {
+  while (::flock(fd, how) != 0) {
+    if (errno != EINTR) fail_errno(errno, path, "lock");
+  }
+}
+
+}  // namespace
+
+Digest Journal::append(ByteView operation) {
+  append_all({Bytes(operation.begin(), operation.end())});
+  return Digest::of(operation);
+}
+
+void Journal::append_all(const std::vector<Bytes>& operations) {
+  if (operations.empty()) return;
+  Fd fd = disk_.open_append(path_);
+  lock(fd.get(), LOCK_EX, path_);
+  std::uint64_t found = file_size(fd.get(), path_);
+  std::uint64_t end = found;
+  if (!ends_whole(fd.get(), found, path_)) {
+    end = valid_length(read_range(fd.get(), 0, found, path_), path_);
+    if (end < found) disk_.truncate(path_, end);
+  }
+  ByteWriter out;
+  if (end == 0) out.raw(file_header());
+  std::vector<ByteView> views(operations.begin(), operations.end());
+  out.raw(encode_batch(views, end + out.size(), path_));
+  try {
+    disk_.write(fd, out.bytes(), path_);
+    disk_.sync(fd, path_);
+    if (end == 0) disk_.sync_folder(parent_path(path_));
+  } catch (const Error&) {
+    // A full disk must not leave a half-written batch; where even this fails, the next writer cuts it off.
+    try {
+      disk_.truncate(path_, end);
+    } catch (const Error&) {
+    }
+    throw;
+  }
+}
+
+void Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) const {
+  if (!path_exists(path_)) return;
+  Bytes file;
+  {
+    Fd fd = open_file(path_, O_RDONLY);
+    lock(fd.get(), LOCK_SH, path_);
+    file = read_range(fd.get(), 0, file_size(fd.get(), path_), path_);
+  }
+  std::uint64_t end = valid_length(file, path_);
+  for (std::uint64_t offset = kFileHeader; offset < end;) {
+    ByteReader header(ByteView(file).subspan(offset), fmt::format("journal {} at offset {}", path_, offset));
+    header.take(4);
+    std::uint32_t count = header.u32();
+    std::uint64_t length = header.u64();
+    ByteReader payload(ByteView(file).subspan(offset + kBatchHeader, length),
+                       fmt::format("journal {} at offset {}", path_, offset));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ByteView operation = payload.take(payload.u32());
+      visit(Digest::of(operation), operation);
+    }
+    payload.expect_end();
+    offset += kBatchHeader + length + kBatchTrailer;
+  }
+}
+
+}  // namespace mlx::store

@@ -1,0 +1,159 @@
+// Encoding and strict decoding of manifests (mlx-format-manifest(5)). One set of files has exactly one encoding, so
+// decoding refuses everything that encoding would not have produced.
+#include "store/manifest.h"
+
+#include "base/error.h"
+#include "base/path.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::string_view kShardMagic = "MLXS";
+constexpr std::string_view kRootMagic = "MLXM";
+constexpr std::uint16_t kVersion = 1;
+constexpr std::uint8_t kSha256 = 1;
+constexpr std::size_t kSmallestEntry = 1 + 1 + 1 + 1 + 32;  // path length, path, mode, size, digest
+constexpr std::size_t kSmallestShardRef = 1 + 1 + 32 + 1 + 1;
+constexpr std::uint64_t kShardModulus = 1024;
+
+void write_header(ByteWriter& out, std::string_view magic) {
+  out.raw(as_bytes(magic));
+  out.u16(kVersion);
+  out.u8(kSha256);
+  out.u8(0);
+}
+
+void read_header(ByteReader& in, std::string_view magic) {
+  if (as_text(in.take(4)) != magic) in.corrupt("wrong magic");
+  std::uint16_t version = in.u16();
+  if (version != kVersion) in.corrupt(fmt::format("format version {}, this mlx knows {}", version, kVersion));
+  if (std::uint8_t algorithm = in.u8(); algorithm != kSha256) {
+    in.corrupt(fmt::format("unknown hash algorithm {}", algorithm));
+  }
+  if (in.u8() != 0) in.corrupt("reserved byte is not 0");
+}
+
+// LEB128 in its shortest form only: a longer one would give the same files another id.
+std::uint64_t shortest_varint(ByteReader& in) {
+  std::size_t start = in.offset();
+  std::uint64_t value = in.varint();
+  std::size_t length = 1;
+  for (std::uint64_t rest = value >> 7; rest != 0; rest >>= 7) ++length;
+  if (in.offset() - start != length) in.corrupt("number is not in its shortest form");
+  return value;
+}
+
+std::uint64_t read_count(ByteReader& in, std::size_t smallest, std::string_view what) {
+  std::uint64_t count = shortest_varint(in);
+  if (count > in.left() / smallest) in.corrupt(fmt::format("{} {} do not fit in {} bytes", count, what, in.left()));
+  return count;
+}
+
+std::string read_path(ByteReader& in, const std::string* previous) {
+  ByteView raw = in.take(shortest_varint(in));
+  std::string path(as_text(raw));
+  if (!is_safe_relative(path)) in.corrupt("path is empty, absolute or leaves its folder");
+  if (previous && !(*previous < path)) in.corrupt("paths are not sorted or occur twice");
+  return path;
+}
+
+bool is_known_mode(std::uint64_t mode) {
+  return mode == kModeFile || mode == kModeExecutable || mode == kModeLink;
+}
+
+}  // namespace
+
+bool ends_shard(const std::string& path) {
+  Digest digest = Digest::of(path);
+  std::uint64_t head = 0;
+  for (int i = 0; i < 8; ++i) head = head << 8 | digest.bytes[static_cast<std::size_t>(i)];
+  return head % kShardModulus == 0;
+}
+
+std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted) {
+  std::vector<std::vector<Entry>> shards;
+  bool open = false;
+  for (const Entry& entry : sorted) {
+    if (!open) shards.emplace_back();
+    shards.back().push_back(entry);
+    open = !ends_shard(entry.path);
+  }
+  return shards;
+}
+
+Bytes encode_shard(const std::vector<Entry>& entries) {
+  ByteWriter out;
+  write_header(out, kShardMagic);
+  out.varint(entries.size());
+  for (const Entry& entry : entries) {
+    out.sized(as_bytes(entry.path));
+    out.varint(entry.mode);
+    out.varint(entry.size);
+    out.raw(entry.content.bytes);
+  }
+  return out.take();
+}
+
+std::vector<Entry> decode_shard(ByteView bytes) {
+  ByteReader in(bytes, "manifest shard");
+  read_header(in, kShardMagic);
+  std::uint64_t count = read_count(in, kSmallestEntry, "entries");
+  if (count == 0) in.corrupt("shard without entries");
+  std::vector<Entry> entries;
+  entries.reserve(count);
+  std::uint64_t total = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Entry entry;
+    entry.path = read_path(in, entries.empty() ? nullptr : &entries.back().path);
+    std::uint64_t mode = shortest_varint(in);
+    if (!is_known_mode(mode)) in.corrupt(fmt::format("unknown mode {:o}", mode));
+    entry.mode = static_cast<std::uint32_t>(mode);
+    entry.size = shortest_varint(in);
+    if (__builtin_add_overflow(total, entry.size, &total)) in.corrupt("sizes add up to more than 2^64");
+    entry.content = Digest::from(in.take(32));
+    if (!entries.empty() && ends_shard(entries.back().path)) in.corrupt("shard goes on where it must end");
+    entries.push_back(std::move(entry));
+  }
+  in.expect_end();
+  return entries;
+}
+
+Bytes encode_root(const std::vector<ShardRef>& shards) {
+  ByteWriter out;
+  write_header(out, kRootMagic);
+  out.varint(shards.size());
+  for (const ShardRef& shard : shards) {
+    out.sized(as_bytes(shard.first_path));
+    out.raw(shard.id.bytes);
+    out.varint(shard.files);
+    out.varint(shard.bytes);
+  }
+  return out.take();
+}
+
+std::vector<ShardRef> decode_root(ByteView bytes) {
+  ByteReader in(bytes, "manifest");
+  read_header(in, kRootMagic);
+  std::uint64_t count = read_count(in, kSmallestShardRef, "shards");
+  std::vector<ShardRef> shards;
+  shards.reserve(count);
+  std::uint64_t files = 0;
+  std::uint64_t total = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ShardRef shard;
+    shard.first_path = read_path(in, shards.empty() ? nullptr : &shards.back().first_path);
+    shard.id = Digest::from(in.take(32));
+    shard.files = shortest_varint(in);
+    shard.bytes = shortest_varint(in);
+    if (shard.files == 0) in.corrupt("shard without entries");
+    if (__builtin_add_overflow(files, shard.files, &files) || __builtin_add_overflow(total, shard.bytes, &total)) {
+      in.corrupt("counts add up to more than 2^64");
+    }
+    shards.push_back(std::move(shard));
+  }
+  in.expect_end();
+  return shards;
+}
+
+}  // namespace mlx::store
