@@ -73,15 +73,23 @@ void must(int code, const std::string& root, const char* what) {
   if (code < 0) fail(ErrorKind::kIo, "{}: git cannot {}: {}", root, what, last_message());
 }
 
+// libgit2 1.5 looks for safe.directory when the owner is another, and where no configuration has that key answers that
+// the key was not found instead of whose repository it is.
+bool is_foreign(int code) {
+  if (code == GIT_EOWNER) return true;
+  const git_error* const error = git_error_last();
+  return code == GIT_ENOTFOUND && error != nullptr && error->klass == GIT_ERROR_CONFIG;
+}
+
 // False where `root` holds no repository with a worktree.
 bool open_worktree(Repository& repository, const std::string& root) {
   start_library();
   const int code = git_repository_open_ext(repository.out(), root.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
-  if (code == GIT_ENOTFOUND) return false;
-  if (code == GIT_EOWNER) {
+  if (is_foreign(code)) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the git repository belongs to another user", root),
                 fmt::format("if you trust it: git config --global --add safe.directory {}", root));
   }
+  if (code == GIT_ENOTFOUND) return false;
   must(code, root, "open the repository");
   return git_repository_is_bare(repository.get()) == 0;
 }
