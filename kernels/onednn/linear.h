@@ -1,0 +1,12 @@
+// The rows of linear and its backward; see op.h for the tensors.
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace mlx::kernels::onednn {
+
+extern const Kernel kLinearKernel;                 // f32, and u8|s8 × s8 → f32|u8|s8
+extern const Kernel kLinearBackwardDataKernel;     // f32
+extern const Kernel kLinearBackwardWeightsKernel;  // f32
+
+}  // namespace mlx::kernels::onednn

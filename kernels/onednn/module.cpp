@@ -1,0 +1,27 @@
+// What lib/mlx/mlx_onednn.so exports: its rows of the kernel table and the version of the library it was loaded with.
+// The table opens it; it needs no symbol of the executable, and no exception leaves it.
+#include <array>
+#include <string>
+
+#include "kernels/onednn/conv.h"
+#include "kernels/onednn/linear.h"
+
+namespace onednn = mlx::kernels::onednn;
+
+extern "C" const mlx::kernels::Kernel* mlx_onednn_kernels(int* count) {
+  static const std::array<mlx::kernels::Kernel, 6> kernels{
+      onednn::kLinearKernel, onednn::kLinearBackwardDataKernel, onednn::kLinearBackwardWeightsKernel,
+      onednn::kConvKernel,   onednn::kConvBackwardDataKernel,   onednn::kConvBackwardWeightsKernel,
+  };
+  *count = static_cast<int>(kernels.size());
+  return kernels.data();
+}
+
+// "2.6.3-<commit>"; valid for as long as the module is loaded.
+extern "C" const char* mlx_onednn_version() {
+  static const std::string version = [] {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-" + v->hash;
+  }();
+  return version.c_str();
+}

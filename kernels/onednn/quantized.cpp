@@ -1,0 +1,79 @@
+// See quantized.h.
+#include "kernels/onednn/quantized.h"
+
+#include <cmath>
+
+namespace mlx::kernels::onednn {
+namespace {
+
+bool is_quantized(DType dtype) {
+  return dtype == DType::kS8 || dtype == DType::kU8;
+}
+
+const float* constant(const Problem& problem, int i) {
+  return problem.constants ? static_cast<const float*>(problem.constants[i]) : nullptr;
+}
+
+bool is_usable(float scale) {
+  return std::isfinite(scale) && scale > 0.0f && std::isfinite(1.0f / scale);
+}
+
+// `post_scale` multiplies what the activation gives.
+void append_activation(dnnl::primitive_attr& attr, Activation activation, float post_scale) {
+  if (activation == Activation::kNone) return;
+  const auto algorithm =
+      activation == Activation::kRelu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_gelu_tanh;
+  dnnl::post_ops post;
+  post.append_eltwise(post_scale, algorithm, 0.0f, 0.0f);
+  attr.set_post_ops(post);
+}
+
+std::optional<Epilogue> quantized_epilogue(const Problem& problem) {
+  const Shape &w = problem.inputs[1], &y = problem.outputs[0];
+  const float* w_scales = constant(problem, 3);
+  const float* bias = constant(problem, 2);
+  const bool has_bias = has_input(problem, 2);
+  if (w.dtype != DType::kS8 || !w_scales || (has_bias && !bias)) return std::nullopt;
+  if (has_bias && problem.inputs[2].dtype != DType::kF32) return std::nullopt;
+  if (!is_quantized(y.dtype) && y.dtype != DType::kF32) return std::nullopt;
+
+  const float scale_x = problem.attrs.scale_x, scale_y = is_quantized(y.dtype) ? problem.attrs.scale_y : 1.0f;
+  if (!is_usable(scale_x) || !is_usable(scale_y)) return std::nullopt;
+  // Relu commutes with a positive scale; gelu wants the real number, and is scaled after.
+  const bool scale_after = problem.attrs.activation == Activation::kGelu;
+  Epilogue result;
+  result.attr = user_scratchpad();
+  std::vector<float> scales;
+  for (std::int64_t o = 0; o < w.dims[0]; ++o) {
+    const float to_real = scale_x * w_scales[o];
+    if (!is_usable(to_real)) return std::nullopt;
+    scales.push_back(scale_after ? to_real : to_real / scale_y);
+    if (has_bias) result.own_bias.push_back(bias[o] / to_real);
+  }
+  result.attr.set_output_scales(1 << 1, scales);
+  append_activation(result.attr, problem.attrs.activation, scale_after ? 1.0f / scale_y : 1.0f);
+  return result;
+}
+
+}  // namespace
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+std::optional<Epilogue> epilogue(const Problem& problem) {
+  if (is_quantized(problem.inputs[0].dtype)) return quantized_epilogue(problem);
+  const bool has_bias = has_input(problem, 2);
+  if (problem.inputs[0].dtype != DType::kF32 || problem.inputs[1].dtype != DType::kF32 ||
+      problem.outputs[0].dtype != DType::kF32 || (has_bias && problem.inputs[2].dtype != DType::kF32)) {
+    return std::nullopt;
+  }
+  Epilogue result;
+  result.attr = user_scratchpad();
+  append_activation(result.attr, problem.attrs.activation, 1.0f);
+  return result;
+}
+
+}  // namespace mlx::kernels::onednn
