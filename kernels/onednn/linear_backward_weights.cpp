@@ -49,8 +49,10 @@ struct BackwardWeights {
     std::array<float, kSumColumns> total{};
     for (std::int64_t row = 0; row < rows; row += 64) {
       std::array<float, kSumColumns> sum{};
-      for (std::int64_t r = row; r < std::min(row + 64, rows); ++r)
+      for (std::int64_t r = row; r < std::min(row + 64, rows); ++r) {
+#pragma omp simd
         for (std::int64_t c = 0; c < width; ++c) sum[c] += dy[r * n + c];
+      }
       for (std::int64_t c = 0; c < width; ++c) total[c] += sum[c];
     }
     std::copy_n(total.begin(), width, db);
