@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -396,6 +398,22 @@ TEST_CASE("oneDNN int8 keeps one layout of weights when the last slice is shorte
                                 &slices);
   CHECK(slices > 1);
   CHECK(65 % slices != 0);
+}
+
+TEST_CASE("oneDNN starts no threads of its own") {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto before = threads();
+  std::ptrdiff_t within = 0;
+  std::thread fresh([&] {  // OpenMP keeps the helpers of a thread as long as that thread lives
+    const Case conv{Op::kConv2d, {16, 14, 14, 32, 32}};
+    check_forward(conv, true);
+    check_backward(Op::kConv2dBackwardData, Op::kConv2dBackwardWeights, conv);
+    within = threads();
+  });
+  fresh.join();
+  CHECK(within == before + 1);
 }
 
 TEST_CASE("oneDNN declines quantized problems whose scales are unknown or unusable") {
