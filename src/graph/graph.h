@@ -1,8 +1,8 @@
-// The intermediate representation: one flat list of operations over values with inferred shapes and dtypes. The same graph is
-// trained, quantized, exported and served; passes are functions from graph to graph.
+// The intermediate representation: one flat list of operations over values with inferred shapes and dtypes. The same
+// graph is trained, quantized, exported and served; passes are functions from graph to graph.
 //
-// Sizes may be symbolic (batch, sequence); a session binds them. Activations are written once; parameters and states may be
-// written in place by a node that lists them as an output (optimizers, running statistics, KV caches).
+// Sizes may be symbolic (batch, sequence); a session binds them. Activations are written once; parameters and states
+// may be written in place by a node that lists them as an output (optimizers, running statistics, KV caches).
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct Node {
 struct Graph {
   std::vector<std::string> symbols;  // "batch", "sequence"
   std::vector<Value> values;
-  std::vector<Node> nodes;           // in an order in which they can run
+  std::vector<Node> nodes;  // in an order in which they can run
   std::vector<ValueId> inputs, outputs;
 
   int symbol(std::string_view name);  // index, added where new
@@ -68,11 +68,13 @@ struct Graph {
   ValueId parameter(std::string name, Dims dims, DType dtype = DType::kF32);
   ValueId state(std::string name, Dims dims, DType dtype = DType::kF32);
   ValueId constant(std::string name, Dims dims, DType dtype);
-  // Appends a node; its outputs' shapes come from the operation's shape rule, in-place outputs are the inputs themselves.
-  // Throws kUsage naming node and shapes where they do not fit. Returns the outputs (kNone for absent ones).
+  // Appends a node; its outputs' shapes come from the operation's shape rule, in-place outputs are the inputs
+  // themselves. Throws kUsage naming node and shapes where they do not fit. Returns the outputs (kNone for absent
+  // ones).
   std::vector<ValueId> add(Op op, const Attrs& attrs, std::vector<ValueId> inputs, std::string name = {});
   // With the first output's shape given by the caller (reshape, backward of pooling).
-  std::vector<ValueId> add_shaped(Op op, const Attrs& attrs, std::vector<ValueId> inputs, Dims output, std::string name = {});
+  std::vector<ValueId> add_shaped(Op op, const Attrs& attrs, std::vector<ValueId> inputs, Dims output,
+                                  std::string name = {});
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   ValueId find(std::string_view name) const;  // kNone where there is none
 };
@@ -84,6 +86,7 @@ struct Tensor {
 };
 using Tensors = std::map<std::string, Tensor>;  // by value name
 
+std::string to_text(const Graph& graph, const Dims& dims);  // "[batch,28,28,1]"
 // Text for people (`mlx show`): one line a node with shapes, parameters and FLOPs for one example.
 std::string to_text(const Graph& graph);
 // Checks that every index, shape and order holds; kCorrupt naming what does not (a graph from a file is hostile).

@@ -1,4 +1,5 @@
-// What the graph knows of an operation: shape rule, backward, cost. One file a family in src/graph/ops/, one row in op_def.cpp.
+// What the graph knows of an operation: shape rule, backward, cost. One file a family in src/graph/ops/, one row in
+// op_def.cpp.
 #pragma once
 
 #include <span>
@@ -15,19 +16,29 @@ struct Cost {
 
 struct OpDef {
   Op op{};
+  int required_inputs = 0, max_inputs = 0;  // inputs from required_inputs on may be absent
+  unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
+  unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
-  std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims* output,
-                                const std::string& name) = nullptr;
-  // Adds gradient operations for `node` given the gradients of its outputs (kNone: zero); returns one per input (kNone where
-  // there is none). Null where the operation cannot be trained.
-  std::vector<ValueId> (*backward)(Graph& graph, const Node& node, const std::vector<ValueId>& output_gradients) = nullptr;
-  Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) = nullptr;
+  std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
+                                const Dims* output, const std::string& name) = nullptr;
+  // Adds gradient operations for `node` given the gradients of its outputs (kNone: zero); returns one per input (kNone
+  // where there is none). Null where the operation cannot be trained.
+  std::vector<ValueId> (*backward)(Graph& graph, const Node& node,
+                                   const std::vector<ValueId>& output_gradients) = nullptr;
+  Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs,
+               std::span<const kernels::Shape> outputs) = nullptr;
 };
 
 const OpDef& op_def(Op op);
+Op op_named(std::string_view name);  // Op::kCount where there is none
+// The operation's own cost, or only the bytes of its tensors where it has no rule. Absent tensors have rank -1.
+Cost cost_of(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs);
 
-// Reverse-mode differentiation of the scalar `loss`: adds nodes in reverse order and returns the gradient of each of `wrt`
-// (kNone where the loss does not depend on it). A value used several times gets its gradients added in order of use.
+// Reverse-mode differentiation of the scalar `loss`, which a loss operation wrote: adds nodes in reverse order and
+// returns the gradient of each of `wrt`, named "NAME.grad" (kNone where the loss does not depend on it). A value used
+// several times gets its gradients added from the last use to the first. Nodes whose results nobody needs are left for
+// remove_dead. Throws kUsage where an operation on the way has no backward.
 std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt);
 
 }  // namespace mlx::graph

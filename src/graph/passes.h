@@ -16,8 +16,8 @@ struct OptimizerSpec {
 };
 struct TrainingGraph {
   Graph graph;
-  ValueId labels = kNone;         // input s32[…]
-  ValueId learning_rate = kNone;  // input f32[1]
+  ValueId labels = kNone;                                  // input s32[…]
+  ValueId learning_rate = kNone;                           // input f32[1]
   ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs
 };
 // Forward graph + softmax cross-entropy on its first output + backward + optimizer. Weight decay is not applied to

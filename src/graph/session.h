@@ -1,7 +1,8 @@
-// A session binds a graph to kernels and concrete sizes, plans memory once per shape bucket, and owns the state that outlives a
-// step: parameters, optimizer state, running statistics, KV caches. Operations have no state of their own.
+// A session binds a graph to kernels and concrete sizes, plans memory once per shape bucket, and owns the state that
+// outlives a step: parameters, optimizer state, running statistics, KV caches. Operations have no state of their own.
 //
-// One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is planned.
+// One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
+// planned.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,14 @@ namespace mlx::graph {
 
 struct SessionOptions {
   kernels::Level level = kernels::Level::kOneDnn;
-  std::uint64_t seed = 0;   // of dropout
-  bool training = false;    // false: parameters are constants for the kernels (packed once)
+  std::uint64_t seed = 0;  // of dropout
+  bool training = false;   // false: parameters are constants for the kernels (packed once)
 };
 
 struct Feed {
   ValueId value;
-  const void* data;                 // stays valid during run()
-  std::vector<std::int64_t> dims;   // concrete; bind the symbols
+  const void* data;                // stays valid during run()
+  std::vector<std::int64_t> dims;  // concrete; bind the symbols
 };
 
 struct NodeTime {
@@ -34,8 +35,8 @@ struct NodeTime {
 
 class Session {
  public:
-  // Parameters, states and constants start as `tensors` says; missing states start at zero, a missing or misshapen parameter or
-  // constant is kCorrupt naming all of them.
+  // Parameters, states and constants start as `tensors` says; missing states start at zero, a missing or misshapen
+  // parameter or constant is kCorrupt naming all of them.
   Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool);
   ~Session();
 
@@ -47,13 +48,13 @@ class Session {
   ByteView output(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
-  Tensors tensors() const;                            // a copy of everything that outlives a step
-  const void* state(const std::string& name) const;   // kNotFound
+  Tensors tensors() const;                           // a copy of everything that outlives a step
+  const void* state(const std::string& name) const;  // kNotFound
   void set_state(const std::string& name, ByteView bytes);
 
   std::size_t arena_bytes() const;  // of the last bucket
   std::size_t state_bytes() const;
-  std::vector<NodeTime> profile() const;              // times since profiling was turned on
+  std::vector<NodeTime> profile() const;  // times since profiling was turned on
   void set_profiling(bool on);
 
  private:

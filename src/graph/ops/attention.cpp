@@ -1,0 +1,85 @@
+// Causal multi-head self-attention: over a whole sequence, its gradient, and over a cache of keys and values.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+// qkv[B,T,3D] (input 0) → y's dims [B,T,D].
+Dims attended(const Rule& rule, const Attrs& attrs) {
+  rule.require_rank(0, 3);
+  const std::int64_t width = rule.size(0, 2);
+  rule.require(width % 3 == 0, "the last dimension must be queries, keys and values of one width");
+  rule.require(attrs.heads >= 1 && width / 3 % attrs.heads == 0, "heads must divide the width");
+  return with_last(rule.dims(0), Dim::of(width / 3));
+}
+
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kAttention, inputs, name);
+  rule.require_f32();
+  const Dims y = attended(rule, attrs);
+  const ValueId out = rule.out({}, DType::kF32, y);
+  return {out, rule.out("lse", DType::kF32, {y[0], Dim::of(attrs.heads), y[1]})};
+}
+
+Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kAttentionBackward, inputs, name);
+  rule.require_f32();
+  const Dims y = attended(rule, attrs);
+  rule.require_shape(1, y);
+  rule.require_shape(2, {y[0], Dim::of(attrs.heads), y[1]});
+  rule.require_shape(3, y);
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kAttentionBackward, node.attrs, {node.inputs[0], node.outputs[0], node.outputs[1], gradients[0]},
+                   node.name + ".backward");
+}
+
+Ids infer_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kAttentionCached, inputs, name);
+  const Dims y = attended(rule, attrs);
+  for (std::size_t i = 0; i < 3; ++i) rule.require_dtype(i, DType::kF32);
+  for (std::size_t i = 1; i < 3; ++i) {
+    rule.require_rank(i, 3);
+    const Dims cache = rule.dims(i);
+    rule.require(cache[0] == y[0] && cache[2] == y[2], "the cache does not have the input's batch and width");
+    rule.require_written_in_place(i);
+  }
+  rule.require_shape(2, rule.dims(1));
+  rule.require(inputs[1] != inputs[2], "keys and values need a cache each");
+  rule.require_dtype(3, DType::kS32);
+  rule.require_shape(3, {y[0]});
+  return {rule.out({}, DType::kF32, y), inputs[1], inputs[2]};
+}
+
+// Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · D a sequence.
+Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
+}
+Cost cost_backward(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(5.0 * count_of(inputs[1]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
+}
+// At most: a full cache.
+Cost cost_cached(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(4.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[1]), inputs, outputs);
+}
+
+}  // namespace
+
+std::vector<OpDef> attention_ops() {
+  return {
+      {.op = Op::kAttention, .required_inputs = 1, .max_inputs = 1, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kAttentionBackward,
+       .required_inputs = 4,
+       .max_inputs = 4,
+       .infer = infer_backward,
+       .cost = cost_backward},
+      {.op = Op::kAttentionCached, .required_inputs = 4, .max_inputs = 4, .infer = infer_cached, .cost = cost_cached},
+  };
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,133 @@
+// Two-dimensional convolution over NHWC images, f32 and quantized, and its gradients.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+constexpr std::int64_t kMaxWindow = 1 << 20;  // keeps sums of sizes far from overflow
+
+std::int64_t output_size(const Rule& rule, std::int64_t size, const Attrs& attrs, std::size_t axis) {
+  const std::int64_t before = attrs.pad[2 * axis], after = attrs.pad[2 * axis + 1];
+  rule.require(attrs.kernel[axis] >= 1 && attrs.kernel[axis] <= kMaxWindow && attrs.stride[axis] >= 1 &&
+                   attrs.stride[axis] <= kMaxWindow && before >= 0 && after >= 0 && before < attrs.kernel[axis] &&
+                   after < attrs.kernel[axis],
+               "kernel and stride must be at least 1, and padding less than the kernel");
+  const std::int64_t span = size + before + after - attrs.kernel[axis];
+  rule.require(span >= 0, "the kernel is larger than the padded image");
+  return span / attrs.stride[axis] + 1;
+}
+
+// What the forward rule makes of x and w; dy must have this shape in the backward ones.
+Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims& w) {
+  rule.require(x.size() == 4 && w.size() == 4, "images and weights must have 4 dimensions");
+  for (std::size_t i = 0; i < 4; ++i) {
+    rule.require((i == 0 || !x[i].symbolic()) && !w[i].symbolic(), "only the number of images may be symbolic");
+  }
+  rule.require(w[1].size == attrs.kernel[0] && w[2].size == attrs.kernel[1],
+               "the weights do not have the kernel's size");
+  rule.require(attrs.groups >= 1 && w[0].size % attrs.groups == 0 && x[3].size % attrs.groups == 0,
+               "groups must divide the channels");
+  rule.require(x[3].size / attrs.groups == w[3].size, "the weights expect another number of channels");
+  return {x[0], Dim::of(output_size(rule, x[1].size, attrs, 0)), Dim::of(output_size(rule, x[2].size, attrs, 1)), w[0]};
+}
+
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kConv2d, inputs, name);
+  const Dims y = output_dims(rule, attrs, rule.dims(0), rule.dims(1));
+  if (rule.has(2)) {
+    rule.require_dtype(2, DType::kF32);
+    rule.require_shape(2, {y[3]});
+  }
+  const bool quantized = rule.dtype(1) == DType::kS8;
+  if (quantized) {
+    rule.require(rule.dtype(0) == DType::kU8 || rule.dtype(0) == DType::kS8, "s8 weights need a u8 or s8 input");
+    rule.require(rule.has(3), "s8 weights need their scales");
+    rule.require_dtype(3, DType::kF32);
+    rule.require_shape(3, {y[3]});
+    rule.require(attrs.output == DType::kF32 || attrs.output == DType::kU8 || attrs.output == DType::kS8,
+                 "the output must be f32, u8 or s8");
+    rule.require(attrs.scale_x > 0 && attrs.scale_y > 0, "scales must be positive");
+  } else {
+    rule.require(!rule.has(3), "scales are for s8 weights");
+    rule.require_f32();
+    rule.require(attrs.output == DType::kF32, "the output of f32 weights is f32");
+  }
+  return {rule.out({}, quantized ? attrs.output : DType::kF32, y)};
+}
+
+Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
+                        const std::string& name) {
+  Rule rule(graph, Op::kConv2dBackwardData, inputs, name);
+  rule.require_f32();
+  rule.require(given != nullptr, "the output's shape must be given");
+  rule.require(output_dims(rule, attrs, *given, rule.dims(1)) == rule.dims(0),
+               "the gradient does not have the output's shape");
+  return {rule.out({}, DType::kF32, *given)};
+}
+
+Ids infer_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kConv2dBackwardWeights, inputs, name);
+  rule.require_f32();
+  rule.require(attrs.groups >= 1, "groups must be at least 1");
+  const Dim out = Dim::of(rule.size(1, -1));
+  const Dims w{out, Dim::of(attrs.kernel[0]), Dim::of(attrs.kernel[1]), Dim::of(rule.size(0, -1) / attrs.groups)};
+  rule.require(output_dims(rule, attrs, rule.dims(0), w) == rule.dims(1),
+               "the gradient does not have the output's shape");
+  const ValueId dw = rule.out({}, DType::kF32, w);
+  return {dw, rule.out("bias", DType::kF32, {out})};
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  ValueId dy = gradients[0];
+  CHECK(node.attrs.activation != Activation::kGelu);  // only fused for inference: its backward needs what went in
+  if (node.attrs.activation == Activation::kRelu) {
+    dy = graph.add(Op::kReluBackward, {}, {node.outputs[0], dy}, node.name + ".backward_relu")[0];
+  }
+  Attrs attrs = node.attrs;
+  attrs.activation = Activation::kNone;
+  const bool bias = node.inputs.size() > 2 && node.inputs[2] != kNone;
+  const Dims x = graph.value(node.inputs[0]).dims;
+  const ValueId dx =
+      graph.add_shaped(Op::kConv2dBackwardData, attrs, {dy, node.inputs[1]}, x, node.name + ".backward_data")[0];
+  const Ids dw = graph.add(Op::kConv2dBackwardWeights, attrs, {node.inputs[0], dy}, node.name + ".backward_weights");
+  return {dx, dw[0], bias ? dw[1] : kNone};
+}
+
+// Every output element takes KH · KW · C/groups products, whichever of the three is computed.
+double products(const kernels::Shape& y, const kernels::Shape& w) {
+  return 2.0 * count_of(y) * static_cast<double>(w.dims[1] * w.dims[2] * w.dims[3]);
+}
+Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(products(outputs[0], inputs[1]), inputs, outputs);
+}
+Cost cost_backward_data(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(products(inputs[0], inputs[1]), inputs, outputs);
+}
+Cost cost_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
+                           std::span<const kernels::Shape> outputs) {
+  return with_bytes(products(inputs[1], outputs[0]), inputs, outputs);
+}
+
+}  // namespace
+
+std::vector<OpDef> conv_ops() {
+  return {
+      {.op = Op::kConv2d, .required_inputs = 2, .max_inputs = 4, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kConv2dBackwardData,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_backward_data,
+       .cost = cost_backward_data},
+      {.op = Op::kConv2dBackwardWeights,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .optional_outputs = 1u << 1,
+       .infer = infer_backward_weights,
+       .cost = cost_backward_weights},
+  };
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,41 @@
+// Dropout (Srivastava et al. 2014): scaled at training, absent at inference. Backward draws the same mask from the same
+// stream.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+template <Op kOp>
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, kOp, inputs, name);
+  rule.require_f32();
+  rule.require(attrs.rate >= 0 && attrs.rate < 1, "the rate must be at least 0 and less than 1");
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kDropoutBackward, node.attrs, {gradients[0]}, node.name + ".backward");
+}
+
+}  // namespace
+
+std::vector<OpDef> dropout_ops() {
+  return {
+      {.op = Op::kDropout,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer<Op::kDropout>,
+       .backward = backward,
+       .cost = per_output<2>},
+      {.op = Op::kDropoutBackward,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer<Op::kDropoutBackward>,
+       .cost = per_output<2>},
+  };
+}
+
+}  // namespace mlx::graph

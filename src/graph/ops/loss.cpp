@@ -1,0 +1,49 @@
+// Softmax cross-entropy, which computes its own gradient, and softmax.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+Ids infer_cross_entropy(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kSoftmaxCrossEntropy, inputs, name);
+  rule.require_dtype(0, DType::kF32);
+  rule.require_dtype(1, DType::kS32);
+  rule.size(0, -1);
+  rule.require_shape(1, without_last(rule.dims(0)));
+  rule.require(attrs.rate >= 0 && attrs.rate < 1, "label smoothing must be at least 0 and less than 1");
+  const ValueId loss = rule.out({}, DType::kF32, {Dim::of(1)});
+  const ValueId dlogits = rule.out("dlogits", DType::kF32, rule.dims(0));
+  const ValueId correct = rule.out("correct", DType::kS32, {Dim::of(1)});
+  return {loss, dlogits, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
+}
+
+// The gradient of the loss by itself is one: differentiate() starts here and nowhere else.
+Ids backward_cross_entropy(Graph&, const Node& node, const Ids&) {
+  return {node.outputs[1], kNone};
+}
+
+Ids infer_softmax(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kSoftmax, inputs, name);
+  rule.require_f32();
+  rule.size(0, -1);
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+}  // namespace
+
+std::vector<OpDef> loss_ops() {
+  return {
+      {.op = Op::kSoftmaxCrossEntropy,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_cross_entropy,
+       .backward = backward_cross_entropy,
+       .cost = per_input<12>},
+      {.op = Op::kSoftmax, .required_inputs = 1, .max_inputs = 1, .infer = infer_softmax, .cost = per_output<10>},
+  };
+}
+
+}  // namespace mlx::graph

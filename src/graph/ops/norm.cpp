@@ -1,0 +1,128 @@
+// Batch norm over images or rows (training and inference forms) and layer norm, with their gradients.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+// The size of the last dimension, after the inputs from `first` to the last were seen to be vectors of it.
+std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
+  const std::int64_t c = rule.size(0, -1);
+  for (std::size_t i = first; i < end; ++i) rule.require_vector(i, c);
+  return c;
+}
+
+void require_relu_or_none(const Rule& rule, const Attrs& attrs) {
+  rule.require(attrs.activation != Activation::kGelu, "only relu can be part of it");
+  rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
+}
+
+Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kBatchNorm, inputs, name);
+  rule.require_f32();
+  require_relu_or_none(rule, attrs);
+  rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
+  const std::int64_t c = channels(rule, 1, 5);
+  rule.require_written_in_place(3);
+  rule.require_written_in_place(4);
+  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId mean = rule.out("saved_mean", DType::kF32, {Dim::of(c)});
+  return {y, mean, rule.out("saved_rstd", DType::kF32, {Dim::of(c)}), inputs[3], inputs[4]};
+}
+
+Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                              const std::string& name) {
+  Rule rule(graph, Op::kBatchNormBackward, inputs, name);
+  rule.require_f32();
+  require_relu_or_none(rule, attrs);
+  rule.require_shape(1, rule.dims(0));
+  const std::int64_t c = channels(rule, 2, 5);
+  rule.require(rule.has(5) == (attrs.activation == Activation::kRelu), "the output is wanted with relu and only then");
+  if (rule.has(5)) rule.require_shape(5, rule.dims(0));
+  const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
+  return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
+}
+
+Ids infer_batch_norm_inference(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                               const std::string& name) {
+  Rule rule(graph, Op::kBatchNormInference, inputs, name);
+  rule.require_f32();
+  require_relu_or_none(rule, attrs);
+  channels(rule, 1, 5);
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
+  const ValueId y = node.attrs.activation == Activation::kRelu ? node.outputs[0] : kNone;
+  const Ids d = graph.add(Op::kBatchNormBackward, node.attrs,
+                          {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], y},
+                          node.name + ".backward");
+  return {d[0], d[1], d[2], kNone, kNone};
+}
+
+Ids infer_layer_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kLayerNorm, inputs, name);
+  rule.require_f32();
+  rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
+  channels(rule, 1, 3);
+  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId mean = rule.out("saved_mean", DType::kF32, without_last(rule.dims(0)));
+  return {y, mean, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
+}
+
+Ids infer_layer_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kLayerNormBackward, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  const std::int64_t c = channels(rule, 2, 3);
+  rule.require_shape(3, without_last(rule.dims(0)));
+  rule.require_shape(4, without_last(rule.dims(0)));
+  const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
+  return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
+}
+
+Ids backward_layer_norm(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kLayerNormBackward, node.attrs,
+                   {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2]},
+                   node.name + ".backward");
+}
+
+}  // namespace
+
+std::vector<OpDef> norm_ops() {
+  return {
+      {.op = Op::kBatchNorm,
+       .required_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_batch_norm,
+       .backward = backward_batch_norm,
+       .cost = per_output<8>},
+      {.op = Op::kBatchNormBackward,
+       .required_inputs = 5,
+       .max_inputs = 6,
+       .infer = infer_batch_norm_backward,
+       .cost = per_output<10>},
+      {.op = Op::kBatchNormInference,
+       .required_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_batch_norm_inference,
+       .cost = per_output<2>},
+      {.op = Op::kLayerNorm,
+       .required_inputs = 3,
+       .max_inputs = 3,
+       .infer = infer_layer_norm,
+       .backward = backward_layer_norm,
+       .cost = per_output<8>},
+      {.op = Op::kLayerNormBackward,
+       .required_inputs = 5,
+       .max_inputs = 5,
+       .infer = infer_layer_norm_backward,
+       .cost = per_output<12>},
+  };
+}
+
+}  // namespace mlx::graph

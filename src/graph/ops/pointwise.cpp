@@ -1,0 +1,117 @@
+// Element by element: activations, addition, learned positions.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+template <Op kOp>
+Ids infer_same(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, kOp, inputs, name);
+  rule.require_f32();
+  for (std::size_t i = 1; i < inputs.size(); ++i) rule.require_shape(i, rule.dims(0));
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward_relu(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kReluBackward, {}, {node.outputs[0], gradients[0]}, node.name + ".backward");
+}
+
+Ids backward_gelu(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kGeluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
+}
+
+Ids backward_add(Graph&, const Node&, const Ids& gradients) {
+  return {gradients[0], gradients[0]};
+}
+
+// x[B,T,D]; `positions` (input `at`), where present, is s32[B].
+void require_positions(const Rule& rule, std::size_t at) {
+  rule.require_rank(0, 3);
+  rule.require_dtype(0, DType::kF32);
+  if (!rule.has(at)) return;
+  rule.require_dtype(at, DType::kS32);
+  rule.require_shape(at, {rule.dims(0)[0]});
+}
+
+Ids infer_add_positions(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kAddPositions, inputs, name);
+  require_positions(rule, 2);
+  rule.require_dtype(1, DType::kF32);
+  rule.require_rank(1, 2);
+  rule.require(rule.size(1, 1) == rule.size(0, -1), "table and input differ in width");
+  const Dim t = rule.dims(0)[1];
+  rule.require(t.symbolic() || t.size <= rule.size(1, 0), "the sequence is longer than the table");
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids infer_add_positions_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                                 const std::string& name) {
+  Rule rule(graph, Op::kAddPositionsBackward, inputs, name);
+  require_positions(rule, 1);
+  rule.require(attrs.axis >= 1, "the number of positions must be given");
+  return {rule.out({}, DType::kF32, {Dim::of(attrs.axis), Dim::of(rule.size(0, -1))})};
+}
+
+Ids backward_add_positions(Graph& graph, const Node& node, const Ids& gradients) {
+  Attrs attrs;
+  attrs.axis = graph.value(node.inputs[1]).dims[0].size;
+  Ids inputs{gradients[0]};
+  if (node.inputs.size() > 2) inputs.push_back(node.inputs[2]);
+  const ValueId dtable = graph.add(Op::kAddPositionsBackward, attrs, inputs, node.name + ".backward")[0];
+  return {gradients[0], dtable, kNone};
+}
+
+}  // namespace
+
+std::vector<OpDef> pointwise_ops() {
+  return {
+      {.op = Op::kRelu,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .in_place = 1u << 0,
+       .infer = infer_same<Op::kRelu>,
+       .backward = backward_relu,
+       .cost = per_output<1>},
+      {.op = Op::kReluBackward,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = 1u << 1,
+       .infer = infer_same<Op::kReluBackward>,
+       .cost = per_output<1>},
+      {.op = Op::kGelu,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_same<Op::kGelu>,
+       .backward = backward_gelu,
+       .cost = per_output<10>},
+      {.op = Op::kGeluBackward,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = 1u << 1,
+       .infer = infer_same<Op::kGeluBackward>,
+       .cost = per_output<16>},
+      {.op = Op::kAdd,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = (1u << 0) | (1u << 1),
+       .infer = infer_same<Op::kAdd>,
+       .backward = backward_add,
+       .cost = per_output<1>},
+      {.op = Op::kAddPositions,
+       .required_inputs = 2,
+       .max_inputs = 3,
+       .infer = infer_add_positions,
+       .backward = backward_add_positions,
+       .cost = per_output<1>},
+      {.op = Op::kAddPositionsBackward,
+       .required_inputs = 1,
+       .max_inputs = 2,
+       .infer = infer_add_positions_backward,
+       .cost = per_input<1>},
+  };
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,79 @@
+// What shape rules are written with: access to the inputs, requirements that name node and shapes when they fail, and
+// new outputs. Used by the files of src/graph/ops/ only; each offers its operations as rows of the table in op_def.cpp.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+
+namespace mlx::graph {
+
+class Rule {
+ public:
+  // Checks how many inputs there are, and that the required ones are present and exist.
+  Rule(Graph& graph, Op op, const std::vector<ValueId>& inputs, const std::string& name);
+
+  bool has(std::size_t input) const { return input < inputs_.size() && inputs_[input] != kNone; }
+  // A copy: adding outputs moves the graph's values.
+  Dims dims(std::size_t input) const { return graph_.value(inputs_[input]).dims; }
+  DType dtype(std::size_t input) const { return graph_.value(inputs_[input]).dtype; }
+  Role role(std::size_t input) const { return graph_.value(inputs_[input]).role; }
+  std::size_t rank(std::size_t input) const { return graph_.value(inputs_[input]).dims.size(); }
+  // The size of a dimension that must not be symbolic; negative axes count from the end.
+  std::int64_t size(std::size_t input, int axis) const;
+
+  void require(bool holds, std::string_view what) const {
+    if (!holds) refuse(what);
+  }
+  [[noreturn]] void refuse(std::string_view what) const;  // kUsage: "conv1 (conv2d): WHAT; inputs [batch,28,28,1], …"
+  void require_dtype(std::size_t input, DType dtype) const;
+  void require_f32() const;  // all that are present
+  void require_rank(std::size_t input, std::size_t rank) const;
+  void require_shape(std::size_t input, const Dims& dims) const;
+  void require_vector(std::size_t input, std::int64_t size) const { require_shape(input, {Dim::of(size)}); }
+  void require_written_in_place(std::size_t input) const;  // a parameter or a state
+
+  ValueId out(std::string_view suffix, DType dtype, Dims dims);
+
+ private:
+  Graph& graph_;
+  Op op_;
+  const std::vector<ValueId>& inputs_;
+  const std::string& name_;
+};
+
+Dims without_last(Dims dims);
+Dims with_last(Dims dims, Dim last);  // the last replaced
+
+inline double count_of(const kernels::Shape& shape) {
+  return shape.rank < 0 ? 0.0 : static_cast<double>(shape.count());
+}
+Cost with_bytes(double flops, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs);
+// A fixed number of operations for each element of the first output.
+template <int kOperations>
+Cost per_output(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(kOperations * count_of(outputs[0]), inputs, outputs);
+}
+template <int kOperations>
+Cost per_input(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes(kOperations * count_of(inputs[0]), inputs, outputs);
+}
+
+std::vector<OpDef> linear_ops();
+std::vector<OpDef> conv_ops();
+std::vector<OpDef> norm_ops();
+std::vector<OpDef> pointwise_ops();
+std::vector<OpDef> pool_ops();
+std::vector<OpDef> dropout_ops();
+std::vector<OpDef> loss_ops();
+std::vector<OpDef> embedding_ops();
+std::vector<OpDef> attention_ops();
+std::vector<OpDef> quantize_ops();
+std::vector<OpDef> optimizer_ops();
+std::vector<OpDef> reshape_ops();
+
+}  // namespace mlx::graph
