@@ -17,11 +17,11 @@ const char* kind_name(ArtifactKind kind);  // "dataset", "model"
 struct Version {
   std::string artifact;  // "data/fashion", "clf"
   ArtifactKind kind = ArtifactKind::kDataset;
-  int number = 0;        // the N of vN; 0 where the digest stands in a pointer but was never committed
-  Digest digest;         // of its manifest
+  int number = 0;  // the N of vN; 0 where the digest stands in a pointer but was never committed
+  Digest digest;   // of its manifest
   std::uint64_t files = 0, bytes = 0;
   std::string message;
-  std::string run;       // id of the run that made it, "" for none
+  std::string run;               // id of the run that made it, "" for none
   std::optional<Digest> parent;  // version it was derived from (quantize: the f32 model; add: the version before)
   std::string actor;
   std::int64_t time = 0;
@@ -34,11 +34,13 @@ struct Reference {
   std::string name, selector, path;
 };
 Reference parse_reference(const std::string& text);  // kUsage
+// An alias or tag that means different versions in clones that were merged is kConflict and names them.
 // A bare NAME means what the worktree's pointer names, and `latest` where there is none. kNotFound with a did-you-mean.
 Version resolve(Repository& repository, const std::string& reference);
 std::optional<Version> try_resolve(Repository& repository, const std::string& reference);
 
-std::vector<Version> versions(Repository& repository, const std::string& artifact = {});  // oldest first; all artifacts where empty
+std::vector<Version> versions(Repository& repository,
+                              const std::string& artifact = {});  // oldest first; all artifacts where empty
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
 std::vector<std::string> artifact_names(Repository& repository);
 
@@ -57,15 +59,27 @@ struct Created {
 Created create_version(Repository& repository, const NewVersion& version);
 
 void move_alias(Repository& repository, const std::string& alias, const Version& to);
-void create_tag(Repository& repository, const std::string& tag, const Version& on);  // kConflict where it stands elsewhere
+void create_tag(Repository& repository, const std::string& tag,
+                const Version& on);  // kConflict where it stands elsewhere
 
-// What is learned later about a version: a blob with a kind of its own ("evaluation", "report", "calibration", "signature").
+// Every move that an alias ever made, oldest first.
+struct AliasMove {
+  std::string artifact, alias;
+  Digest digest;
+  std::string actor;
+  std::int64_t time = 0;
+};
+std::vector<AliasMove> alias_moves(Repository& repository, const std::string& artifact = {});
+
+// What is learned later about a version: a blob with a kind of its own ("evaluation", "report", "calibration",
+// "signature").
 struct Attachment {
   Digest version, blob;
   std::string kind, name;  // name: what distinguishes several of a kind, e.g. "data/fashion@<digest>#test"
   std::int64_t time = 0;
 };
-void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name, ByteView blob);
+void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name,
+            ByteView blob);
 std::vector<Attachment> attachments(Repository& repository, const Digest& version, const std::string& kind = {});
 
 }  // namespace mlx::registry

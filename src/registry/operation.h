@@ -1,8 +1,8 @@
-// Operations: immutable, hash-chained records of every change to metadata (mlx-format-operation(5)). The projected tables of
-// meta.db are written by `apply` and nothing else, so that the database can be rebuilt from operations alone.
+// Operations: immutable, hash-chained records of every change to metadata (mlx-format-operation(5)). The projected
+// tables of meta.db are written by `apply` and nothing else, so that the database can be rebuilt from operations alone.
 //
-// An operation's bytes are canonical JSON; its id is their SHA-256. A new kind is one file with its apply, and one row in the
-// table of operation.cpp.
+// An operation's bytes are canonical JSON; its id is their SHA-256. A new kind is one file with its apply, and one row
+// in the table of operation.cpp.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ namespace mlx::registry {
 
 struct Operation {
   Digest id;
-  std::string kind;             // "version.create", "alias.move", "tag.create", "run.start", "run.checkpoint", "run.end", "attach" …
+  std::string
+      kind;  // "version.create", "alias.move", "tag.create", "run.start", "run.checkpoint", "run.end", "attach" …
   std::vector<Digest> parents;  // heads of the graph when it was made, sorted
   std::string actor;            // pseudonymous id: 16 hex digits, random per clone
   std::int64_t time = 0;        // unix microseconds
@@ -31,8 +32,8 @@ struct Operation {
 Bytes encode(const Operation& operation);
 Operation decode(ByteView bytes);  // kCorrupt where fields are missing, of other types, or bytes are not canonical
 
-// Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs (a
-// sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
+// Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs
+// (a sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
 void apply(store::Database& db, const store::Store& store, const Operation& operation);
 
 // A fixed order for a set of operations: parents first, then by time, then by id.

@@ -1,5 +1,5 @@
-// Pointer files: the small text files beside data and models that git tracks (mlx-format-pointer(5)); one `key value` a line,
-// sorted. data/fashion.mlx for the folder data/fashion; models/NAME.mlx for a model.
+// Pointer files: the small text files beside data and models that git tracks (mlx-format-pointer(5)); one `key value` a
+// line, sorted. data/fashion.mlx for the folder data/fashion; models/NAME.mlx for a model.
 #pragma once
 
 #include <optional>
@@ -19,12 +19,13 @@ struct Pointer {
 };
 
 std::string encode_pointer(const Pointer& pointer);
-Pointer decode_pointer(std::string_view text, const std::string& file);  // kCorrupt with file and line
+Pointer decode_pointer(std::string_view text, const std::string& file);    // kCorrupt with file and line
 std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // relative to the root
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.
 bool write_pointer(Repository& repository, const Pointer& pointer);
-std::vector<Pointer> all_pointers(Repository& repository);  // every *.mlx below the root, sorted by artifact; .git/.mlx skipped
+std::vector<Pointer> all_pointers(
+    Repository& repository);  // every *.mlx below the root, sorted by artifact; .git/.mlx skipped
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once
 
 }  // namespace mlx::registry

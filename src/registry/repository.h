@@ -1,6 +1,8 @@
-// An opened repository: the folder, its store, its database, its configuration. What every command that needs a repository holds.
+// An opened repository: the folder, its store, its database, its configuration. What every command that needs a
+// repository holds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,32 +19,38 @@ namespace mlx::registry {
 
 class Repository {
  public:
-  // Makes .mlx/ in `folder` (fine where it exists), writes .mlx/.gitignore so that git ignores it. Returns true where new.
+  // Makes .mlx/ in `folder` (fine where it exists), writes .mlx/.gitignore so that git ignores it. Returns true where
+  // new.
   static bool init(const std::string& folder, store::Disk& disk);
-  // Walks up from `start` to the folder with .mlx/. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml or *.mlx
-  // pointers but no .mlx/ yet, the hint is `mlx pull`.
+  // Walks up from `start` to the folder with .mlx/. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
+  // or *.mlx pointers but no .mlx/ yet, the hint is `mlx pull`.
   Repository(const std::string& start, store::Disk& disk, Pool& pool);
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  const std::string& root() const;   // absolute; the folder that holds .mlx/
-  std::string mlx_folder() const;    // root/.mlx
+  const std::string& root() const;  // absolute; the folder that holds .mlx/
+  std::string mlx_folder() const;   // root/.mlx
   store::Disk& disk();
-  store::Store& store();             // opened when first used
-  store::Database& db();             // opened and migrated when first used
+  store::Store& store();  // opened when first used
+  store::Database& db();  // opened and migrated when first used
   store::StatCache& stat_cache();
   Pool& pool();
-  std::string actor();               // this clone's pseudonymous id
+  std::string actor();  // this clone's pseudonymous id
 
   // Writes one operation: object to the journal (synced), then its apply in a transaction. `body` is the kind's fields.
   Operation record(const std::string& kind, const Json& body);
-  // Operations from elsewhere (fetch): journal, then union in the fixed order, rebuilding the projection where they diverge.
+  // The same where the body depends on what stands in the database: `make` runs under the write lock, fills the body,
+  // and returns false where nothing is to be recorded (then nullopt). What it throws leaves everything as before.
+  std::optional<Operation> record_with(const std::string& kind, const std::function<bool(Json& body)>& make);
+  // Operations from elsewhere (fetch): journal, then union in the fixed order, rebuilding the projection where they
+  // diverge.
   void merge(const std::vector<Operation>& operations);
   std::vector<Digest> heads();
   std::vector<Operation> operations();  // all, in the fixed order
 
-  // A path of the command line (relative to `current`) as seen from the root, without a trailing slash. kUsage outside of it.
+  // A path of the command line (relative to `current`) as seen from the root, without a trailing slash. kUsage outside
+  // of it.
   std::string inside(const std::string& path, const std::string& current) const;
 
  private:
@@ -50,8 +58,8 @@ class Repository {
   std::unique_ptr<State> state_;
 };
 
-// Drops every projected table and applies all operations again (journal and packs). The answer of `fsck --rebuild`. Works where
-// meta.db is missing or not a database.
+// Drops every projected table and applies all operations again (journal and packs). The answer of `fsck --rebuild`.
+// Works where meta.db is missing or not a database.
 void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress);
 
 extern const std::vector<store::Migration> kMigrations;

@@ -1,4 +1,5 @@
-// Runs: what was executed, with what, and what came of it. Metrics arrive live in batches and are sealed into a blob at the end.
+// Runs: what was executed, with what, and what came of it. Metrics arrive live in batches and are sealed into a blob at
+// the end.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 namespace mlx::registry {
 
 struct RunStart {
-  std::string command;      // "train", "eval", "quantize"
-  std::string title;        // one line for people: the command as typed
-  Digest key;               // hash of everything that can change the result
+  std::string command;                                 // "train", "eval", "quantize"
+  std::string title;                                   // one line for people: the command as typed
+  Digest key;                                          // hash of everything that can change the result
   std::vector<std::pair<std::string, Digest>> inputs;  // role ("data", "model") → version digest
-  std::string params;       // canonical JSON: resolved config, seed
+  std::string params;                                  // canonical JSON: resolved config, seed
   std::string environment;  // canonical JSON: cpu, threads, kernels, oneDNN, numerics id, host kind
   std::string code;         // canonical JSON: git head, branch, dirty, digest of the dirty diff (stored as a blob)
 };
@@ -36,7 +37,7 @@ struct RunOutput {
 };
 
 struct Run {
-  std::string id;  // 16 hex digits
+  std::string id;                      // 16 hex digits
   std::string command, title, status;  // "running", "done", "failed", "interrupted"
   Digest key;
   std::vector<std::pair<std::string, Digest>> inputs;
@@ -56,18 +57,20 @@ struct Checkpoint {
 };
 
 std::string start_run(Repository& repository, const RunStart& start);  // returns the id
-void log_metrics(Repository& repository, const std::string& run, const std::vector<MetricPoint>& points);  // one transaction
+void log_metrics(Repository& repository, const std::string& run,
+                 const std::vector<MetricPoint>& points);  // one transaction
 // Records the checkpoint; forgets all but the last two and the best (their objects are gc's then).
 void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
 // Metrics after `step` are dropped: a resumed run writes them again.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
 // Seals the series into a blob; checkpoints of a done run are let go.
-void end_run(Repository& repository, const std::string& run, const std::string& status, const std::vector<RunOutput>& outputs,
-             const Json& summary, const std::string& error = {});
+void end_run(Repository& repository, const std::string& run, const std::string& status,
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {});
 
-Run read_run(Repository& repository, const std::string& id);  // "run:ID" or an unambiguous prefix of at least 4; kNotFound
-std::vector<Run> runs(Repository& repository);                 // oldest first
+Run read_run(Repository& repository,
+             const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
+std::vector<Run> runs(Repository& repository);  // oldest first
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 
@@ -79,8 +82,8 @@ struct LineageNode {
   std::string run;    // of a run
 };
 struct Lineage {
-  std::vector<LineageNode> nodes;                    // nodes[0] is what was asked for
-  std::vector<std::pair<int, int>> edges;            // from → to: `to` was made from `from`
+  std::vector<LineageNode> nodes;          // nodes[0] is what was asked for
+  std::vector<std::pair<int, int>> edges;  // from → to: `to` was made from `from`
 };
 Lineage lineage(Repository& repository, const Version& version);
 

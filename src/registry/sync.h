@@ -13,9 +13,11 @@ struct RemoteConfig {
 };
 // mlx.toml (tracked) [remotes.NAME] url = "…". Credentials in a URL are refused.
 std::vector<RemoteConfig> remotes(const std::string& root);
-void add_remote(const std::string& root, const RemoteConfig& remote);     // kConflict where the name stands with another URL
-void remove_remote(const std::string& root, const std::string& name);     // kNotFound
-RemoteConfig pick_remote(const std::string& root, const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
+void add_remote(const std::string& root,
+                const RemoteConfig& remote);  // kConflict where the name stands with another URL
+void remove_remote(const std::string& root, const std::string& name);  // kNotFound
+RemoteConfig pick_remote(const std::string& root,
+                         const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
 
 struct SyncResult {
   std::uint64_t operations = 0, objects = 0, bytes = 0;

@@ -1,0 +1,46 @@
+// What the apply functions of all kinds of operations share. Used by operation.cpp (the table of kinds) and the
+// apply_*.cpp files, one a family; nobody else writes projected tables.
+//
+// An apply function runs inside the caller's transaction, sees every earlier operation of the fixed order applied, and
+// throws kCorrupt (naming the operation and the key) for a body that no mlx would have written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/json_fwd.h"
+#include "registry/operation.h"
+
+namespace mlx::registry {
+
+struct Application {
+  store::Database& db;
+  const store::Store& store;
+  const Operation& operation;
+  const Json& body;
+  std::int64_t seq;  // place of the operation in the fixed order
+
+  std::string what() const;  // "operation 0123456789ab (alias.move)"
+  std::string string(const char* key) const;
+  std::int64_t integer(const char* key, std::int64_t least) const;
+  bool boolean(const char* key) const;
+  Digest digest(const char* key) const;
+  std::optional<Digest> digest_or_null(const char* key) const;
+  std::string json(const char* key) const;  // canonical JSON of any value, "" for null
+  [[noreturn]] void corrupt(const std::string& why) const;
+};
+
+using Apply = void (*)(const Application&);
+
+void apply_version_create(const Application& application);
+void apply_version_renumber(const Application& application);
+void apply_alias_move(const Application& application);
+void apply_tag_create(const Application& application);
+void apply_attach(const Application& application);
+void apply_run_start(const Application& application);
+void apply_run_checkpoint(const Application& application);
+void apply_run_resume(const Application& application);
+void apply_run_end(const Application& application);
+
+}  // namespace mlx::registry

@@ -1,0 +1,239 @@
+// Versions and what is tied to them: listings from the projected tables, changes as operations.
+#include "registry/artifacts.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/names.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr const char* kSelectVersion =
+    "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND "
+    "n.digest = v.digest),"
+    " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time FROM versions v ";
+
+Version read_row(const store::Statement& row) {
+  Version version;
+  version.artifact = row.text(0);
+  version.kind = row.text(1) == kind_name(ArtifactKind::kModel) ? ArtifactKind::kModel : ArtifactKind::kDataset;
+  version.number = static_cast<int>(row.int64(2));
+  version.digest = row.digest(3);
+  version.files = static_cast<std::uint64_t>(row.int64(4));
+  version.bytes = static_cast<std::uint64_t>(row.int64(5));
+  version.message = row.text(6);
+  version.run = row.text(7);
+  if (!row.null(8)) version.parent = row.digest(8);
+  version.actor = row.text(9);
+  version.time = row.int64(10);
+  return version;
+}
+
+void read_labels(store::Database& db, std::vector<Version>& versions) {
+  store::Statement aliases =
+      db.prepare("SELECT DISTINCT alias FROM aliases WHERE artifact = ? AND digest = ? ORDER BY alias");
+  store::Statement tags = db.prepare("SELECT tag FROM tags WHERE artifact = ? AND digest = ? ORDER BY tag");
+  for (Version& version : versions) {
+    for (aliases.bind(version.artifact, version.digest); aliases.step();) version.aliases.push_back(aliases.text(0));
+    for (tags.bind(version.artifact, version.digest); tags.step();) version.tags.push_back(tags.text(0));
+    aliases.reset();
+    tags.reset();
+  }
+}
+
+std::vector<Version> read_all(store::Database& db, store::Statement& select) {
+  std::vector<Version> versions;
+  while (select.step()) versions.push_back(read_row(select));
+  read_labels(db, versions);
+  return versions;
+}
+
+void require_artifact_name(const std::string& name) {
+  if (const std::string problem = artifact_name_problem(name); !problem.empty()) {
+    fail(ErrorKind::kUsage, "'{}' can not name an artifact: {}", name, problem);
+  }
+}
+
+void require_label(const std::string& label, const char* what) {
+  if (const std::string problem = label_problem(label); !problem.empty()) {
+    fail(ErrorKind::kUsage, "'{}' can not be {}: {}", label, what, problem);
+  }
+}
+
+void require_committed(Repository& repository, const Version& version) {
+  if (version_of(repository, version.artifact, version.digest)) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} {}: not committed, so it can not be named", version.artifact, version.digest.brief()),
+              "run 'mlx commit -m MESSAGE' first");
+}
+
+// In use as the other sort of name: then NAME@LABEL would mean two things.
+void refuse_other_use(store::Database& db, const char* table, const char* column, const std::string& artifact,
+                      const std::string& label) {
+  store::Statement select = db.prepare(fmt::format("SELECT 1 FROM {} WHERE artifact = ? AND {} = ?", table, column));
+  if (select.bind(artifact, label).step()) {
+    throw Error(ErrorKind::kConflict,
+                fmt::format("{}@{}: already stands as {} {}", artifact, label,
+                            std::string_view(column) == "alias" ? "an" : "a", column),
+                "choose another name");
+  }
+}
+
+Json version_body(const NewVersion& version, std::int64_t number) {
+  Json body;
+  body["artifact"] = version.artifact;
+  body["kind"] = kind_name(version.kind);
+  body["digest"] = version.manifest.id.text();
+  body["number"] = number;
+  body["files"] = version.manifest.files;
+  body["bytes"] = version.manifest.bytes;
+  body["message"] = version.message;
+  body["run"] = version.run;
+  body["parent"] = version.parent ? Json(version.parent->text()) : Json(nullptr);
+  return body;
+}
+
+void require_kind(store::Database& db, const NewVersion& version) {
+  store::Statement select = db.prepare("SELECT kind FROM artifacts WHERE name = ?");
+  if (select.bind(version.artifact).step() && select.text(0) != kind_name(version.kind)) {
+    throw Error(
+        ErrorKind::kConflict,
+        fmt::format("'{}' is a {} already, not a {}", version.artifact, select.text(0), kind_name(version.kind)),
+        "choose another name");
+  }
+}
+
+std::int64_t next_number(store::Database& db, const std::string& artifact) {
+  store::Statement select = db.prepare("SELECT coalesce(max(number), 0) + 1 FROM version_numbers WHERE artifact = ?");
+  select.bind(artifact).step();
+  return select.int64(0);
+}
+
+}  // namespace
+
+const char* kind_name(ArtifactKind kind) {
+  return kind == ArtifactKind::kDataset ? "dataset" : "model";
+}
+
+std::string Version::name() const {
+  return number > 0 ? fmt::format("{}@v{}", artifact, number) : fmt::format("{}@{}", artifact, digest.brief());
+}
+
+std::vector<Version> versions(Repository& repository, const std::string& artifact) {
+  store::Statement select =
+      repository.db().prepare(std::string(kSelectVersion) + "WHERE ?1 = '' OR v.artifact = ?1 ORDER BY v.seq");
+  select.bind(artifact);
+  return read_all(repository.db(), select);
+}
+
+std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest) {
+  store::Statement select =
+      repository.db().prepare(std::string(kSelectVersion) + "WHERE v.artifact = ? AND v.digest = ?");
+  select.bind(artifact, digest);
+  std::vector<Version> found = read_all(repository.db(), select);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
+}
+
+std::vector<std::string> artifact_names(Repository& repository) {
+  std::vector<std::string> names;
+  store::Statement select = repository.db().prepare("SELECT name FROM artifacts ORDER BY name");
+  while (select.step()) names.push_back(select.text(0));
+  return names;
+}
+
+Created create_version(Repository& repository, const NewVersion& version) {
+  require_artifact_name(version.artifact);
+  if (!is_utf8(version.message)) fail(ErrorKind::kUsage, "the message is not valid UTF-8");
+  store::Database& db = repository.db();
+  const auto made = repository.record_with("version.create", [&](Json& body) {
+    require_kind(db, version);
+    if (version_of(repository, version.artifact, version.manifest.id)) return false;
+    body = version_body(version, next_number(db, version.artifact));
+    return true;
+  });
+  return {*version_of(repository, version.artifact, version.manifest.id), made.has_value()};
+}
+
+void move_alias(Repository& repository, const std::string& alias, const Version& to) {
+  require_label(alias, "an alias");
+  store::Database& db = repository.db();
+  repository.record_with("alias.move", [&](Json& body) {
+    require_committed(repository, to);
+    refuse_other_use(db, "tags", "tag", to.artifact, alias);
+    bool stands = false, elsewhere = false;
+    Json replaces = Json::array();
+    store::Statement select =
+        db.prepare("SELECT operation, digest FROM aliases WHERE artifact = ? AND alias = ? ORDER BY operation");
+    for (select.bind(to.artifact, alias); select.step();) {
+      replaces.push_back(select.digest(0).text());
+      (select.digest(1) == to.digest ? stands : elsewhere) = true;
+    }
+    if (stands && !elsewhere) return false;
+    body["alias"] = alias;
+    body["artifact"] = to.artifact;
+    body["digest"] = to.digest.text();
+    body["replaces"] = std::move(replaces);
+    return true;
+  });
+}
+
+std::vector<AliasMove> alias_moves(Repository& repository, const std::string& artifact) {
+  std::vector<AliasMove> moves;
+  store::Statement select = repository.db().prepare(
+      "SELECT artifact, alias, digest, actor, time FROM alias_moves WHERE ?1 = '' OR artifact = ?1 ORDER BY seq");
+  for (select.bind(artifact); select.step();) {
+    moves.push_back({select.text(0), select.text(1), select.digest(2), select.text(3), select.int64(4)});
+  }
+  return moves;
+}
+
+void create_tag(Repository& repository, const std::string& tag, const Version& on) {
+  require_label(tag, "a tag");
+  store::Database& db = repository.db();
+  repository.record_with("tag.create", [&](Json& body) {
+    require_committed(repository, on);
+    refuse_other_use(db, "aliases", "alias", on.artifact, tag);
+    store::Statement select = db.prepare("SELECT digest FROM tags WHERE artifact = ? AND tag = ?");
+    if (select.bind(on.artifact, tag).step()) {
+      if (select.digest(0) == on.digest) return false;
+      throw Error(ErrorKind::kConflict,
+                  fmt::format("{}@{}: the tag stands on {} already", on.artifact, tag, select.digest(0).brief()),
+                  "tags never move: choose another name, or an alias");
+    }
+    body["tag"] = tag;
+    body["artifact"] = on.artifact;
+    body["digest"] = on.digest.text();
+    return true;
+  });
+}
+
+void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name,
+            ByteView blob) {
+  const auto batch = repository.store().begin();
+  const Digest id = batch->add_blob(blob);
+  batch->commit();
+  store::Database& db = repository.db();
+  repository.record_with("attach", [&](Json& body) {
+    store::Statement select = db.prepare("SELECT blob FROM attachments WHERE version = ? AND kind = ? AND name = ?");
+    if (select.bind(version, kind, name).step() && select.digest(0) == id) return false;
+    body["version"] = version.text();
+    body["kind"] = kind;
+    body["name"] = name;
+    body["blob"] = id.text();
+    return true;
+  });
+}
+
+std::vector<Attachment> attachments(Repository& repository, const Digest& version, const std::string& kind) {
+  std::vector<Attachment> found;
+  store::Statement select = repository.db().prepare(
+      "SELECT blob, kind, name, time FROM attachments WHERE version = ?1 AND (?2 = '' OR kind = ?2) ORDER BY kind, "
+      "name");
+  for (select.bind(version, kind); select.step();) {
+    found.push_back({version, select.digest(0), select.text(1), select.text(2), select.int64(3)});
+  }
+  return found;
+}
+
+}  // namespace mlx::registry

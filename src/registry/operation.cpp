@@ -1,0 +1,167 @@
+// Operations: encoding, strict decoding, the fixed order, and the table that ties each kind to its apply function.
+// The format is mlx-format-operation(5).
+#include "registry/operation.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/apply.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::size_t kMaxParents = 4096;
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+
+struct Kind {
+  const char* name;
+  Apply apply;
+};
+
+constexpr Kind kKinds[] = {
+    {"version.create", apply_version_create},
+    {"version.renumber", apply_version_renumber},
+    {"alias.move", apply_alias_move},
+    {"tag.create", apply_tag_create},
+    {"attach", apply_attach},
+    {"run.start", apply_run_start},
+    {"run.checkpoint", apply_run_checkpoint},
+    {"run.resume", apply_run_resume},
+    {"run.end", apply_run_end},
+};
+
+Apply apply_of(const Operation& operation) {
+  for (const Kind& kind : kKinds) {
+    if (operation.kind == kind.name) return kind.apply;
+  }
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("operation {}: this mlx does not know the kind '{}'", operation.id.brief(), operation.kind),
+              "it was written by a newer mlx: upgrade this one");
+}
+
+bool is_actor(const std::string& text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::vector<Digest> decode_parents(const Json& object, const std::string& what) {
+  std::vector<Digest> parents;
+  const Json& list = json_array(object, "parents", what);
+  if (list.size() > kMaxParents)
+    fail(ErrorKind::kCorrupt, "{}: has {} parents, more than {}", what, list.size(), kMaxParents);
+  for (const Json& parent : list) {
+    if (!parent.is_string()) fail(ErrorKind::kCorrupt, "{}: 'parents': expected digests", what);
+    parents.push_back(Digest::parse(parent.get_ref<const std::string&>()));
+    if (parents.size() > 1 && !(parents[parents.size() - 2] < parents.back())) {
+      fail(ErrorKind::kCorrupt, "{}: 'parents' are not sorted, or one stands twice", what);
+    }
+  }
+  return parents;
+}
+
+// The row of the operation itself and the heads of the graph; returns its place in the order.
+std::int64_t insert_operation(store::Database& db, const Operation& operation) {
+  store::Statement known = db.prepare("SELECT 1 FROM operations WHERE id = ?");
+  for (const Digest& parent : operation.parents) {
+    if (!known.bind(parent).step()) {
+      fail(ErrorKind::kCorrupt, "operation {}: its parent {} is missing", operation.id.brief(), parent.brief());
+    }
+    known.reset();
+  }
+  db.prepare("INSERT INTO operations (id, kind, actor, time, bytes) VALUES (?, ?, ?, ?, ?)")
+      .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation))
+      .run();
+  const std::int64_t seq = db.last_insert_id();
+  store::Statement link = db.prepare("INSERT INTO operation_parents (child, parent) VALUES (?, ?)");
+  store::Statement unhead = db.prepare("DELETE FROM heads WHERE id = ?");
+  for (const Digest& parent : operation.parents) {
+    link.bind(operation.id, parent).run();
+    unhead.bind(parent).run();
+  }
+  db.prepare("INSERT INTO heads (id) VALUES (?)").bind(operation.id).run();
+  return seq;
+}
+
+}  // namespace
+
+Bytes encode(const Operation& operation) {
+  Json parents = Json::array();
+  for (const Digest& parent : operation.parents) parents.push_back(parent.text());
+  Json object;
+  object["actor"] = operation.actor;
+  object["body"] = parse_json(operation.body, "operation body");
+  object["format"] = kFormat;
+  object["kind"] = operation.kind;
+  object["parents"] = std::move(parents);
+  object["time"] = operation.time;
+  return to_bytes(canonical(object));
+}
+
+Operation decode(ByteView bytes) {
+  Operation operation;
+  operation.id = Digest::of(bytes);
+  const std::string what = "operation " + operation.id.brief();
+  if (bytes.size() > kMaxBytes) fail(ErrorKind::kCorrupt, "{}: larger than {}", what, format_bytes(kMaxBytes));
+  const Json object = parse_json(as_text(bytes), what);
+  if (!object.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object", what);
+  const std::int64_t format = json_int(object, "format", what);
+  if (format != kFormat) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: has format {}, this mlx reads {}", what, format, kFormat),
+                "it was written by a newer mlx: upgrade this one");
+  }
+  operation.kind = json_string(object, "kind", what);
+  operation.actor = json_string(object, "actor", what);
+  operation.time = json_int(object, "time", what);
+  operation.body = canonical(json_object(object, "body", what));
+  operation.parents = decode_parents(object, what);
+  if (!is_actor(operation.actor)) fail(ErrorKind::kCorrupt, "{}: 'actor' is not 16 hex digits", what);
+  if (operation.time < 0) fail(ErrorKind::kCorrupt, "{}: 'time' is before 1970", what);
+  if (!std::ranges::equal(encode(operation), bytes)) {
+    fail(ErrorKind::kCorrupt, "{}: has unknown keys or is not in canonical form", what);
+  }
+  return operation;
+}
+
+void apply(store::Database& db, const store::Store& store, const Operation& operation) {
+  const Apply apply_body = apply_of(operation);
+  if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
+  const std::int64_t seq = insert_operation(db, operation);
+  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+  apply_body(Application{db, store, operation, body, seq});
+}
+
+std::vector<Operation> fixed_order(std::vector<Operation> operations) {
+  std::unordered_map<Digest, std::size_t, DigestHash> place;
+  for (std::size_t i = 0; i < operations.size(); ++i) place.emplace(operations[i].id, i);
+  std::vector<std::vector<std::size_t>> children(operations.size());
+  std::vector<std::size_t> waiting_for(operations.size(), 0);
+  const auto later = [&](std::size_t a, std::size_t b) {
+    return std::pair(operations[a].time, operations[a].id) > std::pair(operations[b].time, operations[b].id);
+  };
+  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
+  for (const auto& [id, i] : place) {
+    for (const Digest& parent : operations[i].parents) {
+      const auto found = place.find(parent);
+      if (found == place.end()) continue;
+      children[found->second].push_back(i);
+      ++waiting_for[i];
+    }
+    if (waiting_for[i] == 0) ready.push(i);
+  }
+  std::vector<Operation> ordered;
+  ordered.reserve(place.size());
+  while (!ready.empty()) {
+    const std::size_t i = ready.top();
+    ready.pop();
+    for (std::size_t child : children[i]) {
+      if (--waiting_for[child] == 0) ready.push(child);
+    }
+    ordered.push_back(operations[i]);  // copied: `later` still looks at what stands in `operations`
+  }
+  return ordered;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,115 @@
+// rebuild_database: meta.db from operations alone, wherever they still are (journal, packs, the old database). The
+// answer of `mlx fsck --rebuild`.
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "registry/history.h"
+#include "registry/repository.h"
+
+namespace mlx::registry {
+namespace {
+
+using Found = std::unordered_map<Digest, Operation, DigestHash>;
+
+// nullopt where the file is missing or can not be trusted; a newer schema and a busy database are errors.
+std::unique_ptr<store::Database> open_healthy(const std::string& path) {
+  if (!path_exists(path)) return nullptr;
+  try {
+    auto db = std::make_unique<store::Database>(path, store::Database::Open::kReadWrite);
+    store::Statement check = db->prepare("PRAGMA integrity_check(1)");
+    if (!check.step() || check.text(0) != "ok") return nullptr;
+    check.reset();
+    db->migrate(kMigrations);
+    for (const Operation& operation : select_operations(*db)) (void)operation;
+    return db;
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kCorrupt) return nullptr;
+    throw;
+  }
+}
+
+// meta.db → meta.db.damaged-1, with what SQLite keeps beside it.
+void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
+  if (!path_exists(path)) return;
+  int n = 1;
+  while (path_exists(fmt::format("{}.damaged-{}", path, n))) ++n;
+  const std::string aside = fmt::format("{}.damaged-{}", path, n);
+  disk.rename(path, aside);
+  for (const char* suffix : {"-wal", "-shm"}) {
+    if (path_exists(path + suffix)) disk.rename(path + suffix, aside + suffix);
+  }
+  disk.sync_folder(parent_path(path));
+  progress.warn(fmt::format("{} was damaged and now stands at {}", path, aside));
+}
+
+// Adds the journal's operations. False where it is damaged: then nothing of it is used.
+bool collect_journal(const std::string& path, store::Disk& disk, Found& found, Progress& progress) {
+  try {
+    store::Journal(path, disk).visit([&](const Digest& id, ByteView bytes) { found.emplace(id, decode(bytes)); });
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    progress.warn(error.message);
+    return false;
+  }
+}
+
+// Operations in packs were verified when they came in; one that can not be read is left to fsck's report of the packs.
+void collect_packs(const store::Store& store, Found& found, Progress& progress) {
+  for (const Digest& id : store.operations()) {
+    if (found.contains(id)) continue;
+    try {
+      found.emplace(id, decode(store.read(store::ObjectKind::kOperation, id)));
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      progress.warn(error.message);
+    }
+  }
+}
+
+// In the fixed order. Those with an ancestor that is nowhere can not be applied; they are named and left out.
+std::vector<Operation> with_whole_ancestry(Found found, Progress& progress) {
+  std::vector<Operation> all;
+  for (auto& [id, operation] : found) all.push_back(std::move(operation));
+  std::vector<Operation> whole;
+  Found known;
+  for (Operation& operation : fixed_order(std::move(all))) {
+    bool complete = true;
+    for (const Digest& parent : operation.parents) complete = complete && known.contains(parent);
+    if (!complete) {
+      progress.warn(
+          fmt::format("operation {} ({}): one before it is missing: left out", operation.id.brief(), operation.kind));
+      continue;
+    }
+    known.emplace(operation.id, Operation{});
+    whole.push_back(std::move(operation));
+  }
+  return whole;
+}
+
+}  // namespace
+
+void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress) {
+  const std::string folder = join_path(root, ".mlx"), path = join_path(folder, "meta.db");
+  const std::string journal = journal_path(folder);
+  const store::Store store(folder, disk, pool);
+  std::unique_ptr<store::Database> db = open_healthy(path);
+  if (!db) {
+    set_aside(path, disk, progress);
+    db = std::make_unique<store::Database>(path, store::Database::Open::kCreate);
+    db->migrate(kMigrations);
+  }
+  store::Transaction transaction(*db);
+  Found found;
+  for (Operation& operation : select_operations(*db)) found.emplace(operation.id, std::move(operation));
+  const bool journal_whole = collect_journal(journal, disk, found, progress);
+  collect_packs(store, found, progress);
+  rebuild_projection(*db, store, with_whole_ancestry(std::move(found), progress), progress);
+  if (!journal_whole) set_aside(journal, disk, progress);
+  db->run("DELETE FROM meta WHERE key = 'journal_bytes'");
+  catch_up(*db, store, disk, folder);
+  transaction.commit();
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,222 @@
+// Finding, making and opening a repository, and the two ways in which operations enter it: recorded here, merged from
+// elsewhere.
+//
+// An operation is applied, then appended to the journal (synced), then committed, all under the database's write lock.
+// What can not be applied is therefore never journaled; what was journaled and not committed (a crash) is applied by
+// the next opening.
+#include "registry/repository.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "registry/history.h"
+#include "registry/random_id.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr const char* kFolder = ".mlx";
+
+bool has_pointer_files(const std::string& folder) {
+  for (const std::string& name : list_folder(folder)) {
+    if (name.size() > 4 && name.ends_with(".mlx")) return true;
+  }
+  return false;
+}
+
+// A fresh `git clone` of a project that uses mlx: mlx.toml, or pointers here or one folder down.
+bool looks_like_clone(const std::string& folder) {
+  if (path_exists(join_path(folder, "mlx.toml")) || has_pointer_files(folder)) return true;
+  for (const char* inside : {"data", "models"}) {
+    const std::string path = join_path(folder, inside);
+    if (is_folder(path) && has_pointer_files(path)) return true;
+  }
+  return false;
+}
+
+std::string find_root(const std::string& start) {
+  const std::string from = absolute_path(start);
+  bool clone = false;
+  for (std::string folder = from;; folder = parent_path(folder)) {
+    if (is_folder(join_path(folder, kFolder))) return folder;
+    clone = clone || (is_folder(folder) && ::access(folder.c_str(), R_OK) == 0 && looks_like_clone(folder));
+    if (folder == "/") break;
+  }
+  throw Error(
+      ErrorKind::kNotFound, fmt::format("{}: not in an mlx repository", from),
+      clone ? "this is a clone of one: run 'mlx pull' to fetch what its pointers name" : "run 'mlx init' to make one");
+}
+
+std::string actor_path(const std::string& mlx_folder) {
+  return join_path(mlx_folder, "actor");
+}
+
+void write_small_file(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
+  const std::string temporary = fmt::format("{}.{}", path, random_id());
+  try {
+    const Fd fd = disk.create(temporary);
+    if (::fchmod(fd.get(), mode) != 0) fail_errno(errno, temporary, "change the mode of");
+    disk.write(fd, as_bytes(text), temporary);
+    disk.sync(fd, temporary);
+    disk.rename(temporary, path);
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  disk.sync_folder(parent_path(path));
+}
+
+}  // namespace
+
+struct Repository::State {
+  std::string root, folder;
+  store::Disk& disk;
+  Pool& pool;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<store::Database> db;
+  std::unique_ptr<store::StatCache> stat_cache;
+  std::string actor;
+};
+
+bool Repository::init(const std::string& folder, store::Disk& disk) {
+  const std::string mlx = join_path(absolute_path(folder), kFolder);
+  const bool made = !path_exists(join_path(mlx, "meta.db"));
+  make_folders(mlx);
+  store::Store::create(mlx, disk);
+  if (!path_exists(join_path(mlx, ".gitignore"))) write_small_file(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
+  if (!path_exists(actor_path(mlx))) write_small_file(disk, actor_path(mlx), random_id() + "\n", 0600);
+  store::Database(join_path(mlx, "meta.db"), store::Database::Open::kCreate).migrate(kMigrations);
+  return made;
+}
+
+Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool) {
+  const std::string root = find_root(start);
+  state_.reset(new State{root, join_path(root, kFolder), disk, pool, nullptr, nullptr, nullptr, {}});
+}
+
+Repository::~Repository() = default;
+
+const std::string& Repository::root() const {
+  return state_->root;
+}
+std::string Repository::mlx_folder() const {
+  return state_->folder;
+}
+store::Disk& Repository::disk() {
+  return state_->disk;
+}
+Pool& Repository::pool() {
+  return state_->pool;
+}
+
+store::Store& Repository::store() {
+  if (!state_->store) state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool);
+  return *state_->store;
+}
+
+store::StatCache& Repository::stat_cache() {
+  if (!state_->stat_cache)
+    state_->stat_cache = std::make_unique<store::StatCache>(join_path(state_->folder, "cache.db"));
+  return *state_->stat_cache;
+}
+
+store::Database& Repository::db() {
+  if (state_->db) return *state_->db;
+  auto db = std::make_unique<store::Database>(join_path(state_->folder, "meta.db"), store::Database::Open::kCreate);
+  db->migrate(kMigrations);
+  if (journal_differs(*db, journal_path(state_->folder))) {
+    store::Transaction transaction(*db);
+    catch_up(*db, store(), state_->disk, state_->folder);
+    transaction.commit();
+  }
+  state_->db = std::move(db);
+  return *state_->db;
+}
+
+std::string Repository::actor() {
+  if (!state_->actor.empty()) return state_->actor;
+  const std::string path = actor_path(state_->folder);
+  if (!path_exists(path)) write_small_file(state_->disk, path, random_id() + "\n", 0600);
+  std::string text = read_text(path);
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path), "delete it: a new one is made");
+  }
+  return state_->actor = text;
+}
+
+Operation Repository::record(const std::string& kind, const Json& body) {
+  return *record_with(kind, [&](Json& own) {
+    own = body;
+    return true;
+  });
+}
+
+std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
+  store::Database& database = db();
+  const std::string path = journal_path(state_->folder);
+  store::Transaction transaction(database);
+  catch_up(database, store(), state_->disk, state_->folder);
+  Json body = Json::object();
+  if (!make(body)) return std::nullopt;
+  Operation operation;
+  operation.kind = kind;
+  operation.parents = select_heads(database);
+  operation.actor = actor();
+  operation.time = unix_micros();
+  operation.body = canonical(body);
+  const Bytes bytes = encode(operation);
+  operation.id = Digest::of(bytes);
+  apply(database, store(), operation);
+  store::Journal(path, state_->disk).append(bytes);
+  note_journal_size(database, path);
+  transaction.commit();
+  return operation;
+}
+
+void Repository::merge(const std::vector<Operation>& operations) {
+  store::Database& database = db();
+  const std::string path = journal_path(state_->folder);
+  store::Transaction transaction(database);
+  catch_up(database, store(), state_->disk, state_->folder);
+  std::vector<Operation> unknown;
+  std::vector<Bytes> bytes;
+  for (const Operation& operation : fixed_order(operations)) {
+    if (is_recorded(database, operation.id)) continue;
+    unknown.push_back(operation);
+    bytes.push_back(encode(operation));
+  }
+  if (unknown.empty()) return;
+  adopt(database, store(), std::move(unknown));
+  store::Journal(path, state_->disk).append_all(bytes);
+  note_journal_size(database, path);
+  transaction.commit();
+}
+
+std::vector<Digest> Repository::heads() {
+  return select_heads(db());
+}
+
+std::vector<Operation> Repository::operations() {
+  return select_operations(db());
+}
+
+std::string Repository::inside(const std::string& path, const std::string& current) const {
+  const std::string full = absolute_path(join_path(absolute_path(current), path));
+  const std::optional<std::string> relative = relative_inside(full, state_->root);
+  if (!relative) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: outside of the repository {}", path, state_->root),
+                "name something inside it, or change there with -C");
+  }
+  return *relative;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,74 @@
+// The schema of meta.db as numbered migrations: applied in order when a repository is opened, never edited once
+// released.
+//
+// Every table but `meta` is a projection of operations: written by `apply`, emptied and written again by a rebuild. The
+// one exception are the metrics of a run that is still going on (log_metrics); they are sealed into a blob when it
+// ends.
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+const std::vector<store::Migration> kMigrations = {
+    {1, R"sql(
+-- journal_bytes: size of the journal when the database last agreed with it.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+-- seq: place in the fixed order of operations (mlx-format-operation(5)).
+CREATE TABLE operations (
+  seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, kind TEXT NOT NULL, actor TEXT NOT NULL, time INTEGER NOT NULL,
+  bytes BLOB NOT NULL);
+CREATE TABLE operation_parents (child BLOB NOT NULL, parent BLOB NOT NULL, PRIMARY KEY (child, parent)) WITHOUT ROWID;
+CREATE TABLE heads (id BLOB PRIMARY KEY) WITHOUT ROWID;
+
+CREATE TABLE artifacts (name TEXT PRIMARY KEY, kind TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE versions (
+  seq INTEGER PRIMARY KEY, artifact TEXT NOT NULL, kind TEXT NOT NULL, digest BLOB NOT NULL, files INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, message TEXT NOT NULL, run TEXT NOT NULL, parent BLOB, actor TEXT NOT NULL, time INTEGER NOT NULL,
+  UNIQUE (artifact, digest));
+CREATE INDEX versions_by_digest ON versions (digest);
+-- Claims on numbers: two digests with one number of one artifact are a conflict; one digest may hold several numbers.
+CREATE TABLE version_numbers (
+  artifact TEXT NOT NULL, number INTEGER NOT NULL, digest BLOB NOT NULL, actor TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (artifact, number, digest)) WITHOUT ROWID;
+CREATE INDEX version_numbers_by_digest ON version_numbers (artifact, digest);
+-- Moves in force: several rows with different digests are a conflict.
+CREATE TABLE aliases (
+  artifact TEXT NOT NULL, alias TEXT NOT NULL, operation BLOB NOT NULL, digest BLOB NOT NULL, actor TEXT NOT NULL,
+  time INTEGER NOT NULL, PRIMARY KEY (artifact, alias, operation)) WITHOUT ROWID;
+CREATE TABLE alias_moves (
+  seq INTEGER PRIMARY KEY, artifact TEXT NOT NULL, alias TEXT NOT NULL, digest BLOB NOT NULL, actor TEXT NOT NULL,
+  time INTEGER NOT NULL);
+CREATE INDEX alias_moves_by_alias ON alias_moves (artifact, alias);
+CREATE TABLE tags (
+  artifact TEXT NOT NULL, tag TEXT NOT NULL, digest BLOB NOT NULL, actor TEXT NOT NULL, time INTEGER NOT NULL,
+  PRIMARY KEY (artifact, tag, digest)) WITHOUT ROWID;
+CREATE TABLE attachments (
+  version BLOB NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, blob BLOB NOT NULL, actor TEXT NOT NULL,
+  time INTEGER NOT NULL, PRIMARY KEY (version, kind, name)) WITHOUT ROWID;
+
+CREATE TABLE runs (
+  seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, command TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL,
+  key BLOB NOT NULL, params TEXT NOT NULL, environment TEXT NOT NULL, code TEXT NOT NULL, summary TEXT NOT NULL,
+  error TEXT NOT NULL, actor TEXT NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL, metrics BLOB,
+  points INTEGER NOT NULL);
+CREATE INDEX runs_by_key ON runs (key);
+CREATE TABLE run_inputs (
+  run TEXT NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL, version BLOB NOT NULL, PRIMARY KEY (run, position))
+  WITHOUT ROWID;
+CREATE INDEX run_inputs_by_version ON run_inputs (version);
+CREATE TABLE run_outputs (
+  run TEXT NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL, version BLOB NOT NULL, PRIMARY KEY (run, position))
+  WITHOUT ROWID;
+CREATE INDEX run_outputs_by_version ON run_outputs (version);
+CREATE TABLE checkpoints (
+  run TEXT NOT NULL, step INTEGER NOT NULL, manifest BLOB NOT NULL, best INTEGER NOT NULL, PRIMARY KEY (run, step))
+  WITHOUT ROWID;
+-- NULL as a value is NaN.
+CREATE TABLE metric_series (id INTEGER PRIMARY KEY, run TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (run, name));
+CREATE TABLE metrics (
+  series INTEGER NOT NULL, step INTEGER NOT NULL, value REAL, time INTEGER NOT NULL, PRIMARY KEY (series, step))
+  WITHOUT ROWID;
+)sql"},
+};
+
+}  // namespace mlx::registry
