@@ -1,5 +1,5 @@
-// The one narrow interface through which the store changes a disk. Tests replace it to fail, stop or lose writes at every
-// step (each call is a kill point, counted in order).
+// The one narrow interface through which the store changes a disk. Tests replace it to fail, stop or lose writes at
+// every step (each call is a kill point, counted in order).
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// The append-only journal of operation objects (mlx-format-journal(5)): a framed, checksummed record each, synced before the
-// transaction that applies it. A torn last record is what a crash leaves, and is cut off by the next writer; damage anywhere
-// else is kCorrupt.
+// The append-only journal of operation objects (mlx-format-journal(5)): a framed, checksummed record each, synced
+// before the transaction that applies it. A torn last record is what a crash leaves, and is cut off by the next writer;
+// damage anywhere else is kCorrupt.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace mlx::store {
 class Journal {
  public:
   Journal(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk) {}
-  Digest append(ByteView operation);  // durable when it returns; the digest of the bytes
+  Digest append(ByteView operation);                      // durable when it returns; the digest of the bytes
   void append_all(const std::vector<Bytes>& operations);  // one sync for all
   // In order of writing.
   void visit(const std::function<void(const Digest&, ByteView)>& visit) const;

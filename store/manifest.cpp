@@ -2,6 +2,8 @@
 // decoding refuses everything that encoding would not have produced.
 #include "store/manifest.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/path.h"
 
@@ -69,6 +71,23 @@ bool ends_shard(const std::string& path) {
   std::uint64_t head = 0;
   for (int i = 0; i < 8; ++i) head = head << 8 | digest.bytes[static_cast<std::size_t>(i)];
   return head % kShardModulus == 0;
+}
+
+std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted) {
+  auto before = [](const Entry& entry, const std::string& path) { return entry.path < path; };
+  std::string known;  // the folder that was looked up last: neighbours share it
+  for (const Entry& entry : sorted) {
+    std::size_t slash = entry.path.rfind('/');
+    if (slash == std::string::npos || entry.path.compare(0, slash, known) == 0) continue;
+    known = entry.path.substr(0, slash);
+    for (std::size_t end = known.find('/');; end = known.find('/', end + 1)) {
+      std::string folder = known.substr(0, end);
+      auto at = std::lower_bound(sorted.begin(), sorted.end(), folder, before);
+      if (at != sorted.end() && at->path == folder) return folder;
+      if (end == std::string::npos) break;
+    }
+  }
+  return {};
 }
 
 std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted) {

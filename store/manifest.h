@@ -1,10 +1,11 @@
 // Manifests: the tree of a version, in shards that depend on the files alone (mlx-format-manifest(5)).
 //
-// Entries sort by path bytes; a shard ends after an entry whose SHA-256(path) mod 1024 is 0 (first eight bytes, big endian).
-// The root lists its shards; a version's id is the SHA-256 of the root's bytes.
+// Entries sort by path bytes; a shard ends after an entry whose SHA-256(path) mod 1024 is 0 (first eight bytes, big
+// endian). The root lists its shards; a version's id is the SHA-256 of the root's bytes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ inline constexpr std::uint32_t kModeExecutable = 0100755;
 inline constexpr std::uint32_t kModeLink = 0120000;
 
 struct Entry {
-  std::string path;         // relative bytes, safe (is_safe_relative); never empty
+  std::string path;  // relative bytes, safe (is_safe_relative); never empty
   std::uint32_t mode = kModeFile;
   std::uint64_t size = 0;
-  Digest content;           // SHA-256 of the file's bytes (of the target for a link)
+  Digest content;  // SHA-256 of the file's bytes (of the target for a link)
   bool operator==(const Entry&) const = default;
 };
 
@@ -37,7 +38,8 @@ struct ShardRef {
   std::uint64_t files = 0, bytes = 0;
 };
 
-// Encoding and strict decoding (kCorrupt on unsafe, unsorted or doubled paths, unknown modes or versions, left-over bytes).
+// Encoding and strict decoding (kCorrupt on unsafe, unsorted or doubled paths, unknown modes or versions, left-over
+// bytes).
 Bytes encode_shard(const std::vector<Entry>& entries);
 std::vector<Entry> decode_shard(ByteView bytes);
 Bytes encode_root(const std::vector<ShardRef>& shards);
@@ -45,5 +47,7 @@ std::vector<ShardRef> decode_root(ByteView bytes);
 // Cuts sorted entries into shards.
 std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted);
 bool ends_shard(const std::string& path);
+// The first path of a sorted list that is also a folder of another one ("a" beside "a/b"), which no tree can hold.
+std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted);
 
 }  // namespace mlx::store

@@ -1,5 +1,5 @@
-// Another store: a folder now; SSH and S3 implement the same interface. A remote holds packs of objects and the heads of its
-// operation graph; it never holds a database.
+// Another store: a folder now; SSH and S3 implement the same interface. A remote holds packs of objects and the heads
+// of its operation graph; it never holds a database.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ class Remote {
   virtual std::vector<Digest> operations() = 0;
   // Which of these the remote lacks.
   virtual std::vector<ObjectRef> missing(const std::vector<ObjectRef>& objects) = 0;
-  // Sends objects of `from` in packs; durable and verified by the receiver before it returns. Sending the same twice is fine.
+  // Sends objects of `from` in packs; durable and verified by the receiver before it returns. Sending the same twice is
+  // fine.
   virtual void send(const Store& from, const std::vector<ObjectRef>& objects, Progress& progress) = 0;
   // Receives objects into `to`; each is verified.
   virtual void receive(Store& to, const std::vector<ObjectRef>& objects, Progress& progress) = 0;

@@ -1,7 +1,8 @@
-// SQLite with errors as mlx::Error: connections, prepared statements, transactions, numbered migrations. The only code that
-// includes sqlite3.h.
+// SQLite with errors as mlx::Error: connections, prepared statements, transactions, numbered migrations. The only code
+// that includes sqlite3.h.
 //
-// A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then kConflict).
+// A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then
+// kConflict).
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class Statement {
     (bind_one(++index, args), ...);
     return *this;
   }
-  bool step();   // true: a row stands; false: done
-  void run();    // until done, then reset for the next bind
+  bool step();  // true: a row stands; false: done
+  void run();   // until done, then reset for the next bind
   void reset();
   std::int64_t int64(int column) const;
   double real(int column) const;
@@ -55,8 +56,10 @@ class Statement {
   void bind_one(int index, std::nullptr_t);
   template <typename T>
   void bind_one(int index, const std::optional<T>& v) {
-    if (v) bind_one(index, *v);
-    else bind_one(index, nullptr);
+    if (v)
+      bind_one(index, *v);
+    else
+      bind_one(index, nullptr);
   }
   sqlite3* db_;
   sqlite3_stmt* stmt_;

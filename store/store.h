@@ -21,8 +21,8 @@ namespace mlx::store {
 
 enum class ObjectKind : std::uint8_t { kChunk = 1, kChunkList = 2, kManifest = 3, kShard = 4, kOperation = 5 };
 
-// Random access into one stored file; chunks are verified as they are read (kCorrupt names file and pack). Keeps the last
-// chunk; not thread-safe (open one per thread). Outlived by its Store.
+// Random access into one stored file; chunks are verified as they are read (kCorrupt names file and pack). Keeps the
+// last chunk; not thread-safe (open one per thread). Outlived by its Store.
 class BlobReader {
  public:
   ~BlobReader();
@@ -41,8 +41,8 @@ class BlobReader {
 
 struct FsckReport {
   std::uint64_t packs = 0, objects = 0, bytes = 0;
-  std::vector<std::string> problems;           // one line each: pack, offset, what
-  std::vector<Digest> damaged;                 // ids of objects that cannot be read
+  std::vector<std::string> problems;  // one line each: pack, offset, what
+  std::vector<Digest> damaged;        // ids of objects that cannot be read
 };
 
 struct StoreStat {
@@ -51,11 +51,18 @@ struct StoreStat {
 
 class Batch;
 
+struct StoreOptions {
+  std::uint64_t pack_size = std::uint64_t{64} << 20;  // a pack is closed once it is this large
+};
+
 class Store {
  public:
-  // `folder` is .mlx (or a folder remote's root). Both create what is missing below it with create(), and refuse an unknown layout.
+  struct State;  // store_state.h: for the rest of this layer
+  // `folder` is .mlx (or a folder remote's root). Both create what is missing below it with create(), and refuse an
+  // unknown layout.
   static void create(const std::string& folder, Disk& disk);
-  Store(const std::string& folder, Disk& disk, Pool& pool);
+  // kNotFound where there is none, kCorrupt where its layout is not known.
+  Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options = {});
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -68,42 +75,43 @@ class Store {
   BlobReader open_blob(const Digest& id) const;
   Bytes read_blob(const Digest& id) const;  // whole; for small things
   // Every object that `kind`/`id` stands for, itself first: a manifest with its shards, files' lists and chunks.
-  void visit_reachable_manifest(const Digest& manifest, const std::function<void(ObjectKind, const Digest&)>& visit) const;
+  void visit_reachable_manifest(const Digest& manifest,
+                                const std::function<void(ObjectKind, const Digest&)>& visit) const;
   // The same for one blob (a sealed metric series, an attachment): its chunk, or its chunk list and every chunk of it.
   void visit_reachable_blob(const Digest& blob, const std::function<void(ObjectKind, const Digest&)>& visit) const;
 
   std::vector<ShardRef> shards(const Digest& manifest) const;
-  std::vector<Entry> entries(const Digest& manifest) const;                // all, sorted
+  std::vector<Entry> entries(const Digest& manifest) const;  // all, sorted
   ManifestSummary summarize(const Digest& manifest) const;
   std::optional<Entry> find(const Digest& manifest, const std::string& path) const;  // reads one shard
 
   std::unique_ptr<Batch> begin();
-  std::vector<Digest> operations() const;  // ids of all operation objects in packs
+  std::vector<Digest> operations() const;     // ids of all operation objects in packs
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte
   StoreStat stat() const;
   void reload();  // sees packs that others have added since
 
  private:
-  friend class Batch;
-  struct State;
+  friend struct StoreAccess;
   std::unique_ptr<State> state_;
 };
 
-// Adds objects; nothing is visible before commit(). Dropping it without commit leaves no trace but temporary files that the
-// next writer removes.
+// Adds objects; nothing is visible before commit(). Dropping it without commit leaves no trace but temporary files that
+// the next writer removes.
 class Batch {
  public:
   virtual ~Batch() = default;
-  virtual Digest add(ObjectKind kind, ByteView bytes) = 0;                      // one object as it is
-  virtual Digest add_blob(ByteView bytes) = 0;                                  // a file's content from memory, chunked
+  virtual Digest add(ObjectKind kind, ByteView bytes) = 0;  // one object as it is
+  virtual Digest add_blob(ByteView bytes) = 0;              // a file's content from memory, chunked
   virtual Digest add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) = 0;
   // A regular file or symbolic link on disk. Detects a file that changes while it is read: retried, then kConflict.
   virtual Entry add_file(const std::string& path, const std::string& stored_as) = 0;
   // Thread-safe version of the above over many: parallel over files and inside large ones.
   virtual std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
                                        Progress& progress) = 0;
-  virtual ManifestSummary add_manifest(std::vector<Entry> entries) = 0;         // any order; sorted here; doubled paths are kUsage
-  virtual void commit() = 0;                                                    // pack → fsync → index
+  virtual ManifestSummary add_manifest(
+      std::vector<Entry> entries) = 0;  // any order; sorted here; doubled paths are kUsage
+  virtual void commit() = 0;            // pack → fsync → index
 };
 
 }  // namespace mlx::store

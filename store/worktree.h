@@ -11,8 +11,8 @@
 
 namespace mlx::store {
 
-// (dev, ino, size, mtime_ns, ctime_ns) → digest, in .mlx/cache.db, which may be deleted at any time. Git's racy rule: a file
-// changed in the same clock tick as it was recorded is hashed again.
+// (dev, ino, size, mtime_ns, ctime_ns) → digest, in .mlx/cache.db, which may be deleted at any time. Git's racy rule: a
+// file changed in the same clock tick as it was recorded is hashed again.
 class StatCache {
  public:
   explicit StatCache(const std::string& path);  // a broken or unwritable cache counts as empty
@@ -25,9 +25,9 @@ class StatCache {
   std::unique_ptr<State> state_;
 };
 
-// Every file and link below `folder` (or `folder` itself where it is a file, as its base name), sorted, with digests; unchanged
-// files come from the cache. Sockets, devices and fifos are kUsage; `.mlxignore` (gitignore syntax) is honoured; .git and .mlx are
-// skipped. A missing folder is kNotFound.
+// Every file and link below `folder` (or `folder` itself where it is a file, as its base name), sorted, with digests;
+// unchanged files come from the cache. Sockets, devices and fifos are kUsage; `.mlxignore` (gitignore syntax) is
+// honoured; .git and .mlx are skipped. A missing folder is kNotFound.
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
 void remember(StatCache& cache, const std::string& folder, const std::vector<Entry>& entries);
 
@@ -41,9 +41,9 @@ struct Difference {
 };
 Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& after);
 
-// Makes `folder` hold exactly `manifest`'s files (`prefix` limits to a sub-path). Files that are not in `store` and would be
-// overwritten or removed are kConflict unless `force`. Every file is verified and renamed into place.
-void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache, Pool& pool,
-              Progress& progress);
+// Makes `folder` hold exactly `manifest`'s files (`prefix` limits to a sub-path). Files that are not in `store` and
+// would be overwritten or removed are kConflict unless `force`. Every file is verified and renamed into place.
+void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache,
+              Pool& pool, Progress& progress);
 
 }  // namespace mlx::store

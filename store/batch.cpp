@@ -1,0 +1,197 @@
+// Packs of one batch. What names other objects (lists, shards, manifests, operations) waits in memory and is written
+// behind everything it may name; packs are published in that order with the folder synced between, so that at no
+// instant, not even after a power loss, an object can be found whose parts cannot.
+#include "store/batch.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/path.h"
+
+namespace mlx::store {
+
+namespace {
+constexpr std::size_t kMetaInMemory = std::size_t{32} << 20;
+}
+
+std::unique_ptr<Batch> make_batch(Store::State& store) {
+  return std::make_unique<PackBatch>(store);
+}
+
+PackBatch::PackBatch(Store::State& store) : store_(store), temporaries_(store.packs_folder, store.disk) {}
+
+PackBatch::~PackBatch() {
+  if (!sealing_) return;
+  try {
+    sealing_->wait();  // it writes to members of this
+  } catch (...) {
+    // Nothing was promised: the batch is dropped.
+  }
+}
+
+bool PackBatch::claim(const ObjectKey& key) {
+  std::lock_guard lock(mutex_);
+  if (pending_.contains(key) || store_.index()->find(key)) return false;
+  pending_.insert(key);
+  return true;
+}
+
+bool PackBatch::has_blob(const Digest& id) {
+  ObjectKey chunk{storage_id(id), ObjectKind::kChunk};
+  ObjectKey list{storage_id(id), ObjectKind::kChunkList};
+  std::lock_guard lock(mutex_);
+  if (pending_.contains(chunk) || pending_.contains(list)) return true;
+  std::shared_ptr<const Index> index = store_.index();
+  return index->find(chunk) || index->find(list);
+}
+
+void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain) {
+  if (!claim({storage_id(id), kind})) return;
+  try {
+    append(store_.codecs.lend()->encode(kind, id, plain));
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    broken_ = true;
+    throw;
+  }
+}
+
+void PackBatch::add_stored(const StoredObject& object) {
+  if (!claim(object.key)) return;
+  try {
+    PackRecord record;
+    record.key = object.key;
+    record.checksum = object.checksum;
+    record.stored_size = static_cast<std::uint32_t>(object.stored.size());
+    record.plain_size = object.plain_size;
+    record.encoding = object.encoding;
+    record.key_id = object.key_id;
+    check_stored(record, object.stored, "received object");
+    if (object.key_id == 0) {
+      Bytes plain;
+      store_.codecs.lend()->decode(record, object.stored, plain, "received object");
+    }
+    append(object);
+    std::lock_guard lock(mutex_);
+    received_ = true;
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    broken_ = true;
+    throw;
+  }
+}
+
+Digest PackBatch::add(ObjectKind kind, ByteView bytes) {
+  Digest id = Digest::of(bytes);
+  put(kind, id, bytes);
+  return id;
+}
+
+void PackBatch::append(StoredObject object) {
+  std::lock_guard lock(mutex_);
+  if (object.key.kind == ObjectKind::kChunk) {
+    append_to_pack(object);
+    return;
+  }
+  meta_bytes_ += object.stored.size() + kEntryHeaderSize;
+  object.stored.shrink_to_fit();
+  meta_.push_back(std::move(object));
+  if (meta_bytes_ > kMetaInMemory) {
+    if (writer_) close_pack();
+    flush_meta();
+  }
+}
+
+void PackBatch::append_to_pack(const StoredObject& object) {
+  if (!writer_) writer_ = std::make_unique<PackWriter>(temporaries_.next(), store_.disk);
+  writer_->append(object);
+  if (writer_->size() >= store_.options.pack_size) close_pack();
+}
+
+void PackBatch::close_pack() {
+  auto sealed = std::make_shared<Sealed>();
+  sealed->temporary = writer_->path();
+  data_packs_.push_back(sealed);
+  if (!sealing_) sealing_ = std::make_unique<Background>();
+  sealing_->post([writer = std::shared_ptr<PackWriter>(std::move(writer_)), sealed] { sealed->id = writer->seal(); });
+}
+
+// Into the open pack where there is one (which then is published behind the others), else into one of its own.
+void PackBatch::flush_meta() {
+  if (meta_.empty()) return;
+  if (!writer_) writer_ = std::make_unique<PackWriter>(temporaries_.next(), store_.disk);
+  for (const StoredObject& object : meta_) writer_->append(object);
+  auto sealed = std::make_shared<Sealed>();
+  sealed->temporary = writer_->path();
+  sealed->id = writer_->seal();
+  writer_.reset();
+  meta_packs_.push_back(sealed);
+  meta_.clear();
+  meta_bytes_ = 0;
+}
+
+void PackBatch::verify(const Sealed& sealed) {
+  PackIndex index(sealed.temporary, sealed.id);
+  index.verify(sealed.temporary);
+  Fd fd = open_file(sealed.temporary, O_RDONLY);
+  Bytes stored;
+  for (std::uint64_t i = 0; i < index.table().size(); ++i) {
+    PackRecord record = index.table().at(i);
+    stored.resize(record.stored_size);
+    if (read_at(fd.get(), stored.data(), stored.size(), record.offset, sealed.temporary) != stored.size()) {
+      fail(ErrorKind::kIo, "{}: offset {}: cannot read back what was written", sealed.temporary, record.offset);
+    }
+    check_stored(record, stored, sealed.temporary);
+  }
+}
+
+void PackBatch::publish(const Sealed& sealed) {
+  store_.disk.rename(sealed.temporary, join_path(store_.packs_folder, sealed.id.hex() + ".pack"));
+  temporaries_.published(sealed.temporary);
+}
+
+void PackBatch::commit() {
+  std::lock_guard lock(mutex_);
+  if (broken_) fail(ErrorKind::kIo, "{}: nothing was stored: an object before could not be written", store_.folder);
+  bool any = writer_ || !meta_.empty() || !data_packs_.empty() || !meta_packs_.empty();
+  if (any) {
+    if (meta_.empty() && writer_) close_pack();
+    flush_meta();
+    if (sealing_) sealing_->wait();
+    if (received_) {
+      for (const auto& sealed : data_packs_) verify(*sealed);
+      for (const auto& sealed : meta_packs_) verify(*sealed);
+    }
+    for (const auto& sealed : data_packs_) publish(*sealed);
+    if (!data_packs_.empty()) store_.disk.sync_folder(store_.packs_folder);
+    for (const auto& sealed : meta_packs_) {
+      publish(*sealed);
+      store_.disk.sync_folder(store_.packs_folder);
+    }
+    data_packs_.clear();
+    meta_packs_.clear();
+    store_.reload();
+    merge_indexes();
+  }
+  pending_.clear();
+  temporaries_.release();
+}
+
+// The packs are durable and visible: where this fails the old index files still hold.
+void PackBatch::merge_indexes() {
+  std::shared_ptr<const Index> index = store_.index();
+  if (!index->wants_merge()) return;
+  try {
+    std::string temporary = temporaries_.next();
+    index->write_multi(temporary, store_.disk);
+    temporaries_.published(temporary);
+    store_.reload();
+  } catch (const Error& error) {
+    log("index over many packs was not written: {}", error.message);
+  }
+}
+
+}  // namespace mlx::store

@@ -1,0 +1,79 @@
+// The inside of Batch: gathers encoded objects into packs and publishes them in order. Made by Store::begin; remotes
+// use add_stored to copy objects without compressing them again.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "base/parallel.h"
+#include "store/pack_writer.h"
+#include "store/store_state.h"
+#include "store/temporary.h"
+
+namespace mlx::store {
+
+class PackBatch final : public Batch {
+ public:
+  explicit PackBatch(Store::State& store);
+  ~PackBatch() override;
+
+  Digest add(ObjectKind kind, ByteView bytes) override;
+  Digest add_blob(ByteView bytes) override;
+  Digest add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) override;
+  Entry add_file(const std::string& path, const std::string& stored_as) override;
+  std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
+                               Progress& progress) override;
+  ManifestSummary add_manifest(std::vector<Entry> entries) override;
+  void commit() override;
+
+  // Thread-safe. Encodes and adds unless the store or this batch has it. For chunk lists `id` is the file's.
+  void put(ObjectKind kind, const Digest& id, ByteView plain);
+  // Thread-safe. An object as another store keeps it; verified here, and read back from the new pack before commit
+  // publishes it.
+  void add_stored(const StoredObject& object);
+  // In the store or in this batch, whole or as a list.
+  bool has_blob(const Digest& id);
+  Pool& pool() { return store_.pool; }
+
+ private:
+  struct Sealed {
+    std::string temporary;
+    Digest id;
+  };
+  bool claim(const ObjectKey& key);
+  void append(StoredObject object);
+  void append_to_pack(const StoredObject& object);  // with mutex_ held
+  void close_pack();                                // with mutex_ held; seals in the background
+  void flush_meta();                                // with mutex_ held
+  void verify(const Sealed& sealed);
+  void publish(const Sealed& sealed);
+  void merge_indexes();
+
+  Store::State& store_;
+  TemporaryFiles temporaries_;
+  std::mutex mutex_;
+  std::unordered_set<ObjectKey, ObjectKeyHash> pending_;
+  std::unique_ptr<PackWriter> writer_;
+  std::vector<StoredObject> meta_;  // what names other objects: goes behind them
+  std::size_t meta_bytes_ = 0;
+  std::vector<std::shared_ptr<Sealed>> data_packs_, meta_packs_;  // ids are there once sealing_ is done
+  std::unique_ptr<Background> sealing_;
+  bool received_ = false;  // objects came from elsewhere: packs are read back before they are published
+  bool broken_ = false;    // an object was claimed and not written
+};
+
+std::unique_ptr<Batch> make_batch(Store::State& store);
+
+// add_stream and its kin (blob_writer.cpp): cuts, hashes, compresses and adds one file's content. `total` is its size
+// where it is known beforehand (for the tensors of known formats). Returns id and size.
+struct BlobSummary {
+  Digest id;
+  std::uint64_t size = 0;
+};
+BlobSummary write_blob(PackBatch& batch, const std::function<std::size_t(void*, std::size_t)>& read,
+                       std::uint64_t size_hint, const std::function<void(std::uint64_t)>& advance);
+
+}  // namespace mlx::store

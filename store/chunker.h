@@ -1,0 +1,40 @@
+// Where files are cut: by content with a gear hash, and at the tensors of formats that are known (mlx-format-pack(5),
+// "How files are cut"). Pure functions of the bytes; used by Batch.
+#pragma once
+
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace mlx::store {
+
+inline constexpr std::size_t kMinChunk = 8 * 1024;
+inline constexpr std::size_t kTargetChunk = 64 * 1024;
+inline constexpr std::size_t kMaxChunk = 128 * 1024;
+
+// The length of the chunk that begins `data`. Give it kMaxChunk bytes, or fewer where the file (or stretch) ends there.
+std::size_t cut_by_content(ByteView data);
+
+// A part of a file that is cut every kTargetChunk bytes from its begin (a tensor); what lies between is cut by content.
+struct Stretch {
+  std::uint64_t begin = 0, end = 0;
+};
+
+// The tensors of a safetensors or npy file of `size` bytes that begins with `head`, in order; empty for anything else,
+// and for headers that are damaged or longer than `head`.
+std::vector<Stretch> cut_points(ByteView head, std::uint64_t size);
+
+// Walks through a file: where the next chunk ends.
+class Cutter {
+ public:
+  explicit Cutter(std::vector<Stretch> stretches) : stretches_(std::move(stretches)) {}
+  // `data` is what is known of the file from `offset` on (where the last chunk ended), `last` says that the file ends
+  // with it. Returns 0 where more must be known.
+  std::size_t next(std::uint64_t offset, ByteView data, bool last);
+
+ private:
+  std::vector<Stretch> stretches_;
+  std::size_t current_ = 0;
+};
+
+}  // namespace mlx::store

@@ -1,0 +1,108 @@
+// Verification of every byte of every pack: headers against indexes, gaps, checksums, decoding, identity. Reports, and
+// throws only where the folder itself cannot be read.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "store/chunk_list.h"
+#include "store/store_state.h"
+
+namespace mlx::store {
+
+namespace {
+
+// What is known of one pack once it has been read through.
+struct PackResult {
+  std::uint64_t objects = 0, bytes = 0;
+  std::vector<std::string> problems;
+  std::vector<Digest> damaged;
+};
+
+void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
+                  const std::string& path, Bytes& plain) {
+  if (record.offset > data_end || record.stored_size > data_end - record.offset) {
+    fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches into the index", path, record.offset,
+         record.key.id.brief());
+  }
+  std::uint64_t header = record.offset - record.extra_size - kEntryHeaderSize;
+  check_entry_header(pack.subspan(header, kEntryHeaderSize), record, path);
+  ByteView stored = pack.subspan(record.offset, record.stored_size);
+  check_stored(record, stored, path);
+  if (record.key_id != 0) return;
+  codec.decode(record, stored, plain, path);
+  if (record.key.kind == ObjectKind::kManifest) decode_root(plain);
+  if (record.key.kind == ObjectKind::kShard) decode_shard(plain);
+  if (record.key.kind == ObjectKind::kChunkList) decode_chunk_list(plain, path);
+}
+
+PackResult check_pack(const std::string& path, const Digest& id, Codec& codec) {
+  PackResult result;
+  try {
+    PackIndex index(path, id);
+    index.verify(path);
+    MappedFile file(path);
+    std::uint64_t data_end = index.footer().index_offset;
+    std::vector<PackRecord> records;
+    for (std::uint64_t i = 0; i < index.table().size(); ++i) {
+      records.push_back(index.table().at(i));
+      if (i > 0 && !(records[i - 1].key < records[i].key)) {
+        fail(ErrorKind::kCorrupt, "{}: its index is not sorted", path);
+      }
+    }
+    std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    std::uint64_t expected = kPackHeaderSize;  // where the next entry begins
+    Bytes plain;
+    for (const PackRecord& record : records) {
+      check_interrupted();
+      ++result.objects;
+      result.bytes += record.stored_size;
+      try {
+        if (record.offset - record.extra_size - kEntryHeaderSize != expected) {
+          result.problems.push_back(
+              fmt::format("{}: offset {}: bytes that no entry holds, or that two hold", path, expected));
+        }
+        expected = record.offset + record.stored_size;
+        check_object(record, file.bytes(), data_end, codec, path, plain);
+      } catch (const Error& error) {
+        if (error.kind == ErrorKind::kInterrupted) throw;
+        result.problems.push_back(error.message);
+        result.damaged.push_back(record.key.id);
+      }
+    }
+    if (expected != data_end) {
+      result.problems.push_back(
+          fmt::format("{}: offset {}: bytes between the last entry and the index", path, expected));
+    }
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kInterrupted) throw;
+    result.problems.push_back(error.message);
+  }
+  return result;
+}
+
+}  // namespace
+
+FsckReport Store::fsck(Progress& progress) const {
+  std::shared_ptr<const Index> index = state_->index();
+  std::vector<PackResult> results(index->pack_count());
+  progress.begin("Checking packs", results.size(), "packs");
+  state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
+    auto i = static_cast<std::size_t>(pack);
+    auto codec = state_->codecs.lend();
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get());
+    progress.advance(1);
+  });
+  progress.end();
+  FsckReport report;
+  report.packs = results.size();
+  for (const PackResult& result : results) {
+    report.objects += result.objects;
+    report.bytes += result.bytes;
+    report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
+    report.damaged.insert(report.damaged.end(), result.damaged.begin(), result.damaged.end());
+  }
+  for (std::string& problem : index->verify_multi()) report.problems.push_back(std::move(problem));
+  return report;
+}
+
+}  // namespace mlx::store

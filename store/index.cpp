@@ -1,0 +1,162 @@
+// Loading of and look-up in the picture of all packs; multi.idx is written and checked in multi_index.cpp.
+#include "store/index.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "store/temporary.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::string_view kPackSuffix = ".pack";
+constexpr std::size_t kOpenFiles = 64;  // packs kept open for reading
+
+std::optional<Digest> pack_of_name(const std::string& name) {
+  if (name.size() != 64 + kPackSuffix.size() || !name.ends_with(kPackSuffix)) return {};
+  try {
+    return Digest::parse(name.substr(0, 64));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+PackIndex::PackIndex(const std::string& path, const Digest& id) : file_(path) {
+  ByteView bytes = file_.bytes();
+  if (bytes.size() < kPackHeaderSize + kFanoutSize + kFooterSize) {
+    fail(ErrorKind::kCorrupt, "{}: cut short: a pack has at least {} bytes", path,
+         kPackHeaderSize + kFanoutSize + kFooterSize);
+  }
+  check_pack_header(bytes, path);
+  footer_ = decode_footer(bytes.last(kFooterSize), bytes.size(), path);
+  if (footer_.index_digest != id) fail(ErrorKind::kCorrupt, "{}: its footer names another pack", path);
+  std::uint64_t index_size = bytes.size() - kFooterSize - footer_.index_offset;
+  table_ = RecordTable(bytes.subspan(footer_.index_offset, index_size), footer_.records, path);
+}
+
+void PackIndex::verify(const std::string& path) const {
+  ByteView bytes = file_.bytes();
+  std::uint64_t index_size = bytes.size() - kFooterSize - footer_.index_offset;
+  if (Digest::of(bytes.subspan(footer_.index_offset, index_size)) != footer_.index_digest) {
+    fail(ErrorKind::kCorrupt, "{}: offset {}: its index is damaged (digest differs)", path, footer_.index_offset);
+  }
+}
+
+std::shared_ptr<const Index> Index::load(const std::string& folder, const Index* previous) {
+  auto index = std::make_shared<Index>();
+  index->folder_ = folder;
+  for (const std::string& name : list_folder(folder)) {
+    if (auto id = pack_of_name(name))
+      index->packs_.push_back(*id);
+    else if (is_temporary(name))
+      index->temporaries_.push_back(name);
+  }
+  std::sort(index->packs_.begin(), index->packs_.end());
+  auto number_of = [&](const Digest& id) -> std::optional<std::uint32_t> {
+    auto at = std::lower_bound(index->packs_.begin(), index->packs_.end(), id);
+    if (at == index->packs_.end() || *at != id) return {};
+    return static_cast<std::uint32_t>(at - index->packs_.begin());
+  };
+
+  std::vector<bool> covered(index->packs_.size());
+  if (auto multi = open_multi(join_path(folder, "multi.idx"))) {
+    bool usable = true;
+    for (const Digest& id : multi->ids) {
+      auto number = number_of(id);
+      usable = usable && number;
+      if (usable) index->multi_to_pack_.push_back(*number);
+    }
+    if (usable) {
+      for (std::uint32_t number : index->multi_to_pack_) covered[number] = true;
+      index->multi_ = std::move(multi);
+    } else {
+      index->multi_to_pack_.clear();
+    }
+  }
+
+  std::unordered_map<Digest, std::shared_ptr<const PackIndex>, DigestHash> mapped;
+  if (previous) {
+    for (const Single& single : previous->singles_) mapped[previous->packs_[single.pack]] = single.index;
+  }
+  for (std::uint32_t pack = 0; pack < index->packs_.size(); ++pack) {
+    if (covered[pack]) continue;
+    const Digest& id = index->packs_[pack];
+    auto& entry = mapped[id];
+    try {
+      if (!entry) entry = std::make_shared<const PackIndex>(index->pack_path(pack), id);
+      index->singles_.push_back({entry, pack});
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      index->broken_.push_back(error.message);
+    }
+  }
+  return index;
+}
+
+std::string Index::pack_path(std::size_t pack) const {
+  return join_path(folder_, packs_[pack].hex() + std::string(kPackSuffix));
+}
+
+std::optional<Location> Index::find(const ObjectKey& key) const {
+  if (multi_) {
+    std::uint64_t at = multi_->table.find(key);
+    if (at < multi_->table.size()) return Location{multi_->table.at(at), multi_pack(at)};
+  }
+  for (const Single& single : singles_) {
+    const RecordTable& table = single.index->table();
+    std::uint64_t at = table.find(key);
+    if (at < table.size()) return Location{table.at(at), single.pack};
+  }
+  return {};
+}
+
+void Index::visit(const std::function<void(const Location&)>& visit) const {
+  if (multi_) {
+    for (std::uint64_t i = 0; i < multi_->table.size(); ++i) visit({multi_->table.at(i), multi_pack(i)});
+  }
+  for (const Single& single : singles_) {
+    const RecordTable& table = single.index->table();
+    for (std::uint64_t i = 0; i < table.size(); ++i) visit({table.at(i), single.pack});
+  }
+}
+
+std::uint64_t Index::records() const {
+  std::uint64_t count = multi_ ? multi_->table.size() : 0;
+  for (const Single& single : singles_) count += single.index->table().size();
+  return count;
+}
+
+std::shared_ptr<const Fd> Index::pack_fd(std::uint32_t pack) const {
+  std::lock_guard lock(fds_mutex_);
+  auto& fd = fds_[pack];
+  if (!fd) {
+    auto opened = std::make_shared<const Fd>(open_file(pack_path(pack), O_RDONLY));
+    if (fds_.size() > kOpenFiles) {
+      fds_.clear();
+      fds_[pack] = opened;
+      return opened;
+    }
+    fd = opened;
+  }
+  return fd;
+}
+
+void Index::read_stored(const Location& location, Bytes& stored) const {
+  std::string path = pack_path(location.pack);
+  std::shared_ptr<const Fd> fd = pack_fd(location.pack);
+  const PackRecord& record = location.record;
+  stored.resize(record.stored_size);
+  if (record.offset > std::uint64_t{1} << 62 ||
+      read_at(fd->get(), stored.data(), stored.size(), record.offset, path) != stored.size()) {
+    fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches beyond the end of its pack", path, record.offset,
+         record.key.id.brief());
+  }
+}
+
+}  // namespace mlx::store

@@ -1,0 +1,90 @@
+// Which object stands where: the packs' own indexes and multi.idx over many of them, mapped and never copied. An Index
+// is an immutable picture of the packs folder at one moment, shared by all readers; Store swaps in a new one when packs
+// are added.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "store/disk.h"
+#include "store/pack_format.h"
+
+namespace mlx::store {
+
+struct Location {
+  PackRecord record;
+  std::uint32_t pack = 0;  // number in Index::packs()
+};
+
+// A pack's index, mapped; kCorrupt where header, footer or index do not hold together. The index's digest is compared
+// with the pack's name, and recomputed only by verify().
+class PackIndex {
+ public:
+  PackIndex(const std::string& path, const Digest& id);
+  const RecordTable& table() const { return table_; }
+  const PackFooter& footer() const { return footer_; }
+  std::uint64_t file_size() const { return file_.bytes().size(); }
+  void verify(const std::string& path) const;
+
+ private:
+  MappedFile file_;
+  PackFooter footer_;
+  RecordTable table_;
+};
+
+class Index {
+ public:
+  // Reads what stands in `folder` (packs/) now; mappings of `previous` are reused. Packs whose index is damaged are in
+  // broken().
+  static std::shared_ptr<const Index> load(const std::string& folder, const Index* previous);
+
+  std::optional<Location> find(const ObjectKey& key) const;
+  void visit(const std::function<void(const Location&)>& visit) const;  // objects in several packs come several times
+  std::size_t pack_count() const { return packs_.size(); }
+  const Digest& pack_id(std::size_t pack) const { return packs_[pack]; }
+  std::string pack_path(std::size_t pack) const;
+  const std::vector<std::string>& broken() const { return broken_; }  // one message each
+  std::uint64_t records() const;
+  // The stored bytes at a location; kCorrupt where the pack is too short, kIo where it cannot be read.
+  void read_stored(const Location& location, Bytes& stored) const;
+  std::vector<std::string> temporaries() const { return temporaries_; }
+
+  // True where so many packs stand outside multi.idx that it is worth writing it anew; then write_multi does that.
+  bool wants_merge() const;
+  void write_multi(const std::string& temporary, Disk& disk) const;
+  // Recomputes what load() took on trust about multi.idx; a message for each difference.
+  std::vector<std::string> verify_multi() const;
+
+ private:
+  struct Single {
+    std::shared_ptr<const PackIndex> index;
+    std::uint32_t pack;
+  };
+  struct Multi {
+    MappedFile file;
+    std::vector<Digest> ids;
+    RecordTable table;
+    ByteView pack_numbers;
+  };
+  static std::shared_ptr<const Multi> open_multi(const std::string& path);
+  std::uint32_t multi_pack(std::uint64_t record) const;
+  std::shared_ptr<const Fd> pack_fd(std::uint32_t pack) const;
+
+  std::string folder_;
+  std::vector<Digest> packs_;  // sorted
+  std::vector<Single> singles_;
+  std::shared_ptr<const Multi> multi_;
+  std::vector<std::uint32_t> multi_to_pack_;
+  std::vector<std::string> broken_;
+  std::vector<std::string> temporaries_;
+  mutable std::mutex fds_mutex_;
+  mutable std::unordered_map<std::uint32_t, std::shared_ptr<const Fd>> fds_;
+};
+
+}  // namespace mlx::store

@@ -1,0 +1,107 @@
+// The bytes of packs as structures: entry headers, index records and footers (mlx-format-pack(5)). Used by the pack
+// writer, the pack reader and the index over many packs; nothing here touches a disk.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "store/store.h"
+
+namespace mlx::store {
+
+inline constexpr std::uint64_t kTargetPackSize = std::uint64_t{64} << 20;
+inline constexpr std::uint32_t kMaxPlainSize = std::uint32_t{64}
+                                               << 20;  // of one object: bounds what a lying pack can make us allocate
+inline constexpr std::size_t kPackHeaderSize = 16;
+inline constexpr std::size_t kEntryHeaderSize = 64;
+inline constexpr std::size_t kRecordSize = 64;
+inline constexpr std::size_t kFanoutSize = 256 * 4;
+inline constexpr std::size_t kFooterSize = 64;
+
+enum class Encoding : std::uint8_t { kRaw = 0, kZstd = 1 };
+
+// What packs, indexes and remotes know an object by. Where nothing is encrypted (key id 0) it is the object's id.
+inline Digest storage_id(const Digest& id) {
+  return id;
+}
+
+// The first eight bytes of SHA-256 of the stored bytes, little-endian.
+std::uint64_t stored_checksum(ByteView stored);
+std::uint64_t checksum_of_digest(const Digest& digest);
+
+struct ObjectKey {
+  Digest id;  // storage id
+  ObjectKind kind;
+  auto operator<=>(const ObjectKey&) const = default;
+};
+struct ObjectKeyHash {
+  std::size_t operator()(const ObjectKey& key) const {
+    return DigestHash()(key.id) ^ static_cast<std::size_t>(key.kind);
+  }
+};
+
+// Where and how one object is stored; `offset` is that of the stored bytes in the pack.
+struct PackRecord {
+  ObjectKey key;
+  std::uint64_t offset = 0;
+  std::uint64_t checksum = 0;
+  std::uint32_t stored_size = 0;
+  std::uint32_t plain_size = 0;
+  Encoding encoding = Encoding::kRaw;
+  std::uint16_t extra_size = 0;
+  std::uint32_t key_id = 0;
+};
+
+// An object as it is stored, ready to be written to any pack.
+struct StoredObject {
+  ObjectKey key;
+  Encoding encoding = Encoding::kRaw;
+  std::uint32_t key_id = 0;
+  std::uint32_t plain_size = 0;
+  std::uint64_t checksum = 0;
+  Bytes stored;
+};
+
+Bytes pack_header();
+void check_pack_header(ByteView header, const std::string& path);
+Bytes entry_header(const StoredObject& object);
+// kCorrupt unless the header (64 bytes) says just what the record does.
+void check_entry_header(ByteView header, const PackRecord& record, const std::string& path);
+
+struct PackFooter {
+  std::uint64_t index_offset = 0;
+  std::uint64_t records = 0;
+  Digest index_digest;  // the pack's id
+};
+// Fanout and records (sorted here), then the footer. `index_offset` is where they will stand.
+Bytes encode_pack_index(std::vector<PackRecord>& records, std::uint64_t index_offset, Digest* pack_id);
+PackFooter decode_footer(ByteView footer, std::uint64_t file_size, const std::string& path);
+
+void encode_fanout(ByteWriter& out, const std::vector<PackRecord>& sorted);
+void encode_record(ByteWriter& out, const PackRecord& record);
+
+// A sorted table of records in memory that the caller keeps mapped: a pack's trailing index, or the records of
+// multi.idx.
+class RecordTable {
+ public:
+  RecordTable() = default;
+  // `bytes` is fanout and records; kCorrupt where the fanout does not fit the count. Records are checked as they are
+  // read.
+  RecordTable(ByteView bytes, std::uint64_t records, std::string what);
+  std::uint64_t size() const { return size_; }
+  // kCorrupt on an unknown kind or encoding or sizes out of bounds.
+  PackRecord at(std::uint64_t index) const;
+  // The index of the record, or size() where there is none.
+  std::uint64_t find(const ObjectKey& key) const;
+
+ private:
+  std::uint32_t fanout(std::size_t byte) const;
+  int compare(std::uint64_t index, const ObjectKey& key) const;
+  ByteView fanout_, records_;
+  std::uint64_t size_ = 0;
+  std::string what_;
+};
+
+}  // namespace mlx::store

@@ -1,0 +1,51 @@
+// Entries are gathered into writes of a megabyte; records wait in memory (64 bytes an object) until the pack is sealed.
+#include "store/pack_writer.h"
+
+#include <utility>
+
+namespace mlx::store {
+
+namespace {
+constexpr std::size_t kBufferSize = std::size_t{1} << 20;
+}
+
+PackWriter::PackWriter(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk), fd_(disk.create(path_)) {
+  buffer_ = pack_header();
+  size_ = buffer_.size();
+}
+
+void PackWriter::append(const StoredObject& object) {
+  Bytes header = entry_header(object);
+  buffer_.insert(buffer_.end(), header.begin(), header.end());
+  buffer_.insert(buffer_.end(), object.stored.begin(), object.stored.end());
+  PackRecord record;
+  record.key = object.key;
+  record.offset = size_ + header.size();
+  record.checksum = object.checksum;
+  record.stored_size = static_cast<std::uint32_t>(object.stored.size());
+  record.plain_size = object.plain_size;
+  record.encoding = object.encoding;
+  record.key_id = object.key_id;
+  records_.push_back(record);
+  size_ = record.offset + record.stored_size;
+  if (buffer_.size() >= kBufferSize) flush();
+}
+
+void PackWriter::flush() {
+  disk_.write(fd_, buffer_, path_);
+  buffer_.clear();
+}
+
+Digest PackWriter::seal() {
+  Digest id;
+  Bytes index = encode_pack_index(records_, size_, &id);
+  buffer_.insert(buffer_.end(), index.begin(), index.end());
+  flush();
+  disk_.sync(fd_, path_);
+  fd_ = Fd();
+  buffer_ = Bytes();
+  records_ = {};
+  return id;
+}
+
+}  // namespace mlx::store

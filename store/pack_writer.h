@@ -1,0 +1,31 @@
+// Writes one pack under a temporary name. Used by Batch, which renames it into place; not thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/disk.h"
+#include "store/pack_format.h"
+
+namespace mlx::store {
+
+class PackWriter {
+ public:
+  PackWriter(std::string path, Disk& disk);
+  void append(const StoredObject& object);
+  std::uint64_t size() const { return size_; }  // without index and footer
+  const std::string& path() const { return path_; }
+  // Writes index and footer and syncs; the pack's id. Nothing may be appended afterwards.
+  Digest seal();
+
+ private:
+  void flush();
+  std::string path_;
+  Disk& disk_;
+  Fd fd_;
+  Bytes buffer_;
+  std::uint64_t size_ = 0;
+  std::vector<PackRecord> records_;
+};
+
+}  // namespace mlx::store

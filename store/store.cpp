@@ -1,0 +1,164 @@
+// Opening a store and looking objects up; the tree of manifests is in manifest_tree.cpp, files' content in
+// blob_reader.cpp, writing in batch.cpp, verification in fsck.cpp.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "store/batch.h"
+#include "store/store_state.h"
+#include "store/temporary.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::string_view kLayout = "mlx store 1\n";
+
+std::string packs_of(const std::string& folder) {
+  return join_path(folder, "packs");
+}
+
+}  // namespace
+
+std::string_view name_of(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::kChunk:
+      return "chunk";
+    case ObjectKind::kChunkList:
+      return "chunk list";
+    case ObjectKind::kManifest:
+      return "manifest";
+    case ObjectKind::kShard:
+      return "manifest shard";
+    case ObjectKind::kOperation:
+      return "operation";
+  }
+  return "object";
+}
+
+void Store::create(const std::string& folder, Disk& disk) {
+  std::string packs = packs_of(folder);
+  std::string format = join_path(packs, "FORMAT");
+  make_folders(packs);
+  if (path_exists(format)) return;
+  TemporaryFiles temporaries(packs, disk);
+  std::string path = temporaries.next();
+  Fd fd = disk.create(path);
+  disk.write(fd, as_bytes(kLayout), path);
+  disk.sync(fd, path);
+  disk.rename(path, format);
+  temporaries.published(path);
+  disk.sync_folder(packs);
+  temporaries.release();
+}
+
+Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options)
+    : state_(std::make_unique<State>(folder, disk, pool, options)) {
+  state_->packs_folder = packs_of(folder);
+  std::string format = join_path(state_->packs_folder, "FORMAT");
+  if (!path_exists(format)) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),
+                "make one with 'mlx init'");
+  }
+  if (std::string layout = read_text(format); layout != kLayout) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: unknown layout of the store", format),
+                "if a newer mlx wrote it, upgrade this one");
+  }
+  state_->reload();
+}
+
+Store::~Store() = default;
+
+void Store::State::reload() {
+  std::shared_ptr<const Index> previous = index();
+  std::shared_ptr<const Index> fresh = Index::load(packs_folder, previous.get());
+  std::lock_guard lock(mutex_);
+  index_ = std::move(fresh);
+}
+
+std::optional<Location> Store::State::find(const ObjectKey& key, std::shared_ptr<const Index>& picture) const {
+  picture = index();
+  return picture->find(key);
+}
+
+void Store::State::missing(const ObjectKey& key, const Index& picture) const {
+  if (!picture.broken().empty()) {
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("{} {} is not in the store, and a pack is damaged: {}", name_of(key.kind), key.id.brief(),
+                            picture.broken().front()),
+                "'mlx fsck' lists what is lost; 'mlx pull' fetches it from a remote that has it");
+  }
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("{}: {} {} is not in the store", folder, name_of(key.kind), key.id.brief()),
+              "'mlx pull' fetches what a remote has");
+}
+
+void Store::State::read(const ObjectKey& key, Bytes& plain) const {
+  std::shared_ptr<const Index> picture;
+  auto location = find(key, picture);
+  if (!location) missing(key, *picture);
+  Bytes stored;
+  picture->read_stored(*location, stored);
+  codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack));
+}
+
+StoredObject Store::State::read_stored(const ObjectKey& key) const {
+  std::shared_ptr<const Index> picture;
+  auto location = find(key, picture);
+  if (!location) missing(key, *picture);
+  const PackRecord& record = location->record;
+  StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}};
+  picture->read_stored(*location, object.stored);
+  check_stored(record, object.stored, picture->pack_path(location->pack));
+  return object;
+}
+
+const std::string& Store::folder() const {
+  return state_->folder;
+}
+
+bool Store::has(ObjectKind kind, const Digest& id) const {
+  return state_->index()->find({storage_id(id), kind}).has_value();
+}
+
+bool Store::has_blob(const Digest& id) const {
+  return has(ObjectKind::kChunk, id) || has(ObjectKind::kChunkList, id);
+}
+
+Bytes Store::read(ObjectKind kind, const Digest& id) const {
+  Bytes plain;
+  state_->read({storage_id(id), kind}, plain);
+  return plain;
+}
+
+std::unique_ptr<Batch> Store::begin() {
+  remove_stale_temporaries(state_->packs_folder, state_->index()->temporaries(), state_->disk);
+  return make_batch(*state_);
+}
+
+std::vector<Digest> Store::operations() const {
+  std::vector<Digest> ids;
+  state_->index()->visit([&](const Location& location) {
+    if (location.record.key.kind == ObjectKind::kOperation) ids.push_back(location.record.key.id);
+  });
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+StoreStat Store::stat() const {
+  std::shared_ptr<const Index> picture = state_->index();
+  StoreStat stat;
+  stat.packs = picture->pack_count();
+  picture->visit([&](const Location& location) {
+    ++stat.objects;
+    stat.stored_bytes += location.record.stored_size;
+  });
+  return stat;
+}
+
+void Store::reload() {
+  state_->reload();
+}
+
+}  // namespace mlx::store

@@ -1,0 +1,40 @@
+// Names and lifetime of the temporary files of one writer (mlx-format-pack(5), TEMPORARY FILES): a lock file that says
+// that the writer lives, and files that nobody else touches until they are renamed into place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/disk.h"
+
+namespace mlx::store {
+
+class TemporaryFiles {
+ public:
+  TemporaryFiles(std::string folder, Disk& disk) : folder_(std::move(folder)), disk_(disk) {}
+  // Removes what is left, as far as the disk lets it.
+  ~TemporaryFiles();
+  TemporaryFiles(const TemporaryFiles&) = delete;
+  TemporaryFiles& operator=(const TemporaryFiles&) = delete;
+  // A path for a new file; the first call takes the lock.
+  std::string next();
+  // `path` has been renamed into place.
+  void published(const std::string& path);
+  // Removes what is left, and the lock; errors are thrown.
+  void release();
+
+ private:
+  void take_lock();
+  std::string folder_;
+  Disk& disk_;
+  std::string prefix_;  // "" until the lock is held
+  Fd lock_;
+  int count_ = 0;
+  std::vector<std::string> paths_;
+};
+
+// Removes the temporary files of writers that are gone, never those of a live one (whatever its process or host).
+void remove_stale_temporaries(const std::string& folder, const std::vector<std::string>& names, Disk& disk);
+bool is_temporary(const std::string& name);
+
+}  // namespace mlx::store
