@@ -1,0 +1,450 @@
+// Checks every problem against op.h and reduces it to plain numbers (geometry.h). One function a family; a kernel that
+// is handed a Geometry never sees a size that would take it outside its tensors.
+#include "kernels/geometry.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
+namespace mlx::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+constexpr std::initializer_list<DType> kFloat = {DType::kF32};
+constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
+constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
+
+// Collects the first thing that is wrong; later checks are skipped then.
+class Checker {
+ public:
+  explicit Checker(const Problem& problem) : problem_(problem) {}
+
+  const std::string& wrong() const { return wrong_; }
+  bool ok() const { return wrong_.empty(); }
+
+  bool has_input(int i) const { return i < problem_.input_count && problem_.inputs[i].rank >= 0; }
+  bool has_output(int i) const { return i < problem_.output_count && problem_.outputs[i].rank >= 0; }
+  const Shape& input(int i) const { return problem_.inputs[i]; }
+  const Shape& output(int i) const { return problem_.outputs[i]; }
+
+  void require(bool condition, const char* what) {
+    if (ok() && !condition) wrong_ = what;
+  }
+  // Present, of at least `rank` dims, and of a dtype that is allowed; its sizes cannot overflow.
+  bool input_is(int i, int least_rank, std::initializer_list<DType> dtypes = kFloat) {
+    return tensor_is("input", i, has_input(i) ? &input(i) : nullptr, least_rank, dtypes);
+  }
+  bool output_is(int i, int least_rank, std::initializer_list<DType> dtypes = kFloat) {
+    return tensor_is("output", i, has_output(i) ? &output(i) : nullptr, least_rank, dtypes);
+  }
+  void input_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
+    if (input_is(i, 0, {dtype}) && dims_of(input(i)) != dims) wrong_ = fmt::format("input {} must be {}", i, dims);
+  }
+  void output_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
+    if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
+  }
+  void optional_input(int i, const Dims& dims, DType dtype = DType::kF32) {
+    if (has_input(i)) input_equals(i, dims, dtype);
+  }
+  void optional_output(int i, const Dims& dims, DType dtype = DType::kF32) {
+    if (has_output(i)) output_equals(i, dims, dtype);
+  }
+  void outputs_like(int output, int input_index) {
+    if (input_is(input_index, 0, {DType::kF32, DType::kU8, DType::kS8}))
+      output_equals(output, dims_of(input(input_index)));
+  }
+
+  static Dims dims_of(const Shape& shape) { return {shape.dims.begin(), shape.dims.begin() + shape.rank}; }
+
+ private:
+  bool tensor_is(const char* side, int i, const Shape* shape, int least_rank, std::initializer_list<DType> dtypes) {
+    if (!ok()) return false;
+    if (!shape) {
+      wrong_ = fmt::format("{} {} is missing", side, i);
+    } else if (shape->rank < least_rank || shape->rank > kMaxRank) {
+      wrong_ = fmt::format("{} {} needs at least {} dims", side, i, least_rank);
+    } else if (!fits(*shape)) {
+      wrong_ = fmt::format("{} {} has sizes that are negative or too large", side, i);
+    } else {
+      bool known = false;
+      std::string wanted;
+      for (const DType dtype : dtypes) {
+        known = known || shape->dtype == dtype;
+        wanted += fmt::format("{}{}", wanted.empty() ? "" : " or ", name_of(dtype));
+      }
+      if (!known) wrong_ = fmt::format("{} {} is {}, not {}", side, i, name_of(shape->dtype), wanted);
+    }
+    return ok();
+  }
+  static bool fits(const Shape& shape) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 48;  // bytes of any tensor stay far below overflow
+    std::int64_t product = 1;
+    for (int i = 0; i < shape.rank; ++i) {
+      const std::int64_t dim = shape.dims[static_cast<std::size_t>(i)];
+      if (dim < 0 || dim > kMost) return false;
+      if (dim > 0 && product > kMost / dim) return false;
+      product *= dim > 0 ? dim : 1;
+    }
+    return true;
+  }
+
+  const Problem& problem_;
+  std::string wrong_;
+};
+
+std::int64_t last(const Shape& shape) {
+  return shape.dims[static_cast<std::size_t>(shape.rank - 1)];
+}
+std::int64_t dim(const Shape& shape, int i) {
+  return shape.dims[static_cast<std::size_t>(i)];
+}
+std::int64_t leading(const Shape& shape) {
+  std::int64_t product = 1;
+  for (int i = 0; i + 1 < shape.rank; ++i) product *= dim(shape, i);
+  return product;
+}
+Dims with_last(const Shape& shape, std::int64_t width) {
+  Dims dims = Checker::dims_of(shape);
+  dims.back() = width;
+  return dims;
+}
+Dims without_last(const Shape& shape) {
+  Dims dims = Checker::dims_of(shape);
+  dims.pop_back();
+  return dims;
+}
+bool is_quantized(const Shape& shape) {
+  return shape.dtype == DType::kU8 || shape.dtype == DType::kS8;
+}
+
+// Scales must be usable as divisors.
+void check_scales(Checker& check, const Attrs& attrs) {
+  check.require(attrs.scale_x > 0.0f && attrs.scale_x < std::numeric_limits<float>::infinity() &&
+                    attrs.scale_y > 0.0f && attrs.scale_y < std::numeric_limits<float>::infinity(),
+                "scale_x and scale_y must be positive and finite");
+}
+
+void linear(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kLinear, data = problem.op == Op::kLinearBackwardData;
+  if (!check.input_is(0, 1, forward ? kFloatOrBytes : kFloat)) return;
+  const Shape& first = check.input(0);
+  g.quantized = is_quantized(first);
+  if (problem.op == Op::kLinearBackwardWeights) {
+    if (!check.input_is(1, 1)) return;
+    g.in_width = last(first), g.out_width = last(check.input(1));
+    check.input_equals(1, with_last(first, g.out_width));
+    check.output_equals(0, {g.out_width, g.in_width});
+    check.optional_output(1, {g.out_width});
+    return;
+  }
+  if (!check.input_is(1, 2, {g.quantized ? DType::kS8 : DType::kF32})) return;
+  g.out_width = dim(check.input(1), 0), g.in_width = dim(check.input(1), 1);
+  check.input_equals(1, {g.out_width, g.in_width}, g.quantized ? DType::kS8 : DType::kF32);
+  check.require(last(first) == (data ? g.out_width : g.in_width),
+                "the last dim of input 0 must be that of the weights");
+  const Dims result = with_last(first, data ? g.in_width : g.out_width);
+  if (!forward) return check.output_equals(0, result);
+  check.optional_input(2, {g.out_width});
+  if (!check.output_is(0, 1, kFloatOrBytes)) return;
+  check.require(g.quantized || check.output(0).dtype == DType::kF32, "output 0 must be f32");
+  check.output_equals(0, result, check.output(0).dtype);
+  if (g.quantized) check.input_equals(3, {g.out_width});
+  check_scales(check, problem.attrs);
+}
+
+// kernel, stride and pad of attrs, and the window count on `size` elements.
+bool window(Checker& check, const Attrs& attrs, Geometry& g) {
+  g.kh = attrs.kernel[0], g.kw = attrs.kernel[1], g.sh = attrs.stride[0], g.sw = attrs.stride[1];
+  g.pt = attrs.pad[0], g.pl = attrs.pad[2], g.groups = attrs.groups;
+  constexpr std::int64_t kMost = 1 << 20;
+  bool sane = true;
+  for (const std::int64_t value : {g.kh, g.kw, g.sh, g.sw, g.groups}) sane = sane && value >= 1 && value <= kMost;
+  for (const std::int64_t value : attrs.pad) sane = sane && value >= 0 && value <= kMost;
+  check.require(sane, "kernel, stride and groups must be at least 1, pad at least 0");
+  if (!sane) return false;
+  const std::int64_t high = g.h + attrs.pad[0] + attrs.pad[1] - g.kh, wide = g.w + attrs.pad[2] + attrs.pad[3] - g.kw;
+  check.require(high >= 0 && wide >= 0, "the kernel is larger than the padded image");
+  g.oh = high / g.sh + 1, g.ow = wide / g.sw + 1;
+  return check.ok();
+}
+
+void image(const Shape& shape, Geometry& g) {
+  g.n = dim(shape, 0), g.h = dim(shape, 1), g.w = dim(shape, 2), g.c = dim(shape, 3);
+}
+
+void conv(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kConv2d, data = problem.op == Op::kConv2dBackwardData;
+  if (data ? !check.output_is(0, 4) : !check.input_is(0, 4, forward ? kFloatOrBytes : kFloat)) return;
+  image(data ? check.output(0) : check.input(0), g);
+  if (!window(check, problem.attrs, g)) return;
+  g.quantized = forward && is_quantized(check.input(0));
+  const DType weights = g.quantized ? DType::kS8 : DType::kF32;
+  const bool weights_out = problem.op == Op::kConv2dBackwardWeights;
+  if (weights_out ? !check.output_is(0, 4) : !check.input_is(1, 4, {weights})) return;
+  g.o = dim(weights_out ? check.output(0) : check.input(1), 0);
+  check.require(g.c % g.groups == 0 && g.o % g.groups == 0, "channels must be a multiple of groups");
+  if (!check.ok()) return;
+  const Dims kernel{g.o, g.kh, g.kw, g.c / g.groups}, y{g.n, g.oh, g.ow, g.o};
+  if (weights_out) {
+    check.input_equals(1, y);
+    check.output_equals(0, kernel);
+    return check.optional_output(1, {g.o});
+  }
+  check.input_equals(1, kernel, weights);
+  if (data) return check.input_equals(0, y);
+  check.optional_input(2, {g.o});
+  if (!check.output_is(0, 4, kFloatOrBytes)) return;
+  check.require(g.quantized || check.output(0).dtype == DType::kF32, "output 0 must be f32");
+  check.output_equals(0, y, check.output(0).dtype);
+  if (g.quantized) check.input_equals(3, {g.o});
+  check_scales(check, problem.attrs);
+}
+
+void batch_norm(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1)) return;
+  const std::int64_t c = last(check.input(0));
+  check.require(problem.attrs.activation != Activation::kGelu, "batch norm fuses no gelu");
+  if (problem.op == Op::kBatchNormBackward) {
+    check.input_equals(1, Checker::dims_of(check.input(0)));
+    for (const int i : {2, 3, 4}) check.input_equals(i, {c});
+    if (problem.attrs.activation == Activation::kRelu) check.input_equals(5, Checker::dims_of(check.input(0)));
+    check.outputs_like(0, 0);
+    for (const int i : {1, 2}) check.output_equals(i, {c});
+    return;
+  }
+  for (const int i : {1, 2, 3, 4}) check.input_equals(i, {c});
+  check.outputs_like(0, 0);
+  if (problem.op == Op::kBatchNorm)
+    for (const int i : {1, 2, 3, 4}) check.output_equals(i, {c});
+}
+
+void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1)) return;
+  const Shape& x = check.input(0);
+  const bool forward = problem.op == Op::kLayerNorm;
+  if (!forward) check.input_equals(1, Checker::dims_of(x));
+  check.input_equals(forward ? 1 : 2, {last(x)});
+  if (forward) {
+    check.input_equals(2, {last(x)});
+    check.outputs_like(0, 0);
+    for (const int i : {1, 2}) check.optional_output(i, without_last(x));
+    return;
+  }
+  for (const int i : {3, 4}) check.input_equals(i, without_last(x));
+  check.outputs_like(0, 0);
+  for (const int i : {1, 2}) check.output_equals(i, {last(x)});
+}
+
+// Everything whose tensors all have one shape; `inputs` of them.
+void same_shape(Checker& check, int inputs) {
+  if (!check.input_is(0, 0)) return;
+  for (int i = 1; i < inputs; ++i) check.input_equals(i, Checker::dims_of(check.input(0)));
+  check.outputs_like(0, 0);
+}
+
+void dropout(Checker& check, const Problem& problem) {
+  same_shape(check, 1);
+  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "the dropout rate must be in [0, 1)");
+}
+
+void max_pool(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kMaxPool;
+  if (forward ? !check.input_is(0, 4, kFloatOrBytes) : !check.output_is(0, 4)) return;
+  image(forward ? check.input(0) : check.output(0), g);
+  if (!window(check, problem.attrs, g)) return;
+  g.o = g.c;
+  check.require(g.h * g.w <= std::numeric_limits<std::int32_t>::max(), "the image is too large for an s32 index");
+  const Dims y{g.n, g.oh, g.ow, g.c};
+  if (forward) {
+    check.output_equals(0, y, check.input(0).dtype);
+    return check.optional_output(1, y, DType::kS32);
+  }
+  check.input_equals(0, y);
+  check.input_equals(1, y, DType::kS32);
+}
+
+void avg_pool(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kAvgPool;
+  if (forward ? !check.input_is(0, 4, kFloatOrBytes) : !check.output_is(0, 4)) return;
+  image(forward ? check.input(0) : check.output(0), g);
+  g.quantized = forward && is_quantized(check.input(0));
+  if (forward)
+    check.output_equals(0, {g.n, g.c});
+  else
+    check.input_equals(0, {g.n, g.c});
+}
+
+void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1)) return;
+  check.input_equals(1, without_last(check.input(0)), DType::kS32);
+  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
+  check.output_equals(0, {1});
+  check.optional_output(1, Checker::dims_of(check.input(0)));
+  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
+}
+
+void embedding(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 0, {DType::kS32})) return;
+  const Dims ids = Checker::dims_of(check.input(0));
+  const bool forward = problem.op == Op::kEmbedding;
+  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
+  const Shape& table = forward ? check.input(1) : check.output(0);
+  g.table = dim(table, 0), g.dim = dim(table, 1);
+  Dims y = ids;
+  y.push_back(g.dim);
+  if (forward) {
+    check.input_equals(1, {g.table, g.dim});
+    return check.output_equals(0, y);
+  }
+  check.input_equals(1, y);
+  check.output_equals(0, {g.table, g.dim});
+}
+
+void add_positions(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 3)) return;
+  const Shape& x = check.input(0);
+  g.batch = dim(x, 0), g.time = dim(x, 1), g.dim = dim(x, 2);
+  check.input_equals(0, {g.batch, g.time, g.dim});
+  const bool forward = problem.op == Op::kAddPositions;
+  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
+  g.table = dim(forward ? check.input(1) : check.output(0), 0);
+  if (forward) {
+    check.input_equals(1, {g.table, g.dim});
+    check.optional_input(2, {g.batch}, DType::kS32);
+    return check.outputs_like(0, 0);
+  }
+  check.optional_input(1, {g.batch}, DType::kS32);
+  check.output_equals(0, {g.table, g.dim});
+}
+
+void attention(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 3)) return;
+  const Shape& qkv = check.input(0);
+  g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.dim = dim(qkv, 2) / 3, g.heads = problem.attrs.heads;
+  check.input_equals(0, {g.batch, g.time, 3 * g.dim});
+  check.require(g.heads >= 1 && g.heads <= (1 << 20) && g.dim % g.heads == 0, "the width must be a multiple of heads");
+  const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
+  if (problem.op == Op::kAttentionBackward) {
+    check.input_equals(1, y);
+    check.input_equals(2, lse);
+    check.input_equals(3, y);
+    return check.output_equals(0, {g.batch, g.time, 3 * g.dim});
+  }
+  check.output_equals(0, y);
+  if (problem.op == Op::kAttention) return check.optional_output(1, lse);
+  if (!check.input_is(1, 3)) return;
+  g.table = dim(check.input(1), 1);
+  const Dims cache{g.batch, g.table, g.dim};
+  for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
+  check.input_equals(3, {g.batch}, DType::kS32);
+}
+
+void quantize(Checker& check, const Problem& problem) {
+  const bool forward = problem.op == Op::kQuantize;
+
+  if (!(forward ? check.input_is(0, 0) : check.input_is(0, 0, kBytes))) return;
+  if (!(forward ? check.output_is(0, 0, kBytes) : check.output_is(0, 0))) return;
+  check.output_equals(0, Checker::dims_of(check.input(0)), check.output(0).dtype);
+  check_scales(check, problem.attrs);
+}
+
+void optimizer(Checker& check, const Problem& problem) {
+  const bool sgd = problem.op == Op::kSgd;
+  if (!check.input_is(0, 0)) return;
+  const Dims w = Checker::dims_of(check.input(0));
+  check.input_equals(1, w);
+  check.output_equals(0, w);
+  const int states = sgd ? 1 : 2;
+  check.input_equals(2 + states, {1});
+  if (sgd && problem.attrs.momentum == 0.0f && !check.has_input(2)) return;  // plain descent needs no velocity
+  for (int i = 0; i < states; ++i) check.input_equals(2 + i, w), check.output_equals(1 + i, w);
+}
+
+void check_family(Checker& check, const Problem& problem, Geometry& g) {
+  switch (problem.op) {
+    case Op::kLinear:
+    case Op::kLinearBackwardData:
+    case Op::kLinearBackwardWeights:
+      return linear(check, problem, g);
+    case Op::kConv2d:
+    case Op::kConv2dBackwardData:
+    case Op::kConv2dBackwardWeights:
+      return conv(check, problem, g);
+    case Op::kBatchNorm:
+    case Op::kBatchNormBackward:
+    case Op::kBatchNormInference:
+      return batch_norm(check, problem, g);
+    case Op::kLayerNorm:
+    case Op::kLayerNormBackward:
+      return layer_norm(check, problem, g);
+    case Op::kRelu:
+    case Op::kGelu:
+      return same_shape(check, 1);
+    case Op::kReluBackward:
+    case Op::kGeluBackward:
+    case Op::kAdd:
+      return same_shape(check, 2);
+    case Op::kAddPositions:
+    case Op::kAddPositionsBackward:
+      return add_positions(check, problem, g);
+    case Op::kMaxPool:
+    case Op::kMaxPoolBackward:
+      return max_pool(check, problem, g);
+    case Op::kAvgPool:
+    case Op::kAvgPoolBackward:
+      return avg_pool(check, problem, g);
+    case Op::kDropout:
+    case Op::kDropoutBackward:
+      return dropout(check, problem);
+    case Op::kSoftmaxCrossEntropy:
+      return cross_entropy(check, problem, g);
+    case Op::kSoftmax:
+      check.input_is(0, 1);
+      return same_shape(check, 1);
+    case Op::kEmbedding:
+    case Op::kEmbeddingBackward:
+      return embedding(check, problem, g);
+    case Op::kAttention:
+    case Op::kAttentionBackward:
+    case Op::kAttentionCached:
+      return attention(check, problem, g);
+    case Op::kQuantize:
+    case Op::kDequantize:
+      return quantize(check, problem);
+    case Op::kSgd:
+    case Op::kAdamW:
+      return optimizer(check, problem);
+    case Op::kReshape:
+    case Op::kCount:
+      check.require(false, "there is no kernel for this operation");
+  }
+}
+
+}  // namespace
+
+std::string describe(const Problem& problem, Geometry& geometry) {
+  geometry = {};
+  if (problem.input_count < 0 || problem.input_count > kMaxTensors || problem.output_count < 0 ||
+      problem.output_count > kMaxTensors)
+    return fmt::format("at most {} inputs and outputs", kMaxTensors);
+  Checker check(problem);
+  check_family(check, problem, geometry);
+  if (!check.ok()) return check.wrong();
+  for (int i = 0; i < kMaxTensors; ++i) {
+    geometry.has_input[i] = check.has_input(i);
+    geometry.has_output[i] = check.has_output(i);
+  }
+  const Shape& first = problem.inputs[0];
+  geometry.count = first.count();
+  geometry.width = first.rank > 0 ? last(first) : 1;
+  geometry.rows = first.rank > 0 ? leading(first) : 1;
+  geometry.x_type = first.dtype;
+  geometry.y_type = problem.outputs[0].dtype;
+  return {};
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,33 @@
+// The sizes of a problem as plain numbers, checked once: every kernel of every backend may take what describe()
+// accepted for consistent. Used by table.cpp before any kernel sees a problem, and by the kernels of ref and avx512.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/kernel.h"
+
+namespace mlx::kernels {
+
+inline constexpr int kMaxTensors = 8;
+
+// Which fields are set depends on the operation; no std:: type, so that code of any instruction set may read it.
+struct Geometry {
+  std::int64_t count = 0;                   // elements of input 0
+  std::int64_t rows = 0, width = 0;         // input 0 seen as a matrix; width is its last dim
+  std::int64_t out_width = 0;               // linear: N
+  std::int64_t in_width = 0;                // linear: K
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  // images: the plain side (x, dx)
+  std::int64_t oh = 0, ow = 0, o = 0;       // the other side (y, dy)
+  std::int64_t kh = 1, kw = 1, sh = 1, sw = 1, pt = 0, pl = 0, groups = 1;
+  std::int64_t batch = 0, time = 0, dim = 0, heads = 1;  // sequences; dim is D
+  std::int64_t table = 0;                                // rows of a table or positions of a cache: V, P
+  bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
+  bool quantized = false;                            // x is u8 or s8
+  DType x_type = DType::kF32, y_type = DType::kF32;  // of input 0 and output 0
+};
+
+// Checks ranks, sizes and dtypes against op.h. Returns "" or what is wrong ("input 1 must be [64, 32]").
+std::string describe(const Problem& problem, Geometry& geometry);
+
+}  // namespace mlx::kernels

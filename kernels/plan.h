@@ -1,0 +1,59 @@
+// What the hand-written kernels (ref, avx512) share: the state behind their plans and the rule that cuts work into
+// slices. State and range_of are plain data and internal functions, so that code of any instruction set may use them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/geometry.h"
+#include "kernels/kernel.h"
+
+namespace mlx::kernels {
+
+struct State {
+  Attrs attrs;  // ISA code reads its scalars only
+  Geometry g;
+  std::int64_t items[kMaxPhases] = {};  // what each phase is cut by: images, rows, channels, blocks of elements
+  int slices[kMaxPhases] = {};
+};
+
+using Run = void (*)(const void* state, const Args& args, int phase, int slice);
+
+// Owned by `plan` afterwards. Null where the problem is inconsistent (describe).
+State* new_state(const Problem& problem, Plan& plan, Run run);
+
+// Phase `phase` is cut over `items` that touch `bytes` of memory in all: at most 16 slices, each at least 32 KiB.
+void cut(State* state, Plan& plan, int phase, std::int64_t items, std::int64_t bytes);
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+// Items of one slice; the slices cover all items in order.
+static inline Range range_of(const State* state, int phase, int slice) {
+  const std::int64_t items = state->items[phase], slices = state->slices[phase];
+  return {items * slice / slices, items * (slice + 1) / slices};
+}
+
+// Elementwise work is cut in blocks, a multiple of every vector width and of Philox's four numbers.
+inline constexpr std::int64_t kBlock = 64;
+static inline Range elements_of(const State* state, int phase, int slice, std::int64_t count) {
+  const Range blocks = range_of(state, phase, slice);
+  const std::int64_t end = blocks.end * kBlock;
+  return {blocks.begin * kBlock, end < count ? end : count};
+}
+
+// Tensors of Args by type; null for an absent one.
+static inline const float* f32_in(const State* state, const Args& args, int i) {
+  return state->g.has_input[i] ? static_cast<const float*>(args.inputs[i]) : nullptr;
+}
+static inline const std::int32_t* s32_in(const State* state, const Args& args, int i) {
+  return state->g.has_input[i] ? static_cast<const std::int32_t*>(args.inputs[i]) : nullptr;
+}
+static inline float* f32_out(const State* state, const Args& args, int i) {
+  return state->g.has_output[i] ? static_cast<float*>(args.outputs[i]) : nullptr;
+}
+static inline std::int32_t* s32_out(const State* state, const Args& args, int i) {
+  return state->g.has_output[i] ? static_cast<std::int32_t*>(args.outputs[i]) : nullptr;
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,87 @@
+// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32 and quantized (op.h, kLinear…).
+#include "kernels/ref/ref.h"
+
+namespace mlx::kernels::ref {
+namespace {
+
+void forward(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
+  const float *x = f32_in(&s, args, 0), *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
+  float* y = f32_out(&s, args, 0);
+  const Range rows = range_of(&s, phase, slice);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    for (std::int64_t n = 0; n < n_count; ++n) {
+      double sum = b ? b[n] : 0.0;
+      for (std::int64_t k = 0; k < k_count; ++k) sum += double{x[row * k_count + k]} * w[n * k_count + k];
+      y[row * n_count + n] = static_cast<float>(activate(s.attrs.activation, sum));
+    }
+}
+
+void forward_quantized(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
+  const auto* w = static_cast<const std::int8_t*>(args.inputs[1]);
+  const float *b = f32_in(&s, args, 2), *w_scales = f32_in(&s, args, 3);
+  const Range rows = range_of(&s, phase, slice);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    for (std::int64_t n = 0; n < n_count; ++n) {
+      std::int64_t sum = 0;
+      for (std::int64_t k = 0; k < k_count; ++k)
+        sum += load_quantized(args.inputs[0], s.g.x_type, row * k_count + k) * w[n * k_count + k];
+      const double real = static_cast<double>(sum) * s.attrs.scale_x * w_scales[n] + (b ? b[n] : 0.0);
+      const double value = activate(s.attrs.activation, real);
+      if (s.g.y_type == DType::kF32)
+        f32_out(&s, args, 0)[row * n_count + n] = static_cast<float>(value);
+      else
+        store_quantized(args.outputs[0], s.g.y_type, row * n_count + n, value / s.attrs.scale_y);
+    }
+}
+
+void backward_data(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
+  const float *dy = f32_in(&s, args, 0), *w = f32_in(&s, args, 1);
+  float* dx = f32_out(&s, args, 0);
+  const Range rows = range_of(&s, phase, slice);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    for (std::int64_t k = 0; k < k_count; ++k) {
+      double sum = 0.0;
+      for (std::int64_t n = 0; n < n_count; ++n) sum += double{dy[row * n_count + n]} * w[n * k_count + k];
+      dx[row * k_count + k] = static_cast<float>(sum);
+    }
+}
+
+void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
+  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1);
+  float *dw = f32_out(&s, args, 0), *db = f32_out(&s, args, 1);
+  const Range columns = range_of(&s, phase, slice);
+  for (std::int64_t n = columns.begin; n < columns.end; ++n) {
+    for (std::int64_t k = 0; k < k_count; ++k) {
+      double sum = 0.0;
+      for (std::int64_t row = 0; row < s.g.rows; ++row) sum += double{dy[row * n_count + n]} * x[row * k_count + k];
+      dw[n * k_count + k] = static_cast<float>(sum);
+    }
+    if (!db) continue;
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < s.g.rows; ++row) sum += dy[row * n_count + n];
+    db[n] = static_cast<float>(sum);
+  }
+}
+
+}  // namespace
+
+bool prepare_linear(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, forward);
+  if (!s) return false;
+  if (s->g.quantized) plan.run = forward_quantized;
+  if (problem.op == Op::kLinearBackwardData) plan.run = backward_data;
+  if (problem.op == Op::kLinearBackwardWeights) plan.run = backward_weights;
+  const bool weights = problem.op == Op::kLinearBackwardWeights;
+  cut(s, plan, 0, weights ? s->g.out_width : s->g.rows, s->g.rows * s->g.in_width * s->g.out_width);
+  return true;
+}
+
+}  // namespace mlx::kernels::ref

@@ -1,0 +1,53 @@
+// Reference relu, gelu, addition and their gradients (op.h).
+#include "kernels/ref/ref.h"
+
+namespace mlx::kernels::ref {
+namespace {
+
+// Gradient of the tanh form of gelu.
+double gelu_slope(double x) {
+  constexpr double kRoot = 0.7978845608028654;
+  const double tanh = std::tanh(kRoot * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * kRoot * (1.0 + 3 * 0.044715 * x * x);
+}
+
+template <typename Body>
+void each(const void* opaque, const Args& args, int phase, int slice, Body body) {
+  const State& s = state_of(opaque);
+  const float *a = f32_in(&s, args, 0), *b = f32_in(&s, args, 1);
+  float* y = f32_out(&s, args, 0);
+  const Range range = elements_of(&s, phase, slice, s.g.count);
+  for (std::int64_t i = range.begin; i < range.end; ++i) y[i] = static_cast<float>(body(a[i], b ? b[i] : 0.0f));
+}
+
+void relu(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float x, float) { return x < 0.0f ? 0.0f : x; });
+}
+void relu_backward(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float y, float dy) { return y > 0.0f ? dy : 0.0f; });
+}
+void gelu_forward(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float x, float) { return gelu(x); });
+}
+void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float x, float dy) { return gelu_slope(x) * dy; });
+}
+void add(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float a, float b) { return a + b; });
+}
+
+}  // namespace
+
+bool prepare_pointwise(const Problem& problem, Plan& plan) {
+  Run run = add;
+  if (problem.op == Op::kRelu) run = relu;
+  if (problem.op == Op::kReluBackward) run = relu_backward;
+  if (problem.op == Op::kGelu) run = gelu_forward;
+  if (problem.op == Op::kGeluBackward) run = gelu_backward;
+  State* s = new_state(problem, plan, run);
+  if (!s) return false;
+  cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
+  return true;
+}
+
+}  // namespace mlx::kernels::ref

@@ -1,0 +1,96 @@
+// Reference max pooling and global average pooling with their gradients (op.h, kMaxPool…).
+#include "kernels/ref/ref.h"
+
+namespace mlx::kernels::ref {
+namespace {
+
+// The first largest element wins; NaN wins over numbers. A window wholly in the padding gives 0 and index -1.
+template <typename T>
+void max_pool(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Geometry& g = s.g;
+  const auto* x = static_cast<const T*>(args.inputs[0]);
+  auto* y = static_cast<T*>(args.outputs[0]);
+  std::int32_t* index = s32_out(&s, args, 1);
+  const Range images = range_of(&s, phase, slice);
+  for (std::int64_t row = images.begin * g.oh; row < images.end * g.oh; ++row)
+    for (std::int64_t ow = 0; ow < g.ow; ++ow)
+      for (std::int64_t c = 0; c < g.c; ++c) {
+        T best{};
+        std::int64_t where = -1;
+        const std::int64_t n = row / g.oh, top = row % g.oh * g.sh - g.pt, left = ow * g.sw - g.pl;
+        for (std::int64_t ih = top; ih < top + g.kh; ++ih)
+          for (std::int64_t iw = left; iw < left + g.kw; ++iw) {
+            if (ih < 0 || ih >= g.h || iw < 0 || iw >= g.w) continue;
+            const T value = x[((n * g.h + ih) * g.w + iw) * g.c + c];
+            if (where >= 0 && !(value > best) && value == value) continue;
+            best = value;
+            where = ih * g.w + iw;
+          }
+        const std::int64_t out = (row * g.ow + ow) * g.c + c;
+        y[out] = best;
+        if (index) index[out] = static_cast<std::int32_t>(where);
+      }
+}
+
+void max_pool_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Geometry& g = s.g;
+  const float* dy = f32_in(&s, args, 0);
+  const std::int32_t* index = s32_in(&s, args, 1);
+  float* dx = f32_out(&s, args, 0);
+  const Range images = range_of(&s, phase, slice);
+  for (std::int64_t i = images.begin * g.h * g.w * g.c; i < images.end * g.h * g.w * g.c; ++i) dx[i] = 0.0f;
+  for (std::int64_t n = images.begin; n < images.end; ++n)
+    for (std::int64_t i = 0; i < g.oh * g.ow; ++i)
+      for (std::int64_t c = 0; c < g.c; ++c) {
+        const std::int64_t out = (n * g.oh * g.ow + i) * g.c + c;
+        if (index[out] < 0 || index[out] >= g.h * g.w) continue;
+        dx[(n * g.h * g.w + index[out]) * g.c + c] += dy[out];
+      }
+}
+
+void avg_pool(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Geometry& g = s.g;
+  float* y = f32_out(&s, args, 0);
+  const Range images = range_of(&s, phase, slice);
+  for (std::int64_t n = images.begin; n < images.end; ++n)
+    for (std::int64_t c = 0; c < g.c; ++c) {
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < g.h * g.w; ++i) {
+        const std::int64_t at = (n * g.h * g.w + i) * g.c + c;
+        sum += g.quantized ? s.attrs.scale_x * static_cast<double>(load_quantized(args.inputs[0], g.x_type, at))
+                           : double{f32_in(&s, args, 0)[at]};
+      }
+      y[n * g.c + c] = static_cast<float>(sum / static_cast<double>(g.h * g.w));
+    }
+}
+
+void avg_pool_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Geometry& g = s.g;
+  const float* dy = f32_in(&s, args, 0);
+  float* dx = f32_out(&s, args, 0);
+  const Range images = range_of(&s, phase, slice);
+  for (std::int64_t n = images.begin; n < images.end; ++n)
+    for (std::int64_t i = 0; i < g.h * g.w; ++i)
+      for (std::int64_t c = 0; c < g.c; ++c)
+        dx[(n * g.h * g.w + i) * g.c + c] = static_cast<float>(dy[n * g.c + c] / static_cast<double>(g.h * g.w));
+}
+
+}  // namespace
+
+bool prepare_pool(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, max_pool<float>);
+  if (!s) return false;
+  if (s->g.x_type == DType::kU8) plan.run = max_pool<std::uint8_t>;
+  if (s->g.x_type == DType::kS8) plan.run = max_pool<std::int8_t>;
+  if (problem.op == Op::kMaxPoolBackward) plan.run = max_pool_backward;
+  if (problem.op == Op::kAvgPool) plan.run = avg_pool;
+  if (problem.op == Op::kAvgPoolBackward) plan.run = avg_pool_backward;
+  cut(s, plan, 0, s->g.n, s->g.n * s->g.h * s->g.w * s->g.c * 4);
+  return true;
+}
+
+}  // namespace mlx::kernels::ref

@@ -1,0 +1,67 @@
+// The reference kernels: plain loops with double accumulation, the oracle of every other backend. Used by kernels/ref
+// only.
+//
+// No element of an output depends on which other rows, images or sequences are computed with it: a position decoded
+// with a cache has the bits of the same position evaluated whole. Sums over rows (gradients of parameters) run in row
+// order.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/plan.h"
+
+namespace mlx::kernels::ref {
+
+bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards
+bool prepare_conv(const Problem& problem, Plan& plan);
+bool prepare_batch_norm(const Problem& problem, Plan& plan);
+bool prepare_layer_norm(const Problem& problem, Plan& plan);
+bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, gelu, add and their backwards
+bool prepare_pool(const Problem& problem, Plan& plan);
+bool prepare_dropout(const Problem& problem, Plan& plan);
+bool prepare_loss(const Problem& problem, Plan& plan);       // softmax, softmax cross-entropy
+bool prepare_embedding(const Problem& problem, Plan& plan);  // and added positions
+bool prepare_attention(const Problem& problem, Plan& plan);
+bool prepare_quantize(const Problem& problem, Plan& plan);
+bool prepare_optimizer(const Problem& problem, Plan& plan);
+
+inline const State& state_of(const void* state) {
+  return *static_cast<const State*>(state);
+}
+
+// Hendrycks & Gimpel 2016, the tanh form.
+inline double gelu(double x) {
+  return 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+inline double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x < 0.0 ? 0.0 : x;  // NaN stays
+    case Activation::kGelu:
+      return gelu(x);
+  }
+  return x;
+}
+
+// Nearest even, saturating; NaN becomes 0.
+inline double saturate(double x, double low, double high) {
+  if (!(x == x)) return 0.0;
+  const double rounded = std::nearbyint(x);
+  return rounded < low ? low : rounded > high ? high : rounded;
+}
+inline void store_quantized(void* out, DType dtype, std::int64_t i, double value) {
+  if (dtype == DType::kU8)
+    static_cast<std::uint8_t*>(out)[i] = static_cast<std::uint8_t>(saturate(value, 0, 255));
+  else
+    static_cast<std::int8_t*>(out)[i] = static_cast<std::int8_t>(saturate(value, -128, 127));
+}
+inline std::int64_t load_quantized(const void* in, DType dtype, std::int64_t i) {
+  return dtype == DType::kU8 ? static_cast<std::int64_t>(static_cast<const std::uint8_t*>(in)[i])
+                             : static_cast<std::int64_t>(static_cast<const std::int8_t*>(in)[i]);
+}
+
+}  // namespace mlx::kernels::ref

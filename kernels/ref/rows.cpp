@@ -1,0 +1,31 @@
+// The rows that the reference backend gives to the kernel table.
+#include "kernels/ref/ref.h"
+#include "kernels/table.h"
+
+namespace mlx::kernels {
+
+std::vector<Kernel> ref_kernels() {
+  using namespace ref;
+  constexpr Backend kBackend = Backend::kRef;
+  return {
+      {Op::kLinear, kBackend, prepare_linear},
+      {Op::kLinearBackwardData, kBackend, prepare_linear},
+      {Op::kLinearBackwardWeights, kBackend, prepare_linear},
+      {Op::kConv2d, kBackend, prepare_conv},
+      {Op::kConv2dBackwardData, kBackend, prepare_conv},
+      {Op::kConv2dBackwardWeights, kBackend, prepare_conv},
+      {Op::kRelu, kBackend, prepare_pointwise},
+      {Op::kReluBackward, kBackend, prepare_pointwise},
+      {Op::kGelu, kBackend, prepare_pointwise},
+      {Op::kGeluBackward, kBackend, prepare_pointwise},
+      {Op::kAdd, kBackend, prepare_pointwise},
+      {Op::kMaxPool, kBackend, prepare_pool},
+      {Op::kMaxPoolBackward, kBackend, prepare_pool},
+      {Op::kAvgPool, kBackend, prepare_pool},
+      {Op::kAvgPoolBackward, kBackend, prepare_pool},
+      {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
+      {Op::kSoftmax, kBackend, prepare_loss},
+  };
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,218 @@
+// Which kernel serves a problem (table.h). What the CPU has is asked once, the oneDNN module is opened once; both are
+// kept for the life of the process.
+#include "kernels/table.h"
+
+#include <cpuid.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+
+#include "base/error.h"
+#include "kernels/geometry.h"
+
+namespace mlx::kernels {
+namespace {
+
+struct Cpu {
+  bool avx512 = false;  // F, BW, DQ, VL and FMA: what kernels/avx512 is compiled for
+  bool avx2 = false;
+  bool vnni = false, bf16 = false;
+};
+
+// Which register states the OS saves; executing an AVX-512 instruction without them faults, whatever cpuid says.
+std::uint64_t enabled_states() {
+  std::uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (std::uint64_t{high} << 32) | low;
+}
+
+Cpu ask_cpu() {
+  Cpu cpu;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return cpu;
+  const bool osxsave = c & (1u << 27), fma = c & (1u << 12), f16c = c & (1u << 29);
+  if (!osxsave || !fma || !f16c) return cpu;
+  const std::uint64_t states = enabled_states();
+  const bool ymm = (states & 0x6) == 0x6, zmm = (states & 0xe6) == 0xe6;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return cpu;
+  const auto ebx = [&](int bit) { return (b >> bit & 1u) != 0; };
+  cpu.avx2 = ymm && ebx(5);
+  const bool vnni = (c >> 11 & 1u) != 0;
+  cpu.avx512 = zmm && ebx(16) && ebx(17) && ebx(30) && ebx(31);
+  unsigned a1 = 0;
+  const bool bf16 = __get_cpuid_count(7, 1, &a1, &b, &c, &d) && (a1 >> 5 & 1u);
+  cpu.vnni = cpu.avx512 && vnni;
+  cpu.bf16 = cpu.avx512 && bf16;
+  // The files of kernels/avx512 are compiled with VNNI and BF16 allowed, so the level needs both.
+  cpu.avx512 = cpu.vnni && cpu.bf16;
+  return cpu;
+}
+
+const Cpu& cpu() {
+  static const Cpu asked = ask_cpu();
+  return asked;
+}
+
+std::filesystem::path executable_folder() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
+  return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
+}
+
+// The module, once opened, is never closed: its kernels' addresses stand in plans.
+struct OneDnn {
+  std::vector<Kernel> kernels;
+  std::string version;
+  std::string problem;  // why it cannot be used; empty when it can
+};
+
+OneDnn open_onednn() {
+  OneDnn module;
+  const std::filesystem::path folder = executable_folder();
+  void* handle = nullptr;
+  for (const auto& candidate : {folder / "lib/mlx/mlx_onednn.so", folder / "../lib/mlx/mlx_onednn.so"}) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(candidate, ignored)) continue;
+    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle) break;
+    const char* reason = dlerror();
+    module.problem = reason ? reason : "cannot be opened";
+  }
+  if (!handle) {
+    if (module.problem.empty()) module.problem = fmt::format("lib/mlx/mlx_onednn.so is not beside {}", folder.string());
+    return module;
+  }
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(dlsym(handle, "mlx_onednn_kernels"));
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "mlx_onednn_version"));
+  if (!rows || !version) {
+    module.problem = "mlx_onednn.so has no table of kernels";
+    return module;
+  }
+  int count = 0;
+  const Kernel* first = rows(&count);
+  module.kernels.assign(first, first + count);
+  module.version = version();
+  module.problem.clear();
+  return module;
+}
+
+const OneDnn& onednn() {
+  static const OneDnn module = open_onednn();
+  return module;
+}
+
+const std::vector<Kernel>& rows_of(Level level) {
+  static const std::vector<Kernel> ref = ref_kernels();
+  static const std::vector<Kernel> avx512 = cpu().avx512 ? avx512_kernels() : std::vector<Kernel>{};
+  static const std::vector<Kernel> none;
+  switch (level) {
+    case Level::kRef:
+      return ref;
+    case Level::kAvx512:
+      return avx512;
+    case Level::kOneDnn:
+      return onednn().problem.empty() ? onednn().kernels : none;
+  }
+  return none;
+}
+
+bool try_level(const Problem& problem, Level level, Prepared& prepared) {
+  for (const Kernel& kernel : rows_of(level)) {
+    if (kernel.op != problem.op) continue;
+    Plan plan;
+    if (kernel.prepare(problem, plan)) {
+      prepared = Prepared(plan, kernel.backend);
+      return true;
+    }
+    // A kernel that declines may already have allocated; the owner frees it.
+    const Prepared declined(plan, kernel.backend);
+  }
+  return false;
+}
+
+std::string text_of(const Shape& shape) {
+  if (shape.rank < 0) return "absent";
+  std::string text = name_of(shape.dtype);
+  text += '[';
+  for (int i = 0; i < shape.rank && i < kMaxRank; ++i)
+    text += fmt::format("{}{}", i ? "," : "", shape.dims[static_cast<std::size_t>(i)]);
+  return text + ']';
+}
+
+std::string text_of(const Problem& problem) {
+  std::string text = name_of(problem.op);
+  text += '(';
+  for (int i = 0; i < problem.input_count; ++i) text += (i ? ", " : "") + text_of(problem.inputs[i]);
+  text += ") -> (";
+  for (int i = 0; i < problem.output_count; ++i) text += (i ? ", " : "") + text_of(problem.outputs[i]);
+  return text + ')';
+}
+
+}  // namespace
+
+std::vector<Kernel> onednn_kernels() {
+  if (!onednn().problem.empty())
+    throw Error(ErrorKind::kMissing, "oneDNN kernels: " + onednn().problem,
+                "install mlx whole (lib/mlx beside its executable), or use MLX_KERNELS=avx512 or ref");
+  return onednn().kernels;
+}
+
+Level best_level() {
+  if (cpu().avx2 && onednn().problem.empty()) return Level::kOneDnn;
+  return cpu().avx512 ? Level::kAvx512 : Level::kRef;
+}
+
+Level parse_level(const std::string& name) {
+  if (name.empty()) return best_level();
+  if (name == "ref") return Level::kRef;
+  if (name == "avx512") {
+    if (!cpu().avx512)
+      throw Error(ErrorKind::kMissing,
+                  "kernels 'avx512': this CPU lacks AVX-512 with VNNI and BF16, or the OS does not enable it",
+                  "leave MLX_KERNELS unset for the best this machine has");
+    return Level::kAvx512;
+  }
+  if (name == "onednn") {
+    onednn_kernels();  // kMissing where it cannot be opened
+    return Level::kOneDnn;
+  }
+  throw Error(ErrorKind::kUsage, fmt::format("unknown kernels '{}'", name),
+              "MLX_KERNELS is one of ref, avx512, onednn");
+}
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::kRef:
+      return "ref";
+    case Level::kAvx512:
+      return "avx512";
+    case Level::kOneDnn:
+      return "onednn";
+  }
+  return "unknown";
+}
+
+std::string isa_name() {
+  if (cpu().avx512) return "avx512_vnni_bf16";
+  return cpu().avx2 ? "avx2" : "x86_64";
+}
+
+std::string onednn_version() {
+  return onednn().problem.empty() ? onednn().version : "";
+}
+
+Prepared prepare(const Problem& problem, Level level) {
+  Geometry geometry;
+  if (const std::string wrong = describe(problem, geometry); !wrong.empty())
+    fail(ErrorKind::kUsage, "{}: {}", text_of(problem), wrong);
+  Prepared prepared;
+  for (const Level candidate : {Level::kOneDnn, Level::kAvx512, Level::kRef})
+    if (candidate <= level && try_level(problem, candidate, prepared)) return prepared;
+  fail(ErrorKind::kUsage, "no kernel of level {} serves {}", name_of(level), text_of(problem));
+}
+
+}  // namespace mlx::kernels
