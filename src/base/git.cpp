@@ -38,6 +38,7 @@ class Handle {
 using Repository = Handle<git_repository, git_repository_free>;
 using Reference = Handle<git_reference, git_reference_free>;
 using Object = Handle<git_object, git_object_free>;
+using Commit = Handle<git_commit, git_commit_free>;
 using Tree = Handle<git_tree, git_tree_free>;
 using TreeEntry = Handle<git_tree_entry, git_tree_entry_free>;
 using Blob = Handle<git_blob, git_blob_free>;
@@ -127,9 +128,12 @@ int append_line(const git_diff_delta*, const git_diff_hunk*, const git_diff_line
 void read_changes(git_repository* repository, bool with_diff, GitState& state) {
   Tree tree;  // stays empty where HEAD is unborn: everything staged is then a change
   if (!state.head.empty()) {
-    Object object;
-    must(git_revparse_single(object.out(), repository, "HEAD^{tree}"), state.root, "read the tree of HEAD");
-    must(git_tree_lookup(tree.out(), repository, git_object_id(object.get())), state.root, "read the tree of HEAD");
+    // By the commit's id: git_revparse_single of libgit2 1.5 leaks where objects are missing.
+    git_oid id;
+    Commit commit;
+    must(git_oid_fromstr(&id, state.head.c_str()), state.root, "read HEAD");
+    must(git_commit_lookup(commit.out(), repository, &id), state.root, "read the commit at HEAD");
+    must(git_commit_tree(tree.out(), commit.get()), state.root, "read the tree of HEAD");
   }
   git_diff_options options = GIT_DIFF_OPTIONS_INIT;
   options.ignore_submodules = GIT_SUBMODULE_IGNORE_UNTRACKED;

@@ -26,7 +26,7 @@ TomlNode convert_table(const toml::table& from) {
   std::ranges::stable_sort(members, [](const Member& a, const Member& b) { return a.at < b.at; });
   TomlNode out;
   for (const Member& member : members) {
-    out.members.emplace_back(std::string(member.key), convert(*member.value, static_cast<int>(member.at.line)));
+    out.members.push_back({std::string(member.key), convert(*member.value, static_cast<int>(member.at.line))});
   }
   return out;
 }

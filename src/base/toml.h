@@ -24,8 +24,15 @@ struct TomlNode {
   std::int64_t integer = 0;  // kInteger
   double number = 0;         // kFloat, and kInteger as a double
   bool boolean = false;
-  std::vector<std::pair<std::string, TomlNode>> members;  // kTable, in file order
-  std::vector<TomlNode> items;                            // kArray
+  struct Member;
+  std::vector<Member> members;  // kTable, in file order
+  std::vector<TomlNode> items;  // kArray
+};
+
+// A struct of its own, because std::pair needs the whole TomlNode where the vector is declared.
+struct TomlNode::Member {
+  std::string first;  // the key
+  TomlNode second;
 };
 
 // Throws kUsage "FILE:LINE:COLUMN: why" on a syntax error.
