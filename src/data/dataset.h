@@ -1,4 +1,5 @@
-// Labelled examples read straight out of the store's packs: which files of a version form which split, and the readers behind.
+// Labelled examples read straight out of the store's packs: which files of a version form which split, and the readers
+// behind.
 //
 // A reader is one file with one row in dataset.cpp: IDX (plain and gzip) now.
 #pragma once
@@ -16,16 +17,16 @@ namespace mlx::data {
 struct Examples {
   std::int64_t count = 0;
   std::int64_t height = 0, width = 0, channels = 0;
-  int classes = 0;                       // highest label + 1, or what dataset.toml names
-  Bytes pixels;                          // count * height * width * channels
+  int classes = 0;  // highest label + 1, or what dataset.toml names
+  Bytes pixels;     // count * height * width * channels
   std::vector<std::int32_t> labels;
   std::vector<std::string> class_names;  // "0", "1", … unless dataset.toml names them
 };
 
 // Splits that a version offers ("test", "train"), by its files' names or its dataset.toml.
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest);
-// Throws kNotFound where there is no such split (naming those there are), kCorrupt for bad files: file, offset, what was expected
-// and found (magic, truncated, labels that do not match images).
+// Throws kNotFound where there is no such split (naming those there are), kCorrupt for bad files: file, offset, what
+// was expected and found (magic, truncated, labels that do not match images).
 Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress);
 
 struct Normalization {

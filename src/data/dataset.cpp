@@ -1,0 +1,113 @@
+// Splits of a version as examples in memory.
+
+#include "data/dataset.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "data/idx_reader.h"
+#include "data/splits.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::int32_t kMostClasses = 1 << 20;
+
+std::vector<std::string> names_of(const Layout& layout) {
+  std::vector<std::string> names;
+  for (const auto& [name, files] : layout.splits) names.push_back(name);
+  return names;
+}
+
+const SplitFiles& files_of(const Layout& layout, const Digest& manifest, const std::string& split) {
+  const auto found = layout.splits.find(split);
+  if (found != layout.splits.end()) return found->second;
+  if (layout.splits.empty()) {
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("dataset {} has no split: no file in it is named like one", manifest.brief()),
+                "name the files train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz) …, or declare splits in "
+                "dataset.toml");
+  }
+  throw Error(ErrorKind::kNotFound, fmt::format("dataset {} has no split '{}'", manifest.brief(), split),
+              fmt::format("it has: {}", fmt::join(names_of(layout), ", ")));
+}
+
+// Classes and their names: what dataset.toml says, else one for each number up to the highest label.
+void name_classes(const Layout& layout, const store::Entry& file, Examples& examples) {
+  const auto highest = std::ranges::max_element(examples.labels);
+  examples.class_names = layout.class_names;
+  if (!layout.class_names.empty()) {
+    if (*highest >= static_cast<std::int64_t>(layout.class_names.size())) {
+      fail(ErrorKind::kCorrupt, "{}: label {} of example {} is outside of the {} classes that dataset.toml names",
+           file.path, *highest, highest - examples.labels.begin(), layout.class_names.size());
+    }
+  } else {
+    if (*highest >= kMostClasses) {
+      fail(ErrorKind::kCorrupt, "{}: label {} of example {} is larger than {}", file.path, *highest,
+           highest - examples.labels.begin(), kMostClasses - 1);
+    }
+    for (std::int32_t i = 0; i <= *highest; ++i) examples.class_names.push_back(std::to_string(i));
+  }
+  examples.classes = static_cast<int>(examples.class_names.size());
+}
+
+}  // namespace
+
+std::vector<std::string> splits(const store::Store& store, const Digest& manifest) {
+  return names_of(find_layout(store, manifest));
+}
+
+Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
+  const Layout layout = find_layout(store, manifest);
+  const SplitFiles& files = files_of(layout, manifest, split);
+  Examples examples;
+  examples.labels = read_idx_labels(store, files.labels);
+  progress.begin(fmt::format("reading {}", files.images.path), 0, "B");
+  IdxImages images = read_idx_images(store, files.images, progress);
+  progress.end();
+  if (images.count != static_cast<std::int64_t>(examples.labels.size())) {
+    fail(ErrorKind::kCorrupt, "{} has {} images, {} has {} labels: they do not match", files.images.path, images.count,
+         files.labels.path, examples.labels.size());
+  }
+  examples.count = images.count;
+  examples.height = images.height;
+  examples.width = images.width;
+  examples.channels = images.channels;
+  examples.pixels = std::move(images.pixels);
+  name_classes(layout, files.labels, examples);
+  return examples;
+}
+
+Normalization measure(const Examples& examples) {
+  const auto channels = static_cast<std::size_t>(examples.channels);
+  const std::size_t pixels = channels == 0 ? 0 : examples.pixels.size() / channels;
+  Normalization out{std::vector<float>(channels, 0.0f), std::vector<float>(channels, 1.0f)};
+  if (pixels == 0) return out;
+  // Whole numbers: exact, so that no order of summation can matter. A block's squares fit 32 bits.
+  constexpr std::size_t kBlock = 4096;
+  for (std::size_t c = 0; c < channels; ++c) {
+    std::uint64_t sum = 0, squares = 0;
+    for (std::size_t begin = 0; begin < pixels; begin += kBlock) {
+      const std::size_t end = std::min(pixels, begin + kBlock);
+      std::uint32_t block_sum = 0, block_squares = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::uint32_t v = examples.pixels[i * channels + c];
+        block_sum += v;
+        block_squares += v * v;
+      }
+      sum += block_sum;
+      squares += block_squares;
+    }
+    const double mean = static_cast<double>(sum) / static_cast<double>(pixels) / 255.0;
+    const double square = static_cast<double>(squares) / static_cast<double>(pixels) / (255.0 * 255.0);
+    const double deviation = std::sqrt(std::max(0.0, square - mean * mean));
+    out.mean[c] = static_cast<float>(mean);
+    out.std[c] = deviation < 1e-6 ? 1.0f : static_cast<float>(deviation);  // a constant channel becomes zeros
+  }
+  return out;
+}
+
+}  // namespace mlx::data

@@ -1,0 +1,24 @@
+// Reads IDX files, plain or gzip, out of the store. Memory grows with the data that is really there, never with what a
+// header promises.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "store/store.h"
+
+namespace mlx::data {
+
+struct IdxImages {
+  std::int64_t count = 0, height = 0, width = 0, channels = 1;
+  Bytes pixels;  // [count, height, width, channels]
+};
+// u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
+IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
+
+// u8 or s32 of [N]; kCorrupt, also for a negative label.
+std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file);
+
+}  // namespace mlx::data

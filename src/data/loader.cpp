@@ -1,0 +1,128 @@
+// Batches out of examples in memory. A batch is cut into slices of sixteen images that write disjoint parts of it.
+
+#include "data/loader.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "data/augment.h"
+#include "data/normalize.h"
+#include "kernels/philox.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::uint64_t kShuffleStream = 0x73687566666C65ull;  // "shuffle"
+constexpr std::int64_t kImagesPerSlice = 16;
+constexpr std::int64_t kInline = 32 * 1024;  // elements of a batch that are not worth waking another thread
+
+// 0 … count-1 from 64 random bits: the high half of the 128-bit product (bias below count / 2^64).
+std::int64_t below(std::uint64_t bits, std::uint64_t count) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>((Wide{bits} * count) >> 64));
+}
+
+void check_augment(const Augment& augment, const Examples& examples) {
+  const std::int64_t side = std::min(examples.height, examples.width);
+  if (augment.shift < 0 || augment.shift >= side) {
+    fail(ErrorKind::kUsage, "augment: a shift of {} does not fit images of {}x{}", augment.shift, examples.height,
+         examples.width);
+  }
+  if (augment.erase < 0 || augment.erase > side) {
+    fail(ErrorKind::kUsage, "augment: an erased square of {} does not fit images of {}x{}", augment.erase,
+         examples.height, examples.width);
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::array<std::uint32_t, 4> random{};
+  for (std::int64_t i = count - 1; i > 0; --i) {
+    // Two draws a block, by position: i takes half i % 2 of block i / 2.
+    if (i == count - 1 || i % 2 == 1)
+      random = kernels::random_block(seed, kShuffleStream, epoch, static_cast<std::uint64_t>(i) / 2);
+    const std::size_t half = 2 * static_cast<std::size_t>(i % 2);
+    const std::uint64_t bits = std::uint64_t{random[half]} << 32 | random[half + 1];
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(below(bits, static_cast<std::uint64_t>(i) + 1))]);
+  }
+  return order;
+}
+
+struct Loader::State {
+  const Examples& examples;
+  Options options;
+  Pool& pool;
+  PixelTable table;
+  ImageSize size;
+  std::int64_t count = 0;  // examples in an epoch
+  std::uint64_t epoch = 0;
+  std::int64_t next = 0;            // batch
+  std::vector<std::int64_t> order;  // empty: as they stand
+  Batch batch;
+
+  std::int64_t example(std::int64_t position) const {
+    const std::int64_t at = order.empty() ? position : order[static_cast<std::size_t>(position)];
+    return options.subset.empty() ? at : options.subset[static_cast<std::size_t>(at)];
+  }
+  std::int64_t batches() const {
+    return options.drop_last ? count / options.batch : (count + options.batch - 1) / options.batch;
+  }
+
+  void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
+    const std::int64_t elements = size.elements();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t index = example(first + i);
+      const Change change = draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(index));
+      write_image(table, size, change, examples.pixels.data() + index * elements, batch.images.data() + i * elements);
+      batch.labels[static_cast<std::size_t>(i)] = examples.labels[static_cast<std::size_t>(index)];
+    }
+  }
+
+  void write_batch(std::int64_t first) {
+    batch.count = std::min(options.batch, count - first);
+    batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
+    batch.labels.resize(static_cast<std::size_t>(batch.count));
+    if (batch.count * size.elements() <= kInline) return write_slice(first, 0, batch.count);
+    const std::int64_t slices = (batch.count + kImagesPerSlice - 1) / kImagesPerSlice;
+    pool.run(slices, [&](std::int64_t slice) {
+      write_slice(first, slice * kImagesPerSlice, std::min(batch.count, (slice + 1) * kImagesPerSlice));
+    });
+  }
+};
+
+Loader::Loader(const Examples& examples, Options options, Pool& pool)
+    : state_(std::make_unique<State>(State{examples, options, pool, PixelTable(options.normalization), {}})) {
+  const Options& kept = state_->options;
+  CHECK(kept.batch > 0);
+  CHECK(state_->table.channels() == examples.channels);
+  CHECK(std::ranges::all_of(kept.subset, [&](std::int64_t i) { return i >= 0 && i < examples.count; }));
+  check_augment(kept.augment, examples);
+  state_->size = {examples.height, examples.width, examples.channels};
+  state_->count = kept.subset.empty() ? examples.count : static_cast<std::int64_t>(kept.subset.size());
+  start(0);
+}
+
+Loader::~Loader() = default;
+
+std::int64_t Loader::batches() const {
+  return state_->batches();
+}
+
+void Loader::start(std::uint64_t epoch, std::int64_t first) {
+  state_->epoch = epoch;
+  state_->next = first;
+  if (state_->options.shuffle) state_->order = shuffled(state_->count, state_->options.seed, epoch);
+}
+
+const Batch* Loader::next() {
+  if (state_->next >= state_->batches()) return nullptr;
+  state_->write_batch(state_->next++ * state_->options.batch);
+  return &state_->batch;
+}
+
+}  // namespace mlx::data
