@@ -18,10 +18,8 @@ std::vector<Command> all_commands();
 // The groups of the overview in their order, with a title each.
 const std::vector<std::pair<std::string, std::string>>& command_groups();
 
-// Sections of a man page, besides what follows from the declaration: "" where there is no prose.
-struct ManProse {
-  std::string text;  // Markdown of man/prose/NAME.md: "# SECTION", paragraphs, "    code", `literal`, *emphasis*, "- item"
-};
+// `prose` is the text of man/prose/NAME.md, "" where there is none: "# SECTION", paragraphs, "- item", four spaces for
+// code, `literal`.
 std::string man_page(const Command& command, const std::string& prose);  // mlx-NAME(1)
 std::string man_overview(const std::string& prose);                      // mlx(1)
 

@@ -24,8 +24,8 @@ struct Invocation {
   Common common;
 };
 
-// Builds the one command that `args` (without argv[0]) name, and no other. Options before the command's name mean the same
-// as after it.
+// Builds the one command that `args` (without argv[0]) name, and no other. Options before the command's name mean the
+// same as after it.
 Invocation parse_command_line(const std::vector<std::string>& args);
 
 // What every command takes besides its own, given what it declares (`json`, `dry_run`).

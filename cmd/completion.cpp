@@ -1,0 +1,93 @@
+// mlx completion: prints a shell's script; the scripts ask back with the hidden --words for names that change.
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "cmd/cli.h"
+#include "cmd/commands.h"
+#include "cmd/help.h"
+#include "registry/artifacts.h"
+#include "registry/runs.h"
+#include "registry/sync.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string shell, words;
+};
+
+// Every way to name a version: NAME, and NAME@ with vN, aliases, tags and latest.
+std::set<std::string> reference_words(registry::Repository& repository) {
+  std::set<std::string> words;
+  for (const registry::Version& version : registry::versions(repository)) {
+    words.insert(version.artifact);
+    words.insert(version.artifact + "@latest");
+    words.insert(version.name());
+    for (const std::string& alias : version.aliases) words.insert(version.artifact + "@" + alias);
+    for (const std::string& tag : version.tags) words.insert(version.artifact + "@" + tag);
+  }
+  return words;
+}
+
+std::set<std::string> words_of(const std::string& kind, Context& context) {
+  std::set<std::string> words;
+  if (kind == "command") {
+    for (const CommandRow& row : kCommands) words.insert(row.name);
+    return words;
+  }
+  if (!context.has_repository()) return words;
+  registry::Repository& repository = context.repository();
+  if (kind == "reference") words = reference_words(repository);
+  if (kind == "run") {
+    for (const registry::Run& run : registry::runs(repository)) words.insert("run:" + run.id);
+  }
+  if (kind == "remote") {
+    for (const registry::RemoteConfig& remote : registry::remotes(repository.root())) words.insert(remote.name);
+  }
+  return words;
+}
+
+int run(const Options& options, Context& context) {
+  if (!options.words.empty()) {
+    // Nobody reads errors while typing: a broken repository completes nothing.
+    try {
+      for (const std::string& word : words_of(options.words, context)) context.line(word);
+    } catch (const Error&) {
+    }
+    return 0;
+  }
+  if (options.shell == "bash")
+    context.out(bash_completion());
+  else if (options.shell == "zsh")
+    context.out(zsh_completion());
+  else if (options.shell == "fish")
+    context.out(fish_completion());
+  else
+    throw Error(ErrorKind::kUsage, "mlx completion: SHELL is missing", "one of bash, zsh, fish");
+  return 0;
+}
+
+}  // namespace
+
+Command add_completion() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "completion";
+  command.summary = "Print the completion script of a shell";
+  command.group = "meta";
+  command.json = false;
+  command.options = {
+      choice("SHELL", "", {"bash", "zsh", "fish"}, options->shell, "The shell"),
+      choice("--words", "KIND", {"reference", "run", "remote", "command"}, options->words,
+             "Print the words of this kind"),
+  };
+  command.options.back().hidden = true;
+  command.examples = {"source <(mlx completion bash)", "mlx completion fish > ~/.config/fish/completions/mlx.fish"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd
