@@ -19,6 +19,7 @@ struct SessionOptions {
   kernels::Level level = kernels::Level::kOneDnn;
   std::uint64_t seed = 0;  // of dropout
   bool training = false;   // false: parameters are constants for the kernels (packed once)
+  bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
 };
 
 struct Feed {
@@ -41,16 +42,18 @@ class Session {
   ~Session();
 
   const Graph& graph() const;
-  // Symbols that no input carries (cache length) are bound here, once, before the first run.
+  // Symbols that no input carries (cache length) are bound here, once, before the first run. A symbol in the shape of a
+  // state is bound for good by this or by the first run; states come into being when all of theirs are.
   void bind_symbol(const std::string& name, std::int64_t size);
+  // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
   void run(const std::vector<Feed>& feeds, std::uint64_t step = 0);
   // An output's bytes and shape as the last run left them; valid until the next.
   ByteView output(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
-  Tensors tensors() const;                           // a copy of everything that outlives a step
-  const void* state(const std::string& name) const;  // kNotFound
-  void set_state(const std::string& name, ByteView bytes);
+  Tensors tensors() const;                                  // a copy of everything that outlives a step
+  const void* state(const std::string& name) const;         // kNotFound
+  void set_state(const std::string& name, ByteView bytes);  // also parameters and constants; kUsage for another size
 
   std::size_t arena_bytes() const;  // of the last bucket
   std::size_t state_bytes() const;

@@ -1,0 +1,77 @@
+// Preparing a graph for concrete sizes.
+
+#include "graph/bucket.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace mlx::graph {
+namespace {
+
+kernels::Shape shape_of(const Bucket& bucket, ValueId id) {
+  if (id != kNone) return bucket.shapes[static_cast<std::size_t>(id)];
+  kernels::Shape absent;
+  absent.rank = -1;
+  return absent;
+}
+
+Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vector<const void*>& constants,
+               kernels::Level level) {
+  const Node& node = graph.nodes[static_cast<std::size_t>(at)];
+  Step step;
+  step.node = at;
+  step.inputs = node.inputs;
+  step.inputs.resize(static_cast<std::size_t>(op_def(node.op).max_inputs), kNone);
+  step.outputs = node.outputs;
+  step.input_pointers.resize(step.inputs.size());
+  step.output_pointers.resize(step.outputs.size());
+
+  std::vector<kernels::Shape> inputs, outputs;
+  std::vector<const void*> known;
+  for (const ValueId id : step.inputs) {
+    inputs.push_back(shape_of(bucket, id));
+    known.push_back(id == kNone ? nullptr : constants[static_cast<std::size_t>(id)]);
+  }
+  for (const ValueId id : step.outputs) outputs.push_back(shape_of(bucket, id));
+  kernels::Problem problem;
+  problem.op = node.op;
+  problem.attrs = node.attrs;
+  problem.input_count = static_cast<int>(inputs.size());
+  problem.output_count = static_cast<int>(outputs.size());
+  problem.inputs = inputs.data();
+  problem.outputs = outputs.data();
+  problem.constants = known.data();
+  try {
+    step.kernel = kernels::prepare(problem, level);
+  } catch (const Error& error) {
+    throw Error(error.kind, fmt::format("{}: {}", node.name, error.message), error.hint);
+  }
+  const kernels::Plan& plan = step.kernel.plan();
+  if (plan.packed_input >= 0) step.packed = allocate(plan.packed_bytes);
+  step.cost = cost_of(node, inputs, outputs);
+  return step;
+}
+
+}  // namespace
+
+Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_sizes,
+                   const std::vector<const void*>& constants, const BucketOptions& options) {
+  Bucket bucket;
+  bucket.symbol_sizes = symbol_sizes;
+  std::vector<std::size_t> bytes;
+  for (const Value& value : graph.values) {
+    bucket.shapes.push_back(concrete(value, symbol_sizes));
+    bytes.push_back(bucket.shapes.back().bytes());
+  }
+  std::vector<std::size_t> workspace(graph.nodes.size(), 0);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op == Op::kReshape) continue;
+    bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.level));
+    workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
+  }
+  bucket.plan = plan_memory(graph, bytes, workspace, options.reuse_memory);
+  return bucket;
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,44 @@
+// A graph at concrete sizes: shapes, prepared kernels, memory plan and packed weights. A session makes one for each set
+// of sizes that it meets and keeps the ones used last.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/memory.h"
+#include "graph/op_def.h"
+#include "graph/planner.h"
+#include "kernels/table.h"
+
+namespace mlx::graph {
+
+struct Step {  // a node that does work
+  int node = 0;
+  kernels::Prepared kernel;
+  std::vector<ValueId> inputs, outputs;     // as many as the operation may have, kNone for absent ones
+  std::vector<const void*> input_pointers;  // what the kernel gets; filled before each run
+  std::vector<void*> output_pointers;
+  Memory packed;                     // null where the kernel wants none
+  std::uint64_t packed_version = 0;  // of the weights that `packed` was made from; 0: never
+  Cost cost;
+};
+
+struct Bucket {
+  std::vector<std::int64_t> symbol_sizes;
+  std::vector<kernels::Shape> shapes;  // by value
+  std::vector<Step> steps;
+  MemoryPlan plan;
+  std::uint64_t last_use = 0;
+};
+
+struct BucketOptions {
+  kernels::Level level;
+  bool reuse_memory;
+};
+
+// `constants` by value: data that will not change as long as the bucket lives, null for the others. Throws kUsage
+// naming the node where no kernel serves it.
+Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_sizes,
+                   const std::vector<const void*>& constants, const BucketOptions& options);
+
+}  // namespace mlx::graph

@@ -1,0 +1,411 @@
+// Sessions: feeds bind symbols, symbols choose a bucket, the bucket's steps run through the pool.
+//
+// What outlives a step is held by value id and written in place by kernels. Every value has a version, counted up when
+// it is written, so that packed weights are made again only when they are stale.
+
+#include "graph/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/bucket.h"
+
+namespace mlx::graph {
+namespace {
+
+constexpr std::size_t kMaxBuckets = 32;  // beyond, the one used longest ago is dropped
+
+std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
+
+bool outlives_step(Role role) {
+  return role == Role::kParameter || role == Role::kState || role == Role::kConstant;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& dims) {
+  std::string text = "[";
+  for (const std::int64_t size : dims) text += fmt::format("{}{}", text.size() > 1 ? "," : "", size);
+  return text + "]";
+}
+
+}  // namespace
+
+struct Session::State {
+  State(Graph&& g, const SessionOptions& o, Pool& p) : graph(std::move(g)), options(o), pool(p) {}
+
+  Graph graph;
+  SessionOptions options;
+  Pool& pool;
+
+  std::vector<Memory> held;  // by value: what outlives a step; null for the others and before it came into being
+  std::vector<std::size_t> held_bytes;  // by value
+  std::vector<std::uint64_t> version;   // by value, from 1
+  std::vector<char> fixed_symbol;       // by symbol: a state or bind_symbol fixed it
+  std::vector<std::int64_t> bound;      // by symbol: the size where it is fixed, else 0
+  std::vector<std::int64_t> sizes;      // by symbol, of this run
+
+  std::list<Bucket> buckets;
+  Bucket* current = nullptr;
+  std::uint64_t uses = 0;
+  Memory arena;
+  std::size_t arena_capacity = 0;
+  std::vector<const void*> fed;  // by value
+
+  // The step that runs, for the pool's body.
+  const Step* step = nullptr;
+  kernels::Args args;
+  int phase = 0;
+  std::function<void(std::int64_t)> body = [this](std::int64_t slice) {
+    const kernels::Plan& plan = step->kernel.plan();
+    plan.run(plan.state, args, phase, static_cast<int>(slice));
+  };
+
+  bool profiling = false;
+  std::vector<NodeTime> times;  // by node
+
+  void start(const Tensors& tensors);
+  void create_states(const Tensors* tensors);
+  bool known(const Value& value) const;
+  ValueId held_named(const std::string& name) const;
+  void bind(const std::vector<Feed>& feeds);
+  void bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size);
+  Bucket& bucket_for_sizes();
+  void drop_buckets();
+  void* address(const Bucket& bucket, ValueId id);
+  void fill_pointers(Bucket& bucket);
+  void run_step(Step& step_to_run);
+};
+
+// Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
+void Session::State::start(const Tensors& tensors) {
+  std::string wrong;
+  for (const Value& value : graph.values) {
+    if (!outlives_step(value.role) || !known(value)) continue;
+    const auto found = tensors.find(value.name);
+    if (found == tensors.end()) {
+      if (value.role != Role::kState) wrong += fmt::format("{}'{}' is missing", wrong.empty() ? "" : ", ", value.name);
+      continue;
+    }
+    const kernels::Shape wanted = concrete(value, bound);
+    const Tensor& tensor = found->second;
+    if (tensor.shape != wanted || tensor.data.size() != wanted.bytes()) {
+      const auto dims = [](const kernels::Shape& shape) {
+        return shape_text({shape.dims.begin(), shape.dims.begin() + std::max(shape.rank, 0)});
+      };
+      wrong += fmt::format("{}'{}' is {}{} instead of {}{}", wrong.empty() ? "" : ", ", value.name,
+                           kernels::name_of(tensor.shape.dtype), dims(tensor.shape), kernels::name_of(value.dtype),
+                           dims(wanted));
+    }
+  }
+  if (!wrong.empty()) fail(ErrorKind::kCorrupt, "weights: {}", wrong);
+  create_states(&tensors);
+}
+
+bool Session::State::known(const Value& value) const {
+  return std::ranges::all_of(
+      value.dims, [&](Dim dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol)] > 0; });
+}
+
+// Those whose sizes are all known by now and that are not there yet; zero where `tensors` does not say otherwise.
+void Session::State::create_states(const Tensors* tensors) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (!outlives_step(value.role) || held[i] || !known(value)) continue;
+    const std::size_t bytes = concrete(value, bound).bytes();
+    held[i] = allocate(bytes);
+    held_bytes[i] = bytes;
+    version[i] = 1;
+    const auto found = tensors ? tensors->find(value.name) : Tensors::const_iterator{};
+    if (tensors && found != tensors->end()) {
+      std::memcpy(held[i].get(), found->second.data.data(), bytes);
+    } else {
+      std::memset(held[i].get(), 0, bytes);
+    }
+  }
+}
+
+ValueId Session::State::held_named(const std::string& name) const {
+  const ValueId id = graph.find(name);
+  if (id == kNone || !outlives_step(graph.value(id).role)) {
+    fail(ErrorKind::kNotFound, "the session has no parameter, state or constant '{}'", name);
+  }
+  if (!held[index(id)]) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
+  return id;
+}
+
+void Session::State::bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size) {
+  const auto symbol = static_cast<std::size_t>(value.dims[axis].symbol);
+  if (size < 1) fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name, graph.symbols[symbol], size);
+  if (sizes[symbol] > 0 && sizes[symbol] != size) {
+    fail(ErrorKind::kUsage, "'{}': {} is {}, but it was {} before{}", value.name, graph.symbols[symbol], size,
+         sizes[symbol], bound[symbol] > 0 ? " and the session's state has that size" : "");
+  }
+  sizes[symbol] = size;
+}
+
+void Session::State::bind(const std::vector<Feed>& feeds) {
+  std::ranges::copy(bound, sizes.begin());
+  std::ranges::fill(fed, nullptr);
+  for (const Feed& feed : feeds) {
+    if (feed.value < 0 || index(feed.value) >= graph.values.size() || graph.value(feed.value).role != Role::kInput) {
+      fail(ErrorKind::kUsage, "value {} is not an input and cannot be fed", feed.value);
+    }
+    const Value& value = graph.value(feed.value);
+    const bool fits = feed.dims.size() == value.dims.size() && feed.data;
+    for (std::size_t axis = 0; fits && axis < feed.dims.size(); ++axis) {
+      if (value.dims[axis].symbolic()) {
+        bind_symbol_of_feed(value, axis, feed.dims[axis]);
+      } else if (value.dims[axis].size != feed.dims[axis]) {
+        fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims),
+             shape_text(feed.dims));
+      }
+    }
+    if (!fits)
+      fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims), shape_text(feed.dims));
+    fed[index(feed.value)] = feed.data;
+    ++version[index(feed.value)];
+  }
+  for (const ValueId id : graph.inputs) {
+    if (!fed[index(id)]) fail(ErrorKind::kUsage, "the input '{}' was not fed", graph.value(id).name);
+  }
+  bool new_states = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1) {
+      throw Error(ErrorKind::kUsage, fmt::format("the size '{}' is not bound", graph.symbols[i]),
+                  "call bind_symbol first");
+    }
+    if (fixed_symbol[i] != 0 && bound[i] == 0) {
+      bound[i] = sizes[i];
+      new_states = true;
+    }
+  }
+  if (new_states) create_states(nullptr);
+}
+
+Bucket& Session::State::bucket_for_sizes() {
+  if (!current || current->symbol_sizes != sizes) {
+    const auto found =
+        std::ranges::find_if(buckets, [&](const Bucket& bucket) { return bucket.symbol_sizes == sizes; });
+    if (found != buckets.end()) {
+      current = &*found;
+    } else {
+      std::vector<const void*> constants(graph.values.size(), nullptr);
+      for (std::size_t i = 0; i < graph.values.size(); ++i) {
+        const Role role = graph.values[i].role;
+        if (role == Role::kConstant || (role == Role::kParameter && !options.training)) constants[i] = held[i].get();
+      }
+      Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
+      if (buckets.size() >= kMaxBuckets) {
+        buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
+      }
+      buckets.push_back(std::move(made));
+      current = &buckets.back();
+    }
+  }
+  current->last_use = ++uses;
+  if (current->plan.arena_bytes > arena_capacity) {
+    arena.reset();  // first, so that the two are never there at once
+    arena_capacity = 0;
+    arena = allocate(current->plan.arena_bytes);
+    arena_capacity = current->plan.arena_bytes;
+  }
+  return *current;
+}
+
+void Session::State::drop_buckets() {
+  current = nullptr;
+  buckets.clear();
+}
+
+void* Session::State::address(const Bucket& bucket, ValueId id) {
+  const int block = bucket.plan.block[index(id)];
+  if (block >= 0)
+    return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
+  const ValueId root = bucket.plan.root[index(id)];
+  if (held[index(root)]) return held[index(root)].get();
+  return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules see to it
+}
+
+void Session::State::fill_pointers(Bucket& bucket) {
+  for (Step& each : bucket.steps) {
+    for (std::size_t i = 0; i < each.inputs.size(); ++i) {
+      each.input_pointers[i] = each.inputs[i] == kNone ? nullptr : address(bucket, each.inputs[i]);
+    }
+    for (std::size_t i = 0; i < each.outputs.size(); ++i) {
+      each.output_pointers[i] = each.outputs[i] == kNone ? nullptr : address(bucket, each.outputs[i]);
+    }
+  }
+}
+
+void Session::State::run_step(Step& step_to_run) {
+  const kernels::Plan& plan = step_to_run.kernel.plan();
+  if (plan.packed_input >= 0) {
+    const auto at = static_cast<std::size_t>(plan.packed_input);
+    const std::uint64_t now = version[index(current->plan.root[index(step_to_run.inputs[at])])];
+    if (step_to_run.packed_version != now) {
+      plan.pack(plan.state, step_to_run.input_pointers[at], step_to_run.packed.get());
+      step_to_run.packed_version = now;
+    }
+  }
+  step = &step_to_run;
+  args.inputs = step_to_run.input_pointers.data();
+  args.outputs = step_to_run.output_pointers.data();
+  args.packed = step_to_run.packed.get();
+  const int workspace = current->plan.workspace[static_cast<std::size_t>(step_to_run.node)];
+  args.workspace = workspace < 0 ? nullptr
+                                 : static_cast<std::uint8_t*>(arena.get()) +
+                                       current->plan.blocks[static_cast<std::size_t>(workspace)].offset;
+  for (phase = 0; phase < plan.phases; ++phase) {
+    const int slices = plan.slices[static_cast<std::size_t>(phase)];
+    if (slices == 1) {
+      plan.run(plan.state, args, phase, 0);  // without waking the pool
+    } else {
+      pool.run(slices, body);
+    }
+  }
+  for (const ValueId id : step_to_run.outputs) {
+    if (id != kNone) ++version[index(id)];
+  }
+}
+
+Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
+    : state_(std::make_unique<State>(std::move(graph), options, pool)) {
+  State& s = *state_;
+  validate(s.graph);
+  const std::size_t values = s.graph.values.size(), symbols = s.graph.symbols.size();
+  s.held.resize(values);
+  s.held_bytes.assign(values, 0);
+  s.version.assign(values, 1);
+  s.fed.assign(values, nullptr);
+  s.fixed_symbol.assign(symbols, 0);
+  s.bound.assign(symbols, 0);
+  s.sizes.assign(symbols, 0);
+  for (const Value& value : s.graph.values) {
+    if (!outlives_step(value.role)) continue;
+    for (const Dim dim : value.dims) {
+      if (!dim.symbolic()) continue;
+      if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
+      s.fixed_symbol[static_cast<std::size_t>(dim.symbol)] = 1;
+    }
+  }
+  s.start(tensors);
+}
+
+Session::~Session() = default;
+
+const Graph& Session::graph() const {
+  return state_->graph;
+}
+
+void Session::bind_symbol(const std::string& name, std::int64_t size) {
+  State& s = *state_;
+  for (std::size_t i = 0; i < s.graph.symbols.size(); ++i) {
+    if (s.graph.symbols[i] != name) continue;
+    if (size < 1) fail(ErrorKind::kUsage, "{} must be at least 1, not {}", name, size);
+    if (s.bound[i] > 0 && s.bound[i] != size) fail(ErrorKind::kUsage, "{} is already bound to {}", name, s.bound[i]);
+    s.bound[i] = size;
+    s.fixed_symbol[i] = 1;
+    s.create_states(nullptr);
+    return;
+  }
+  fail(ErrorKind::kNotFound, "the graph has no size '{}'", name);
+}
+
+void Session::run(const std::vector<Feed>& feeds, std::uint64_t step) {
+  State& s = *state_;
+  s.bind(feeds);
+  Bucket& bucket = s.bucket_for_sizes();
+  s.fill_pointers(bucket);
+  s.args.seed = s.options.seed;
+  s.args.step = step;
+  if (!s.profiling) {
+    for (Step& each : bucket.steps) s.run_step(each);
+    return;
+  }
+  for (Step& each : bucket.steps) {
+    const auto start = std::chrono::steady_clock::now();
+    s.run_step(each);
+    NodeTime& time = s.times[static_cast<std::size_t>(each.node)];
+    time.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    time.flops += each.cost.flops;
+    time.bytes += each.cost.bytes;
+    time.calls += 1;
+    time.kernel = kernels::name_of(each.kernel.backend());
+  }
+}
+
+ByteView Session::output(ValueId value) const {
+  const kernels::Shape shape = output_shape(value);
+  return {static_cast<const std::uint8_t*>(state_->address(*state_->current, value)), shape.bytes()};
+}
+
+kernels::Shape Session::output_shape(ValueId value) const {
+  const State& s = *state_;
+  if (std::ranges::find(s.graph.outputs, value) == s.graph.outputs.end()) {
+    fail(ErrorKind::kUsage, "value {} is not an output of the graph", value);
+  }
+  if (!s.current) fail(ErrorKind::kUsage, "the session has not run yet");
+  return s.current->shapes[index(value)];
+}
+
+Tensors Session::tensors() const {
+  const State& s = *state_;
+  Tensors tensors;
+  for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
+    if (!s.held[i]) continue;
+    const auto* data = static_cast<const std::uint8_t*>(s.held[i].get());
+    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), Bytes(data, data + s.held_bytes[i])};
+  }
+  return tensors;
+}
+
+const void* Session::state(const std::string& name) const {
+  return state_->held[index(state_->held_named(name))].get();
+}
+
+void Session::set_state(const std::string& name, ByteView bytes) {
+  State& s = *state_;
+  const ValueId id = s.held_named(name);
+  if (bytes.size() != s.held_bytes[index(id)]) {
+    fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, s.held_bytes[index(id)], bytes.size());
+  }
+  std::memcpy(s.held[index(id)].get(), bytes.data(), bytes.size());
+  ++s.version[index(id)];
+  // Kernels may have looked at what was constant when they were prepared.
+  const Role role = s.graph.value(id).role;
+  if (role == Role::kConstant || (role == Role::kParameter && !s.options.training)) s.drop_buckets();
+}
+
+std::size_t Session::arena_bytes() const {
+  return state_->current ? state_->current->plan.arena_bytes : 0;
+}
+
+std::size_t Session::state_bytes() const {
+  std::size_t bytes = 0;
+  for (const std::size_t each : state_->held_bytes) bytes += each;
+  return bytes;
+}
+
+std::vector<NodeTime> Session::profile() const {
+  std::vector<NodeTime> ran;
+  std::ranges::copy_if(state_->times, std::back_inserter(ran), [](const NodeTime& time) { return time.calls > 0; });
+  return ran;
+}
+
+void Session::set_profiling(bool on) {
+  State& s = *state_;
+  s.profiling = on;
+  if (!on) return;
+  s.times.assign(s.graph.nodes.size(), {});
+  for (std::size_t i = 0; i < s.graph.nodes.size(); ++i) {
+    s.times[i].name = s.graph.nodes[i].name;
+    s.times[i].op = kernels::name_of(s.graph.nodes[i].op);
+  }
+}
+
+}  // namespace mlx::graph
