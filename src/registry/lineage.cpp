@@ -24,7 +24,8 @@ class Walk {
     return at->second;
   }
   void edge(int from, int to) {
-    if (std::ranges::find(lineage_.edges, std::pair(from, to)) == lineage_.edges.end()) lineage_.edges.emplace_back(from, to);
+    if (std::ranges::find(lineage_.edges, std::pair(from, to)) == lineage_.edges.end())
+      lineage_.edges.emplace_back(from, to);
   }
 
   // Each step of either direction is pushed on a list, so that long chains need no deep stack.
@@ -35,7 +36,8 @@ class Walk {
       if (!up_.insert(digest).second) continue;
       const int here = version(digest, "dataset");
       bool made_by_run = false;
-      for (const std::string& id : texts("SELECT DISTINCT run FROM run_outputs WHERE version = ? ORDER BY run", digest)) {
+      for (const std::string& id :
+           texts("SELECT DISTINCT run FROM run_outputs WHERE version = ? ORDER BY run", digest)) {
         made_by_run = true;
         edge(run(id), here);
         for (const auto& [role, input] : run_versions("run_inputs", id)) {
@@ -44,7 +46,9 @@ class Walk {
         }
       }
       if (made_by_run) continue;  // a run's inputs hold the parent already
-      for (const Digest& parent : digests("SELECT DISTINCT parent FROM versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent", digest)) {
+      for (const Digest& parent :
+           digests("SELECT DISTINCT parent FROM versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent",
+                   digest)) {
         edge(version(parent, "dataset"), here);
         todo.push_back(parent);
       }
@@ -57,7 +61,8 @@ class Walk {
       todo.pop_back();
       if (!down_.insert(digest).second) continue;
       const int here = version(digest, "dataset");
-      for (const std::string& id : texts("SELECT DISTINCT run FROM run_inputs WHERE version = ? ORDER BY run", digest)) {
+      for (const std::string& id :
+           texts("SELECT DISTINCT run FROM run_inputs WHERE version = ? ORDER BY run", digest)) {
         edge(here, run(id));
         for (const auto& [role, output] : run_versions("run_outputs", id)) {
           edge(run(id), version(output, role_kind(role)));
@@ -65,7 +70,8 @@ class Walk {
         }
       }
       for (const Digest& child : digests("SELECT DISTINCT digest FROM versions WHERE parent = ?1 AND digest NOT IN"
-                                         " (SELECT version FROM run_outputs) ORDER BY digest", digest)) {
+                                         " (SELECT version FROM run_outputs) ORDER BY digest",
+                                         digest)) {
         edge(here, version(child, "dataset"));
         todo.push_back(child);
       }
@@ -84,7 +90,10 @@ class Walk {
     if (!select.bind(digest).step()) {
       return {.label = digest.text().substr(0, 19), .kind = kind_if_unknown, .digest = digest, .run = {}};
     }
-    return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)), .kind = select.text(1), .digest = digest, .run = {}};
+    return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)),
+            .kind = select.text(1),
+            .digest = digest,
+            .run = {}};
   }
 
   std::vector<std::string> texts(std::string_view sql, const Digest& key) {
@@ -103,7 +112,8 @@ class Walk {
 
   std::vector<std::pair<std::string, Digest>> run_versions(const char* table, const std::string& id) {
     std::vector<std::pair<std::string, Digest>> found;
-    store::Statement select = db_.prepare(fmt::format("SELECT role, version FROM {} WHERE run = ? ORDER BY position", table));
+    store::Statement select =
+        db_.prepare(fmt::format("SELECT role, version FROM {} WHERE run = ? ORDER BY position", table));
     for (select.bind(id); select.step();) found.emplace_back(select.text(0), select.digest(1));
     return found;
   }
@@ -123,7 +133,8 @@ Lineage lineage(Repository& repository, const Version& version) {
   walk.ancestors(version.digest);
   walk.descendants(version.digest);
   Lineage found = walk.take();
-  found.nodes.front().label = version.name();  // a digest may belong to several artifacts: show the one that was asked for
+  found.nodes.front().label =
+      version.name();  // a digest may belong to several artifacts: show the one that was asked for
   found.nodes.front().kind = kind_name(version.kind);
   return found;
 }

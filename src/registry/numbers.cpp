@@ -1,4 +1,5 @@
-// Numbers that two clones gave to different content: found after a fetch, settled by giving the local version another number.
+// Numbers that two clones gave to different content: found after a fetch, settled by giving the local version another
+// number.
 #include <algorithm>
 
 #include "base/error.h"
@@ -16,16 +17,19 @@ struct Claim {
   std::string actor;
 };
 
-// Of every number claimed for several digests: all claims, those of other clones first, then in the fixed order. The first one
-// keeps the number.
+// Of every number claimed for several digests: all claims, those of other clones first, then in the fixed order. The
+// first one keeps the number.
 std::vector<std::vector<Claim>> conflicts(store::Database& db, const std::string& actor) {
   store::Statement select = db.prepare(
-      "SELECT artifact, number, digest, actor FROM version_numbers a WHERE EXISTS (SELECT 1 FROM version_numbers b WHERE"
-      " b.artifact = a.artifact AND b.number = a.number AND b.digest <> a.digest) ORDER BY artifact, number, actor = ?, seq");
+      "SELECT artifact, number, digest, actor FROM version_numbers a WHERE EXISTS (SELECT 1 FROM version_numbers b "
+      "WHERE"
+      " b.artifact = a.artifact AND b.number = a.number AND b.digest <> a.digest) ORDER BY artifact, number, actor = "
+      "?, seq");
   std::vector<std::vector<Claim>> found;
   for (select.bind(actor); select.step();) {
     Claim claim{select.text(0), select.int64(1), select.digest(2), select.text(3)};
-    const bool same = !found.empty() && found.back().front().artifact == claim.artifact && found.back().front().number == claim.number;
+    const bool same = !found.empty() && found.back().front().artifact == claim.artifact &&
+                      found.back().front().number == claim.number;
     if (!same) found.emplace_back();
     found.back().push_back(std::move(claim));
   }
@@ -35,7 +39,8 @@ std::vector<std::vector<Claim>> conflicts(store::Database& db, const std::string
 // A number that this digest holds alone, or the artifact's next free one.
 std::int64_t other_number(store::Database& db, const Claim& claim) {
   store::Statement own = db.prepare(
-      "SELECT min(number) FROM version_numbers a WHERE artifact = ?1 AND digest = ?2 AND NOT EXISTS (SELECT 1 FROM version_numbers b"
+      "SELECT min(number) FROM version_numbers a WHERE artifact = ?1 AND digest = ?2 AND NOT EXISTS (SELECT 1 FROM "
+      "version_numbers b"
       " WHERE b.artifact = ?1 AND b.number = a.number AND b.digest <> ?2)");
   if (own.bind(claim.artifact, claim.digest).step() && !own.null(0)) return own.int64(0);
   store::Statement next = db.prepare("SELECT max(number) + 1 FROM version_numbers WHERE artifact = ?");
@@ -64,13 +69,16 @@ bool renumber_one(Repository& repository) {
   std::string list;
   for (const Claim& claim : claims) list += (list.empty() ? "" : " and ") + claim.digest.brief();
   const std::string more = conflicts > 1 ? fmt::format(" ({} more such)", conflicts - 1) : std::string();
-  throw Error(ErrorKind::kConflict, fmt::format("{}@v{}: two clones gave this number to {}{}", claims[0].artifact, claims[0].number, list, more),
-              "'mlx pull --renumber' gives the local one the next free number");
+  throw Error(
+      ErrorKind::kConflict,
+      fmt::format("{}@v{}: two clones gave this number to {}{}", claims[0].artifact, claims[0].number, list, more),
+      "'mlx pull --renumber' gives the local one the next free number");
 }
 
 void refuse_diverged_aliases(store::Database& db) {
   store::Statement select = db.prepare(
-      "SELECT artifact, alias, digest, actor FROM aliases a WHERE EXISTS (SELECT 1 FROM aliases b WHERE b.artifact = a.artifact AND"
+      "SELECT artifact, alias, digest, actor FROM aliases a WHERE EXISTS (SELECT 1 FROM aliases b WHERE b.artifact = "
+      "a.artifact AND"
       " b.alias = a.alias AND b.digest <> a.digest) ORDER BY artifact, alias, time");
   std::string artifact, alias, list;
   while (select.step()) {

@@ -1,5 +1,5 @@
-// Remotes as mlx.toml names them. The file belongs to the user: a remote is added and removed as text, and the result is read
-// back before it replaces the file, so that nothing else in it ever changes.
+// Remotes as mlx.toml names them. The file belongs to the user: a remote is added and removed as text, and the result
+// is read back before it replaces the file, so that nothing else in it ever changes.
 #include <algorithm>
 
 #include "base/error.h"
@@ -11,7 +11,9 @@
 namespace mlx::registry {
 namespace {
 
-std::string config_path(const std::string& root) { return join_path(root, "mlx.toml"); }
+std::string config_path(const std::string& root) {
+  return join_path(root, "mlx.toml");
+}
 
 std::string read_config(const std::string& root) {
   const std::string path = config_path(root);
@@ -61,8 +63,8 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// The text without the table [remotes.NAME]: its header and what follows up to the next header, but for the comments and empty
-// lines right before that. Unchanged where no such header stands.
+// The text without the table [remotes.NAME]: its header and what follows up to the next header, but for the comments
+// and empty lines right before that. Unchanged where no such header stands.
 std::string without_table(const std::string& text, const std::string& name) {
   const std::string header = "[remotes." + name + "]", quoted_header = "[remotes.\"" + name + "\"]";
   std::string kept, held;  // held: comments and empty lines inside, which may belong to the next table
@@ -103,14 +105,18 @@ void replace_config(const std::string& root, const std::string& text, const std:
 
 }  // namespace
 
-std::vector<RemoteConfig> remotes(const std::string& root) { return parse_remotes(read_config(root), "mlx.toml"); }
+std::vector<RemoteConfig> remotes(const std::string& root) {
+  return parse_remotes(read_config(root), "mlx.toml");
+}
 
 void add_remote(const std::string& root, const RemoteConfig& remote) {
   if (!is_remote_name(remote.name)) {
     fail(ErrorKind::kUsage, "'{}' can not name a remote: up to 64 letters, digits, '_' and '-'", remote.name);
   }
-  const bool control = std::ranges::any_of(remote.url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-  if (remote.url.empty() || control || !is_utf8(remote.url)) fail(ErrorKind::kUsage, "'{}' is no URL of a remote", remote.name);
+  const bool control =
+      std::ranges::any_of(remote.url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  if (remote.url.empty() || control || !is_utf8(remote.url))
+    fail(ErrorKind::kUsage, "'{}' is no URL of a remote", remote.name);
   if (holds_password(remote.url)) {
     throw Error(ErrorKind::kRefused, "a password in a URL would be tracked by git",
                 "leave it out: ssh and the environment know how to log in");
@@ -119,7 +125,8 @@ void add_remote(const std::string& root, const RemoteConfig& remote) {
   for (const RemoteConfig& known : expected) {
     if (known.name != remote.name) continue;
     if (known.url == remote.url) return;
-    throw Error(ErrorKind::kConflict, fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
+    throw Error(ErrorKind::kConflict,
+                fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", known.name));
   }
   expected.push_back(remote);
@@ -143,7 +150,8 @@ RemoteConfig pick_remote(const std::string& root, const std::string& name) {
   for (const RemoteConfig& remote : known) {
     if (remote.name == wanted) return remote;
   }
-  if (known.empty()) throw Error(ErrorKind::kNotFound, "mlx.toml names no remote", "add one: mlx remote add origin FOLDER");
+  if (known.empty())
+    throw Error(ErrorKind::kNotFound, "mlx.toml names no remote", "add one: mlx remote add origin FOLDER");
   if (name.empty() && known.size() == 1) return known.front();
   std::vector<std::string> names;
   std::string list;
@@ -152,7 +160,8 @@ RemoteConfig pick_remote(const std::string& root, const std::string& name) {
     list += (list.empty() ? "" : ", ") + remote.name;
   }
   if (name.empty()) {
-    throw Error(ErrorKind::kNotFound, "several remotes, and none of them is called origin", fmt::format("name one of {}", list));
+    throw Error(ErrorKind::kNotFound, "several remotes, and none of them is called origin",
+                fmt::format("name one of {}", list));
   }
   const std::string meant = did_you_mean(name, names);
   throw Error(ErrorKind::kNotFound, fmt::format("no remote is called '{}'", name),

@@ -1,5 +1,5 @@
-// Runs as operations and rows. Metrics of a run that goes on are written straight to their rows (they stand in no operation
-// yet); end_run seals them into a blob that the operation names.
+// Runs as operations and rows. Metrics of a run that goes on are written straight to their rows (they stand in no
+// operation yet); end_run seals them into a blob that the operation names.
 #include "registry/runs.h"
 
 #include "base/error.h"
@@ -11,7 +11,8 @@ namespace mlx::registry {
 namespace {
 
 constexpr const char* kSelectRun =
-    "SELECT id, command, title, status, key, params, environment, code, summary, error, actor, started, ended FROM runs ";
+    "SELECT id, command, title, status, key, params, environment, code, summary, error, actor, started, ended FROM "
+    "runs ";
 constexpr std::size_t kShortestPrefix = 4;
 
 Json json_or_null(const std::string& text, const char* what) {
@@ -86,7 +87,8 @@ void require_running(store::Database& db, const std::string& run) {
   store::Statement select = db.prepare("SELECT status FROM runs WHERE id = ?");
   if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
   if (select.text(0) != "running") {
-    throw Error(ErrorKind::kConflict, fmt::format("run {}: has ended ({})", run, select.text(0)), "resume it, or start a new one");
+    throw Error(ErrorKind::kConflict, fmt::format("run {}: has ended ({})", run, select.text(0)),
+                "resume it, or start a new one");
   }
 }
 
@@ -143,7 +145,8 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
     store::Statement select = repository.db().prepare("SELECT status FROM runs WHERE id = ?");
     if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
     if (select.text(0) == "done") {
-      throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run), "start a new one");
+      throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
+                  "start a new one");
     }
     body["run"] = run;
     body["step"] = step;
@@ -151,8 +154,8 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
   });
 }
 
-void end_run(Repository& repository, const std::string& run, const std::string& status, const std::vector<RunOutput>& outputs,
-             const Json& summary, const std::string& error) {
+void end_run(Repository& repository, const std::string& run, const std::string& status,
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error) {
   if (status != "done" && status != "failed" && status != "interrupted") {
     fail(ErrorKind::kUsage, "run {}: can not end as '{}'", run, status);
   }
@@ -180,12 +183,14 @@ Run read_run(Repository& repository, const std::string& id) {
   if (prefix.size() < kShortestPrefix || prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     not_found("a run is named by at least 4 hex digits of its id");
   }
-  store::Statement select = repository.db().prepare(std::string(kSelectRun) + "WHERE substr(id, 1, ?2) = ?1 ORDER BY seq");
+  store::Statement select =
+      repository.db().prepare(std::string(kSelectRun) + "WHERE substr(id, 1, ?2) = ?1 ORDER BY seq");
   select.bind(prefix, prefix.size());
   std::vector<Run> found = read_all(repository.db(), select);
   if (found.empty()) not_found("no run has this id");
   if (found.size() > 1) {
-    throw Error(ErrorKind::kConflict, fmt::format("'{}': {} runs begin so: {}, {} …", id, found.size(), found[0].id, found[1].id),
+    throw Error(ErrorKind::kConflict,
+                fmt::format("'{}': {} runs begin so: {}, {} …", id, found.size(), found[0].id, found[1].id),
                 "type more digits of the id");
   }
   return std::move(found.front());
@@ -209,7 +214,8 @@ std::vector<MetricPoint> metrics(Repository& repository, const std::string& run,
   std::vector<MetricPoint> points = select_points(repository.db(), run);
   const SealedSeries sealed = sealed_series(repository.db(), run);
   // Fetched without its rows: the blob came after the operation.
-  if (sealed.blob && static_cast<std::int64_t>(points.size()) != sealed.points && repository.store().has_blob(*sealed.blob)) {
+  if (sealed.blob && static_cast<std::int64_t>(points.size()) != sealed.points &&
+      repository.store().has_blob(*sealed.blob)) {
     points = decode_series(repository.store().read_blob(*sealed.blob), "metrics of run " + run);
   }
   if (!name.empty()) std::erase_if(points, [&](const MetricPoint& point) { return point.name != name; });

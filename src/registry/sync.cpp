@@ -1,0 +1,240 @@
+// Push and fetch. Content goes before the operations that name it, and operations before the heads that name them, so
+// that what a remote's heads reach is always whole; on this side nothing that arrives is believed before it is
+// verified.
+#include "registry/sync.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "registry/artifacts.h"
+#include "registry/pointers.h"
+#include "registry/transfer.h"
+#include "store/remote.h"
+
+namespace mlx::registry {
+namespace {
+
+using store::ObjectKind;
+using store::ObjectRef;
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
+constexpr int kPublishTries = 3;
+
+// A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
+std::string absolute_url(const std::string& root, const std::string& url) {
+  return url.find("://") == std::string::npos ? absolute_path(join_path(root, url)) : url;
+}
+
+std::unique_ptr<store::Remote> open(Repository& repository, const RemoteConfig& remote, bool create) {
+  return store::open_remote(absolute_url(repository.root(), remote.url), create, repository.disk(), repository.pool());
+}
+
+Error pull_first(const RemoteConfig& remote) {
+  return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
+               "run 'mlx pull' first");
+}
+
+std::optional<Digest> digest_in(const Json& body, const char* key) {
+  const auto found = body.find(key);
+  if (found == body.end() || !found->is_string()) return std::nullopt;
+  return Digest::parse(found->get_ref<const std::string&>());
+}
+
+// The patch of what was not committed when a run started: code.diff, where it is a digest.
+std::optional<Digest> code_diff(const Json& body) {
+  const auto code = body.find("code");
+  if (code == body.end() || !code->is_object()) return std::nullopt;
+  const auto diff = code->find("diff");
+  if (diff == code->end() || !diff->is_string() || !diff->get_ref<const std::string&>().starts_with("sha256:"))
+    return std::nullopt;
+  return Digest::parse(diff->get_ref<const std::string&>());
+}
+
+// The content that an operation names: trees of versions, and blobs that always travel with their operation.
+struct Content {
+  std::vector<Digest> manifests, series, others;
+};
+
+Content content_of(const std::vector<Operation>& operations) {
+  Content content;
+  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
+    if (id) to.push_back(*id);
+  };
+  for (const Operation& operation : operations) {
+    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    if (operation.kind == "version.create") add(content.manifests, digest_in(body, "digest"));
+    if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
+    if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
+    if (operation.kind == "run.start") add(content.others, code_diff(body));
+  }
+  return content;
+}
+
+// Operations of `all` that no head of the remote reaches.
+std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
+  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
+  for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
+  DigestSet reached;
+  for (std::vector<Digest> todo = remote_heads; !todo.empty();) {
+    const Digest id = todo.back();
+    todo.pop_back();
+    if (!reached.insert(id).second) continue;
+    const std::vector<Digest>& parents = by_id.at(id)->parents;
+    todo.insert(todo.end(), parents.begin(), parents.end());
+  }
+  std::vector<Operation> lacking;
+  std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
+  return lacking;
+}
+
+bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
+  DigestSet known;
+  for (const Operation& operation : all) known.insert(operation.id);
+  return std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); });
+}
+
+// The heads of a set of operations that holds the parents of all of its members.
+std::vector<Digest> heads_of(const std::vector<Operation>& all) {
+  DigestSet parents;
+  for (const Operation& operation : all) parents.insert(operation.parents.begin(), operation.parents.end());
+  std::vector<Digest> heads;
+  for (const Operation& operation : all) {
+    if (!parents.contains(operation.id)) heads.push_back(operation.id);
+  }
+  std::ranges::sort(heads);
+  return heads;
+}
+
+// Content to send. A version whose tree is not here came from elsewhere with its operations only; the remote must have
+// it.
+std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content) {
+  const store::Store& store = repository.store();
+  std::vector<ObjectRef> objects, elsewhere;
+  const auto collect = [&](ObjectKind kind, const Digest& id) { objects.emplace_back(kind, id); };
+  std::vector<Digest> manifests = content.manifests;
+  for (const Pointer& pointer : all_pointers(repository))
+    manifests.push_back(pointer.digest);  // added, perhaps not committed
+  DigestSet seen;
+  for (const Digest& manifest : manifests) {
+    if (!seen.insert(manifest).second) continue;
+    if (store.has(ObjectKind::kManifest, manifest)) {
+      store.visit_reachable_manifest(manifest, collect);
+    } else {
+      elsewhere.emplace_back(ObjectKind::kManifest, manifest);
+    }
+  }
+  if (const auto nowhere = remote.missing(elsewhere); !nowhere.empty()) {
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("the content of {} versions is neither here nor on the remote, as {}", nowhere.size(),
+                            nowhere.front().second.brief()),
+                "fetch everything from the remote that has it: mlx fetch --all");
+  }
+  for (const auto* blobs : {&content.series, &content.others}) {
+    for (const Digest& blob : *blobs) {
+      if (store.has_blob(blob)) store.visit_reachable_blob(blob, collect);
+    }
+  }
+  return objects;
+}
+
+// Into packs, from which a remote is sent objects.
+void seal_operations(store::Store& store, const std::vector<Operation>& operations) {
+  const auto batch = store.begin();
+  bool any = false;
+  for (const Operation& operation : operations) {
+    if (store.has(ObjectKind::kOperation, operation.id)) continue;
+    batch->add(ObjectKind::kOperation, encode(operation));
+    any = true;
+  }
+  if (any) batch->commit();
+}
+
+// Everything that the remote's heads reach and this clone does not have, decoded and with whole ancestry. Received into
+// a store of its own, so that nothing unverified ever stands among this clone's objects.
+std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
+                                          const std::vector<Digest>& heads, Progress& progress) {
+  DigestSet known;
+  for (const Operation& operation : repository.operations()) known.insert(operation.id);
+  if (std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); })) return {};
+  std::vector<ObjectRef> offered;
+  for (const Digest& id : remote.operations()) {
+    if (!known.contains(id)) offered.emplace_back(ObjectKind::kOperation, id);
+  }
+  const TempFolder folder;
+  store::Store::create(folder.path(), repository.disk());
+  store::Store incoming(folder.path(), repository.disk(), repository.pool());
+  remote.receive(incoming, offered, progress);
+  incoming.reload();
+
+  std::vector<Operation> received;
+  DigestSet seen;
+  for (std::vector<Digest> todo = heads; !todo.empty();) {
+    const Digest id = todo.back();
+    todo.pop_back();
+    if (known.contains(id) || !seen.insert(id).second) continue;
+    if (!incoming.has(ObjectKind::kOperation, id))
+      fail(ErrorKind::kCorrupt, "the remote's history is not whole: it lacks operation {}", id.brief());
+    received.push_back(decode(incoming.read(ObjectKind::kOperation, id)));
+    todo.insert(todo.end(), received.back().parents.begin(), received.back().parents.end());
+  }
+  return fixed_order(std::move(received));
+}
+
+std::vector<Digest> wanted_manifests(Repository& repository, bool everything) {
+  std::vector<Digest> wanted;
+  for (const Pointer& pointer : all_pointers(repository)) wanted.push_back(pointer.digest);
+  if (everything) {
+    for (const Version& version : versions(repository)) wanted.push_back(version.digest);
+  }
+  std::ranges::sort(wanted);
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  return wanted;
+}
+
+}  // namespace
+
+SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress) {
+  const auto remote = open(repository, config, true);
+  SyncResult result;
+  Transfer transfer{repository.store(), *remote, progress, result};
+  const std::vector<Operation> all = repository.operations();
+  const std::vector<Digest> heads = heads_of(all);
+  for (int tries = 0; tries < kPublishTries; ++tries) {
+    const std::vector<Digest> before = remote->heads();
+    if (!knows_all(all, before)) throw pull_first(config);
+    const std::vector<Operation> lacking = beyond(all, before);
+    send_missing(transfer, objects_to_send(repository, *remote, content_of(lacking)));
+    if (lacking.empty()) return result;
+    seal_operations(repository.store(), lacking);
+    std::vector<ObjectRef> objects;
+    for (const Operation& operation : lacking) objects.emplace_back(ObjectKind::kOperation, operation.id);
+    const std::uint64_t content = result.objects;
+    send_missing(transfer, std::move(objects));
+    result.objects = content;  // operations are counted as such
+    if (remote->publish_heads(before, heads)) {
+      result.operations = lacking.size();
+      return result;
+    }
+  }
+  throw pull_first(config);  // someone else was faster each time
+}
+
+SyncResult fetch(Repository& repository, const RemoteConfig& config, bool everything, Progress& progress) {
+  const auto remote = open(repository, config, false);
+  SyncResult result;
+  Transfer transfer{repository.store(), *remote, progress, result};
+  const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);
+  receive_blobs(transfer, content_of(received).series, true);  // before the operations: their apply reads them
+  repository.merge(received);
+  result.operations = received.size();
+  // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
+  receive_blobs(transfer, content_of(repository.operations()).others, false);
+  receive_manifests(transfer, wanted_manifests(repository, everything));
+  return result;
+}
+
+}  // namespace mlx::registry

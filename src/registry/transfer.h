@@ -1,0 +1,30 @@
+// Objects of the store on their way to and from a remote. Used by sync.cpp.
+#pragma once
+
+#include <vector>
+
+#include "base/progress.h"
+#include "registry/sync.h"
+#include "store/remote.h"
+#include "store/store.h"
+
+namespace mlx::registry {
+
+struct Transfer {
+  store::Store& store;
+  store::Remote& remote;
+  Progress& progress;
+  SyncResult& result;
+};
+
+// Sends those of `objects` that the remote lacks; doubles are fine.
+void send_missing(Transfer& transfer, std::vector<store::ObjectRef> objects);
+
+// Brings the whole trees of `manifests` here: roots, shards, chunk lists, chunks, each level in one exchange. Checks
+// every object that is here already, since an interrupted fetch leaves trees without all of their leaves. kNotFound
+// where the remote lacks one.
+void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests);
+// The same for blobs. Those that the remote does not have either are kNotFound, or skipped where not `required`.
+void receive_blobs(Transfer& transfer, const std::vector<Digest>& blobs, bool required);
+
+}  // namespace mlx::registry
