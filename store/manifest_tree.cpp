@@ -70,30 +70,35 @@ std::optional<Entry> Store::find(const Digest& manifest, const std::string& path
   return *at;
 }
 
-void Store::visit_reachable_manifest(const Digest& manifest,
-                                     const std::function<void(ObjectKind, const Digest&)>& visit) const {
-  visit(ObjectKind::kManifest, manifest);
+void Store::visit_reachable_blob(const Digest& blob,
+                                 const std::function<void(ObjectKind, const Digest&)>& visit) const {
+  if (has(ObjectKind::kChunk, blob)) {
+    visit(ObjectKind::kChunk, blob);
+    return;
+  }
   auto visit_list = [&](const ChunkList& list) {
     for (const ChunkItem& item : list.items) visit(ObjectKind::kChunk, item.id);
   };
+  visit(ObjectKind::kChunkList, blob);
+  std::string name = fmt::format("chunk list of {}", blob.brief());
+  ChunkList chunks = decode_chunk_list(read(ObjectKind::kChunkList, blob), name);
+  visit_list(chunks);
+  if (chunks.level == 0) return;
+  for (const ChunkItem& page : chunks.items) {
+    ChunkList inner = decode_chunk_list(read(ObjectKind::kChunk, page.id), name);
+    if (inner.level != 0) fail(ErrorKind::kCorrupt, "{}: a page of it is not a list of chunks", name);
+    visit_list(inner);
+  }
+}
+
+void Store::visit_reachable_manifest(const Digest& manifest,
+                                     const std::function<void(ObjectKind, const Digest&)>& visit) const {
+  visit(ObjectKind::kManifest, manifest);
   std::vector<ShardRef> list = shards(manifest);
   for (std::size_t i = 0; i < list.size(); ++i) {
     visit(ObjectKind::kShard, list[i].id);
     for (const Entry& entry : read_shard(*this, manifest, list[i], i + 1 == list.size())) {
-      if (has(ObjectKind::kChunk, entry.content)) {
-        visit(ObjectKind::kChunk, entry.content);
-        continue;
-      }
-      visit(ObjectKind::kChunkList, entry.content);
-      std::string name = fmt::format("chunk list of {}", entry.content.brief());
-      ChunkList chunks = decode_chunk_list(read(ObjectKind::kChunkList, entry.content), name);
-      visit_list(chunks);
-      if (chunks.level == 0) continue;
-      for (const ChunkItem& page : chunks.items) {
-        ChunkList inner = decode_chunk_list(read(ObjectKind::kChunk, page.id), name);
-        if (inner.level != 0) fail(ErrorKind::kCorrupt, "{}: a page of it is not a list of chunks", name);
-        visit_list(inner);
-      }
+      visit_reachable_blob(entry.content, visit);
     }
   }
 }
