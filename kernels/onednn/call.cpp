@@ -1,10 +1,11 @@
 // See call.h.
 #include "kernels/onednn/call.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
+
+// Of libgomp, the OpenMP that Debian's oneDNN is linked with; clang's omp.h would be another one's.
+extern "C" void omp_set_num_threads(int);
 
 namespace mlx::kernels::onednn {
 namespace {
