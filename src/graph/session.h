@@ -17,8 +17,8 @@ namespace mlx::graph {
 
 struct SessionOptions {
   kernels::Level level = kernels::Level::kOneDnn;
-  std::uint64_t seed = 0;  // of dropout
-  bool training = false;   // false: parameters are constants for the kernels (packed once)
+  std::uint64_t seed = 0;    // of dropout
+  bool training = false;     // false: parameters are constants for the kernels (packed once)
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
 };
 

@@ -1,0 +1,23 @@
+// What passes are written with. Used by pass_*.cpp only.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace mlx::graph {
+
+// How many nodes' inputs and graph outputs name each value.
+std::vector<int> count_uses(const Graph& graph);
+// Every use of `from` becomes one of `to`.
+void replace_uses(Graph& graph, ValueId from, ValueId to);
+// The node that writes the value, by index; nodes.size() where none does. In-place writes do not count.
+std::size_t producer(const Graph& graph, ValueId value);
+// Removes the nodes that are marked.
+void erase_nodes(Graph& graph, const std::vector<char>& marked);
+// Makes a relu (and, with `gelu`, a gelu after a linear layer) part of the operation that alone feeds it: convolution,
+// linear layer, batch norm.
+void fuse_activations(Graph& graph, bool gelu);
+
+}  // namespace mlx::graph
