@@ -15,13 +15,12 @@ namespace mlx::store {
 // file changed in the same clock tick as it was recorded is hashed again.
 class StatCache {
  public:
+  struct State;
   explicit StatCache(const std::string& path);  // a broken or unwritable cache counts as empty
   ~StatCache();
 
  private:
-  friend std::vector<Entry> scan(const std::string&, StatCache*, Pool&, Progress&);
-  friend void remember(StatCache&, const std::string&, const std::vector<Entry>&);
-  struct State;
+  friend struct StatCacheAccess;  // walk.h: for the rest of this layer
   std::unique_ptr<State> state_;
 };
 
@@ -29,7 +28,6 @@ class StatCache {
 // unchanged files come from the cache. Sockets, devices and fifos are kUsage; `.mlxignore` (gitignore syntax) is
 // honoured; .git and .mlx are skipped. A missing folder is kNotFound.
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
-void remember(StatCache& cache, const std::string& folder, const std::vector<Entry>& entries);
 
 // Scans, stores what is missing, and returns the manifest. Durable when it returns.
 ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
@@ -41,8 +39,10 @@ struct Difference {
 };
 Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& after);
 
-// Makes `folder` hold exactly `manifest`'s files (`prefix` limits to a sub-path). Files that are not in `store` and
-// would be overwritten or removed are kConflict unless `force`. Every file is verified and renamed into place.
+// Makes `folder` hold exactly `manifest`'s files; ignored ones stay. Files that are not in `store` and would be
+// overwritten or removed are kConflict unless `force`, before anything is changed. Every file is verified and renamed
+// into place. A manifest of one file that is called as `folder` is, where no folder stands, is that file itself (as
+// scan and add_folder take it).
 void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache,
               Pool& pool, Progress& progress);
 
