@@ -54,30 +54,44 @@ void name_classes(const Layout& layout, const store::Entry& file, Examples& exam
   examples.classes = static_cast<int>(examples.class_names.size());
 }
 
+Examples assemble(const Layout& layout, const SplitFiles& files, const IdxImages& images,
+                  std::vector<std::int32_t> labels) {
+  if (images.count != static_cast<std::int64_t>(labels.size())) {
+    fail(ErrorKind::kCorrupt, "{} has {} images, {} has {} labels: they do not match", files.images.path, images.count,
+         files.labels.path, labels.size());
+  }
+  Examples examples;
+  examples.count = images.count;
+  examples.height = images.height;
+  examples.width = images.width;
+  examples.channels = images.channels;
+  examples.labels = std::move(labels);
+  name_classes(layout, files.labels, examples);
+  return examples;
+}
+
 }  // namespace
 
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest) {
   return names_of(find_layout(store, manifest));
 }
 
+Examples describe_split(const store::Store& store, const Digest& manifest, const std::string& split) {
+  const Layout layout = find_layout(store, manifest);
+  const SplitFiles& files = files_of(layout, manifest, split);
+  const IdxImages sizes = read_idx_image_sizes(store, files.images);
+  return assemble(layout, files, sizes, read_idx_labels(store, files.labels));
+}
+
 Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
   const Layout layout = find_layout(store, manifest);
   const SplitFiles& files = files_of(layout, manifest, split);
-  Examples examples;
-  examples.labels = read_idx_labels(store, files.labels);
+  std::vector<std::int32_t> labels = read_idx_labels(store, files.labels);
   progress.begin(fmt::format("reading {}", files.images.path), 0, "B");
   IdxImages images = read_idx_images(store, files.images, progress);
   progress.end();
-  if (images.count != static_cast<std::int64_t>(examples.labels.size())) {
-    fail(ErrorKind::kCorrupt, "{} has {} images, {} has {} labels: they do not match", files.images.path, images.count,
-         files.labels.path, examples.labels.size());
-  }
-  examples.count = images.count;
-  examples.height = images.height;
-  examples.width = images.width;
-  examples.channels = images.channels;
+  Examples examples = assemble(layout, files, images, std::move(labels));
   examples.pixels = std::move(images.pixels);
-  name_classes(layout, files.labels, examples);
   return examples;
 }
 

@@ -29,6 +29,9 @@ std::vector<std::string> splits(const store::Store& store, const Digest& manifes
 // was expected and found (magic, truncated, labels that do not match images).
 Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress);
 
+// The same without its pixels, from the images' header and the labels alone: cheap enough to ask before every run.
+Examples describe_split(const store::Store& store, const Digest& manifest, const std::string& split);
+
 struct Normalization {
   std::vector<float> mean, std;  // per channel, of pixels scaled to [0, 1]
 };

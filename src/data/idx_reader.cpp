@@ -76,25 +76,34 @@ std::string dims_text(const std::vector<std::uint64_t>& dims) {
   return out;
 }
 
-}  // namespace
-
-IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress) {
-  Content content = read_idx(store, file, progress);
-  const IdxHeader& header = content.header;
+IdxImages image_sizes(const IdxHeader& header, const std::string& file) {
   const std::size_t rank = header.dims.size();
   if (header.type != IdxType::kU8 || rank < 3 || rank > 4) {
-    fail(ErrorKind::kCorrupt, "{}: offset 0: expected images (magic 00 00 08 03 or 00 00 08 04), found {} of {}",
-         file.path, name_of(header.type), dims_text(header.dims));
+    fail(ErrorKind::kCorrupt, "{}: offset 0: expected images (magic 00 00 08 03 or 00 00 08 04), found {} of {}", file,
+         name_of(header.type), dims_text(header.dims));
   }
-  if (header.data_bytes == 0)
-    fail(ErrorKind::kCorrupt, "{}: it holds no images ({})", file.path, dims_text(header.dims));
+  if (header.data_bytes == 0) fail(ErrorKind::kCorrupt, "{}: it holds no images ({})", file, dims_text(header.dims));
   IdxImages images;
   images.count = static_cast<std::int64_t>(header.dims[0]);
   images.height = static_cast<std::int64_t>(header.dims[1]);
   images.width = static_cast<std::int64_t>(header.dims[2]);
   if (rank == 4) images.channels = static_cast<std::int64_t>(header.dims[3]);
+  return images;
+}
+
+}  // namespace
+
+IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress) {
+  Content content = read_idx(store, file, progress);
+  IdxImages images = image_sizes(content.header, file.path);
   images.pixels = std::move(content.elements);
   return images;
+}
+
+IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file) {
+  const store::BlobReader blob = store.open_blob(file.content);
+  const std::unique_ptr<ByteStream> stream = open_stream(blob, file.path);
+  return image_sizes(read_header(*stream, file.path), file.path);
 }
 
 std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file) {

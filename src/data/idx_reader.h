@@ -18,6 +18,9 @@ struct IdxImages {
 // u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
 IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
 
+// The sizes alone, without reading the pixels.
+IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file);
+
 // u8 or s32 of [N]; kCorrupt, also for a negative label.
 std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file);
 

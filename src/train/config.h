@@ -1,4 +1,5 @@
-// train.toml: [data], [model], [train], read strictly; the resolved form, with every default written out, is part of a run's key.
+// train.toml: [data], [model], [train], read strictly; the resolved form, with every default written out, is part of a
+// run's key.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +14,24 @@ namespace mlx::train {
 
 struct TrainConfig {
   // [data]
-  std::string dataset;               // a reference: "data/fashion"
+  std::string dataset;  // a reference: "data/fashion"
   std::string train_split = "train";
-  std::string valid_split;           // "" for none
-  std::int64_t valid_count = 0;      // or so many examples held out of the train split
+  std::string valid_split;       // "" for none
+  std::int64_t valid_count = 0;  // or so many examples held out of the train split
   data::Augment augment;
   // [model]
-  std::string name;                  // the artifact: "clf"
-  std::string file;                  // for messages
+  std::string name;                       // the artifact: "clf"
+  std::string file;                       // for messages
   std::shared_ptr<const TomlNode> model;  // its table, read by nn::build once the dataset's shape is known
   // [train]
   std::int64_t epochs = 1, batch = 128;
   std::uint64_t seed = 1;
   graph::OptimizerSpec optimizer;
   double learning_rate = 0.05;
-  std::string schedule = "cosine";   // "constant", "cosine"
-  double warmup = 0;                 // epochs
+  std::string schedule = "cosine";  // "constant", "cosine"
+  double warmup = 0;                // epochs
   float label_smoothing = 0;
-  double checkpoint_every = 1;       // epochs
+  double checkpoint_every = 1;  // epochs
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound

@@ -7,6 +7,7 @@
 
 #include "base/json_fwd.h"
 #include "data/dataset.h"
+#include "kernels/table.h"
 #include "nn/model.h"
 #include "registry/runs.h"
 
@@ -23,7 +24,14 @@ struct Evaluation {
   double accuracy() const { return count ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
 };
 
-Evaluation evaluate(const nn::Model& model, const data::Examples& examples, kernels::Level level, Pool& pool, Progress& progress);
+struct ClassFigures {
+  double precision = 0, recall = 0, f1 = 0;  // 0 where they are not defined
+  std::int64_t support = 0;
+};
+ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
+
+Evaluation evaluate(const nn::Model& model, const data::Examples& examples, kernels::Level level, Pool& pool,
+                    Progress& progress);
 Json to_json(const Evaluation& evaluation);  // with precision, recall, f1 of each class
 Evaluation evaluation_from_json(const Json& json);
 

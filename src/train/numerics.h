@@ -1,4 +1,5 @@
-// The numerics id: hash of everything of this program and machine that can change a result's bits (DESIGN 1, a run's key).
+// The numerics id: hash of everything of this program and machine that can change a result's bits (DESIGN 1, a run's
+// key).
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ Digest numerics_id(kernels::Level level);
 // What stands in a run's record: cpu, cores, kernels, isa, oneDNN, libc, numerics id.
 Json environment(kernels::Level level, int threads);
 // Key of a run: SHA-256 over canonical JSON of command, inputs, resolved parameters, numerics id.
-Digest run_key(const std::string& command, const std::vector<std::pair<std::string, Digest>>& inputs, const std::string& params,
-               const Digest& numerics);
+Digest run_key(const std::string& command, const std::vector<std::pair<std::string, Digest>>& inputs,
+               const std::string& params, const Digest& numerics);
 
 }  // namespace mlx::train

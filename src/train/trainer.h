@@ -3,15 +3,16 @@
 
 #include <string>
 
+#include "kernels/table.h"
 #include "registry/runs.h"
 #include "train/config.h"
 
 namespace mlx::train {
 
 struct TrainOptions {
-  bool force = false;         // run although the key is known
-  std::string resume;         // run id, "" for a new run
-  std::string title;          // the command as typed
+  bool force = false;  // run although the key is known
+  std::string resume;  // run id, "" for a new run
+  std::string title;   // the command as typed
   kernels::Level level = kernels::Level::kOneDnn;
 };
 
@@ -21,9 +22,11 @@ struct TrainOutcome {
   registry::Version version;
 };
 
-// Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next version of
-// config.name, moves models/NAME.mlx to it and ends the run. Interrupted (check_interrupted): makes a checkpoint, ends the run as
-// "interrupted" and throws kInterrupted with the hint how to resume. NaN or Inf loss: ends the run as failed, names the step.
-TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options, Progress& progress);
+// Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next
+// version of config.name, moves models/NAME.mlx to it and ends the run. Interrupted (check_interrupted): makes a
+// checkpoint, ends the run as "interrupted" and throws kInterrupted with the hint how to resume. NaN or Inf loss: ends
+// the run as failed, names the step.
+TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                   Progress& progress);
 
 }  // namespace mlx::train

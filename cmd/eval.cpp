@@ -1,0 +1,97 @@
+// mlx eval: how good a model is on a split, by class, and how fast.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/json.h"
+#include "cmd/cli.h"
+#include "cmd/level.h"
+#include "registry/repository.h"
+#include "train/evaluate.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string model, data, split = "test";
+  bool force = false;
+};
+
+void print_classes(const train::Evaluation& e, Context& context) {
+  std::size_t width = 5;
+  for (const std::string& label : e.labels) width = std::max(width, label.size());
+  context.line(context.dim(fmt::format("  {:<{}}  precision  recall      f1  support", "class", width)));
+  for (std::size_t i = 0; i < e.confusion.size(); ++i) {
+    const train::ClassFigures f = train::class_figures(e, i);
+    context.line(fmt::format("  {:<{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>7}", e.labels[i], width, f.precision, f.recall,
+                             f.f1, f.support));
+  }
+}
+
+void print_confusion(const train::Evaluation& e, Context& context) {
+  std::size_t label = 5, cell = 5;
+  for (const std::string& text : e.labels) label = std::max(label, text.size());
+  for (const auto& row : e.confusion)
+    for (const std::int64_t n : row) cell = std::max(cell, fmt::formatted_size("{}", n) + 2);
+  context.line(context.dim("  rows: truth, columns: predicted"));
+  std::string head = fmt::format("  {:<{}}", "", label);
+  for (const std::string& text : e.labels) head += fmt::format("{:>{}}", text.substr(0, cell - 1), cell);
+  context.line(context.dim(head));
+  for (std::size_t i = 0; i < e.confusion.size(); ++i) {
+    std::string line = fmt::format("  {:<{}}", e.labels[i], label);
+    for (std::size_t j = 0; j < e.confusion.size(); ++j) {
+      const std::string text = fmt::format("{:>{}}", e.confusion[i][j], cell);
+      line += i == j ? context.bold(text) : e.confusion[i][j] == 0 ? context.dim(text) : text;
+    }
+    context.line(line);
+  }
+}
+
+int run(const Options& options, Context& context) {
+  const train::EvaluateOutcome outcome =
+      train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
+                              context.command_line(), chosen_level(), context.progress());
+  const train::Evaluation& e = outcome.evaluation;
+  if (context.wants_json()) {
+    Json json = {{"schema", "mlx.eval/1"},
+                 {"unchanged", outcome.unchanged},
+                 {"model", outcome.model.name()},
+                 {"digest", outcome.model.digest.text()}};
+    json.update(train::to_json(e));
+    context.json(json);
+  }
+  context.line(fmt::format("{} on {} {}: accuracy {}, loss {:.4f}, {:.0f} images/s{}",
+                           context.bold(outcome.model.name()), options.data, e.split,
+                           context.bold(fmt::format("{:.2f} %", 100 * e.accuracy())), e.loss, e.images_per_second,
+                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  context.line("");
+  print_classes(e, context);
+  context.line("");
+  print_confusion(e, context);
+  return 0;
+}
+
+}  // namespace
+
+Command add_eval() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "eval";
+  command.summary = "Measure a model on a split: accuracy, precision and recall by class, confusion matrix, speed";
+  command.group = "work";
+  Option data = option("-d,--data", "DATASET", options->data, "The dataset to measure on", Complete::kReference);
+  data.required = true;
+  command.options = {
+      argument("MODEL", options->model, "The model's reference: clf, clf@v2, clf@production", Complete::kReference),
+      data,
+      option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
+      flag("--force", options->force, "Measure although the answer is known"),
+  };
+  command.examples = {"mlx eval clf --data data/fashion --split test",
+                      "mlx eval clf@latest --data data/fashion --json"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

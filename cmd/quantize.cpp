@@ -1,0 +1,78 @@
+// mlx quantize: a smaller, faster child of a model, calibrated on data.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cmd/cli.h"
+#include "cmd/level.h"
+#include "compress/quantize.h"
+#include "registry/repository.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string model, to = "int8", data, split = "train";
+  std::int64_t examples = 1024;
+  bool point = false, force = false;
+};
+
+int run(const Options& options, Context& context) {
+  if (options.examples < 1) fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
+  compress::QuantizeOptions quantize;
+  quantize.model = options.model;
+  quantize.dataset = options.data;
+  quantize.split = options.split;
+  quantize.calibration.examples = options.examples;
+  quantize.point = options.point;
+  quantize.force = options.force;
+  quantize.title = context.command_line();
+  quantize.level = chosen_level();
+  const compress::QuantizeOutcome outcome =
+      compress::quantize_version(context.repository(), quantize, context.progress());
+  const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.quantize/1"},
+                  {"unchanged", outcome.unchanged},
+                  {"from", outcome.from.name()},
+                  {"model", outcome.to.name()},
+                  {"digest", outcome.to.digest.text()},
+                  {"bytes_before", outcome.from.bytes},
+                  {"bytes", outcome.to.bytes}});
+  }
+  context.line(fmt::format("{}  {}  int8 of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(),
+                           outcome.from.name(), outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  context.line(fmt::format("  {} -> {} ({:.3f} of it)", format_bytes(outcome.from.bytes),
+                           format_bytes(outcome.to.bytes), ratio));
+  return 0;
+}
+
+}  // namespace
+
+Command add_quantize() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "quantize";
+  command.summary = "Make an int8 child of a model, with activations calibrated on data";
+  command.group = "work";
+  Option data = option("--calibrate", "DATASET", options->data, "The dataset whose activations set the ranges",
+                       Complete::kReference);
+  data.required = true;
+  command.options = {
+      argument("MODEL", options->model, "The model's reference", Complete::kReference),
+      choice("--to", "TYPE", {"int8"}, options->to, "The type of weights and activations (default: int8)"),
+      data,
+      option("-s,--split", "SPLIT", options->split, "Which split of it (default: train)"),
+      integer("--examples", "N", options->examples, "How many examples to calibrate on (default: 1024)"),
+      flag("--point", options->point, "Also move the worktree's pointer to the new version"),
+      flag("--force", options->force, "Quantize although the answer is known"),
+  };
+  command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

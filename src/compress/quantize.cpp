@@ -1,0 +1,99 @@
+// Quantization of a model, and through the repository: a run with a key, and a child version.
+
+#include "compress/quantize.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "compress/quantized_graph.h"
+#include "graph/passes.h"
+#include "registry/pointers.h"
+#include "train/inputs.h"
+#include "train/numerics.h"
+#include "train/run_scope.h"
+
+namespace mlx::compress {
+namespace {
+
+struct Inputs {
+  registry::Version model, data;
+  registry::RunStart start;
+};
+
+Inputs read_inputs(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
+  Inputs in;
+  in.model = train::resolve_model(repository, options.model);
+  in.data = train::resolve_dataset(repository, options.dataset, progress);
+  in.start.command = "quantize";
+  in.start.title = options.title;
+  in.start.inputs = {{"model", in.model.digest}, {"data", in.data.digest}};
+  in.start.params = canonical({{"examples", options.calibration.examples},
+                               {"seed", options.calibration.seed},
+                               {"split", options.split},
+                               {"to", "int8"}});
+  in.start.key = train::run_key(in.start.command, in.start.inputs, in.start.params, train::numerics_id(options.level));
+  return in;
+}
+
+void point_at(registry::Repository& repository, const registry::Version& v) {
+  registry::write_pointer(repository, {v.artifact, v.kind, v.digest, v.files, v.bytes});
+}
+
+std::optional<registry::Version> known_result(registry::Repository& repository, const Inputs& in) {
+  const std::optional<registry::Run> done = registry::find_done_run(repository, in.start.key);
+  if (!done || done->outputs.empty()) return std::nullopt;
+  return registry::version_of(repository, in.model.artifact, done->outputs[0].version);
+}
+
+registry::Version quantize_run(registry::Repository& repository, const QuantizeOptions& options, const Inputs& in,
+                               const std::string& run, Progress& progress) {
+  const nn::Model model = nn::load_model(repository.store(), in.model.digest);
+  const data::Examples examples = data::load_split(repository.store(), in.data.digest, options.split, progress);
+  const graph::Tensors ranges =
+      calibrate(model, examples, options.calibration, options.level, repository.pool(), progress);
+  registry::NewVersion version;
+  version.artifact = in.model.artifact;
+  version.kind = registry::ArtifactKind::kModel;
+  version.manifest = nn::store_model(repository.store(), quantize_int8(model, ranges));
+  version.message = "int8 of " + in.model.name();
+  version.run = run;
+  version.parent = in.model.digest;
+  registry::Version made = registry::create_version(repository, version).version;
+  registry::end_run(repository, run, "done", {{"model", made.digest}},
+                    {{"bytes", made.bytes}, {"bytes_before", in.model.bytes}});
+  return made;
+}
+
+}  // namespace
+
+nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
+  if (model.precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", model.precision);
+  graph::Tensors tensors = model.tensors;
+  const graph::Graph fused = graph::fuse(graph::to_inference(model.graph), tensors);
+  Quantized quantized = quantize_graph(fused, tensors, ranges);
+  nn::Model out = model;
+  out.graph = std::move(quantized.graph);
+  out.tensors = std::move(quantized.tensors);
+  out.precision = "int8";
+  return out;
+}
+
+QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
+  Inputs in = read_inputs(repository, options, progress);
+  QuantizeOutcome outcome;
+  outcome.from = in.model;
+  std::optional<registry::Version> known;
+  if (!options.force) known = known_result(repository, in);
+  if (known) {
+    outcome.unchanged = true;
+    outcome.to = *known;
+  } else {
+    in.start.environment = canonical(train::environment(options.level, repository.pool().threads()));
+    in.start.code = train::code_state(repository);
+    const std::string run = registry::start_run(repository, in.start);
+    outcome.to = train::in_run(repository, run, [&] { return quantize_run(repository, options, in, run, progress); });
+  }
+  if (options.point) point_at(repository, outcome.to);
+  return outcome;
+}
+
+}  // namespace mlx::compress

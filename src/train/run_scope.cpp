@@ -1,0 +1,32 @@
+// Code state and bad ends of runs.
+
+#include "train/run_scope.h"
+
+#include "base/git.h"
+#include "base/json.h"
+#include "base/log.h"
+
+namespace mlx::train {
+
+std::string code_state(registry::Repository& repository) {
+  const std::optional<GitState> git = read_git_state(repository.root(), true);
+  if (!git) return "{}";
+  Json out = {{"branch", git->branch}, {"dirty", git->dirty}, {"head", git->head}};
+  if (!git->diff.empty()) {
+    const std::unique_ptr<store::Batch> batch = repository.store().begin();
+    out["diff"] = batch->add_blob(as_bytes(git->diff)).text();
+    batch->commit();
+  }
+  return canonical(out);
+}
+
+void end_badly(registry::Repository& repository, const std::string& run, const Error& error) noexcept {
+  try {
+    const char* status = error.kind == ErrorKind::kInterrupted ? "interrupted" : "failed";
+    registry::end_run(repository, run, status, {}, Json::object(), error.message);
+  } catch (const std::exception& again) {
+    log("run:{} could not be ended: {}", run, again.what());
+  }
+}
+
+}  // namespace mlx::train

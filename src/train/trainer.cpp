@@ -1,0 +1,150 @@
+// A training as a run: inputs and key, `unchanged` where the key is known, else steps, model, version, pointer.
+
+#include "train/trainer.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/pointers.h"
+#include "train/inputs.h"
+#include "train/numerics.h"
+#include "train/run_scope.h"
+#include "train/training_loop.h"
+
+namespace mlx::train {
+namespace {
+
+struct Inputs {
+  registry::Version dataset;
+  data::Examples shape;  // of the train split, without pixels
+  nn::Built built;
+  std::string params;
+  Digest key;
+  registry::RunStart start;
+};
+
+Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                   Progress& progress) {
+  Inputs in;
+  in.dataset = resolve_dataset(repository, config.dataset, progress);
+  in.shape = data::describe_split(repository.store(), in.dataset.digest, config.train_split);
+  nn::InputSpec spec;
+  spec.height = in.shape.height;
+  spec.width = in.shape.width;
+  spec.channels = in.shape.channels;
+  spec.classes = in.shape.classes;
+  in.built = nn::build(TomlReader(*config.model, config.file, "[model]"), spec);
+  in.params = resolved(config, in.built);
+  in.start.command = "train";
+  in.start.title = options.title;
+  in.start.inputs = {{"data", in.dataset.digest}};
+  in.start.params = in.params;
+  in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level));
+  in.start.key = in.key;
+  return in;
+}
+
+// The run to work in: a new one, or the one that is resumed.
+std::string open_run(registry::Repository& repository, Inputs& in, const TrainOptions& options) {
+  if (options.resume.empty()) {
+    in.start.environment = canonical(environment(options.level, repository.pool().threads()));
+    in.start.code = code_state(repository);
+    return registry::start_run(repository, in.start);
+  }
+  const registry::Run run = registry::read_run(repository, options.resume);
+  if (run.command != "train")
+    fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
+  if (run.key != in.key) {
+    throw Error(ErrorKind::kConflict,
+                fmt::format("run:{} was made with another config, dataset or version of mlx", run.id),
+                "resume with what it was started with, or start a new run without --resume");
+  }
+  return run.id;
+}
+
+nn::Model make_model(const Inputs& in, const TrainConfig& config, const TrainingData& data, TrainingResult& result) {
+  nn::Model model;
+  model.family = in.built.family;
+  model.config = in.built.config;
+  model.graph = in.built.graph;
+  model.tensors = std::move(result.tensors);
+  model.preprocessing.height = in.shape.height;
+  model.preprocessing.width = in.shape.width;
+  model.preprocessing.channels = in.shape.channels;
+  model.preprocessing.normalization = data.normalization;
+  model.labels = in.shape.class_names;
+  model.data = canonical({{"dataset", in.dataset.digest.text()},
+                          {"hold_out", config.valid_count},
+                          {"train", config.train_split},
+                          {"valid", config.valid_split}});
+  return model;
+}
+
+Json summary_of(const TrainingResult& result, bool validated) {
+  Json out = {{"accuracy", result.accuracy},
+              {"images_per_second", result.images_per_second},
+              {"loss", result.loss},
+              {"seconds", result.seconds},
+              {"steps", result.steps}};
+  if (validated) {
+    out["valid_accuracy"] = result.valid_accuracy;
+    out["valid_loss"] = result.valid_loss;
+  }
+  return out;
+}
+
+registry::Version point_at(registry::Repository& repository, const registry::Version& version) {
+  registry::write_pointer(repository, {version.artifact, version.kind, version.digest, version.files, version.bytes});
+  return version;
+}
+
+std::optional<TrainOutcome> answer_unchanged(registry::Repository& repository, const TrainConfig& config,
+                                             const Digest& key) {
+  const std::optional<registry::Run> done = registry::find_done_run(repository, key);
+  if (!done || done->outputs.empty()) return std::nullopt;
+  const std::optional<registry::Version> version =
+      registry::version_of(repository, config.name, done->outputs[0].version);
+  if (!version) return std::nullopt;
+  TrainOutcome outcome;
+  outcome.unchanged = true;
+  outcome.run = *done;
+  outcome.version = point_at(repository, *version);
+  return outcome;
+}
+
+TrainOutcome train_run(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                       const Inputs& in, const std::string& run, Progress& progress) {
+  const TrainingData data = load_training_data(repository.store(), in.dataset.digest, config, progress);
+  LoopOptions loop;
+  loop.run = run;
+  loop.key = in.key;
+  loop.resume = !options.resume.empty();
+  loop.level = options.level;
+  TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
+  const nn::Model model = make_model(in, config, data, result);
+  registry::NewVersion version;
+  version.artifact = config.name;
+  version.kind = registry::ArtifactKind::kModel;
+  version.manifest = nn::store_model(repository.store(), model);
+  version.message = "trained on " + in.dataset.name();
+  version.run = run;
+  TrainOutcome outcome;
+  outcome.version = point_at(repository, registry::create_version(repository, version).version);
+  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}},
+                    summary_of(result, data.valid.count > 0));
+  outcome.run = registry::read_run(repository, run);
+  return outcome;
+}
+
+}  // namespace
+
+TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                   Progress& progress) {
+  Inputs in = read_inputs(repository, config, options, progress);
+  if (!options.force) {
+    if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key)) return *known;
+  }
+  const std::string run = open_run(repository, in, options);
+  return in_run(repository, run, [&] { return train_run(repository, config, options, in, run, progress); });
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,42 @@
+// The steps of one training: batches in, metrics and checkpoints out. Used by trainer.cpp, which owns the run around
+// it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/loader.h"
+#include "graph/session.h"
+#include "registry/runs.h"
+#include "train/config.h"
+
+namespace mlx::train {
+
+struct TrainingData {
+  data::Examples train, valid;  // valid.count 0: none
+  data::Normalization normalization;
+};
+// Loads the splits that the config names; examples that are held out are chosen by the seed.
+TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                Progress& progress);
+
+struct TrainingResult {
+  graph::Tensors tensors;  // of the forward graph
+  std::int64_t steps = 0;
+  double loss = 0, accuracy = 0;              // of the last epoch's training batches, as they were trained on
+  double valid_loss = 0, valid_accuracy = 0;  // where there is a validation split
+  double seconds = 0, images_per_second = 0;  // of this process
+};
+
+struct LoopOptions {
+  std::string run;
+  Digest key;
+  bool resume = false;  // from the run's last checkpoint
+  kernels::Level level = kernels::Level::kOneDnn;
+};
+
+// Throws kNo where the loss is not finite (step and last checkpoint named), kInterrupted after a checkpoint.
+TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
+                            const TrainingData& data, const LoopOptions& options, Progress& progress);
+
+}  // namespace mlx::train
