@@ -14,11 +14,51 @@
 
 namespace mlx::cmd {
 
+Command add_add();
+Command add_cat();
+Command add_checkout();
+Command add_commit();
 Command add_completion();
+Command add_fetch();
+Command add_fsck();
 Command add_help();
+Command add_init();
+Command add_lineage();
+Command add_log();
+Command add_ls();
+Command add_promote();
+Command add_pull();
+Command add_push();
+Command add_remote();
+Command add_show();
+Command add_status();
+Command add_tag();
+Command add_eval();
+Command add_quantize();
+Command add_train();
 Command add_version();
 
 const std::vector<CommandRow> kCommands = {
+    {"init", add_init, kNothing},
+    {"add", add_add, kNeedsRepo},
+    {"status", add_status, kNeedsRepo},
+    {"commit", add_commit, kNeedsRepo},
+    {"log", add_log, kNeedsRepo},
+    {"show", add_show, kNeedsRepo},
+    {"ls", add_ls, kNeedsRepo},
+    {"cat", add_cat, kNeedsRepo},
+    {"checkout", add_checkout, kNeedsRepo},
+    {"tag", add_tag, kNeedsRepo},
+    {"fsck", add_fsck, kNeedsRepo},
+    {"remote", add_remote, kNeedsRepo},
+    {"fetch", add_fetch, kNeedsRepo},
+    {"pull", add_pull, kNothing},
+    {"push", add_push, kNeedsRepo},
+    {"promote", add_promote, kNeedsRepo},
+    {"lineage", add_lineage, kNeedsRepo},
+    {"eval", add_eval, kNeedsRepo},
+    {"quantize", add_quantize, kNeedsRepo},
+    {"train", add_train, kNeedsRepo},
     {"help", add_help, kNothing},
     {"completion", add_completion, kNothing},
     {"version", add_version, kNothing},

@@ -1,0 +1,71 @@
+// mlx commit: names what was added as versions, with a message.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cmd/describe.h"
+#include "registry/pointers.h"
+
+namespace mlx::cmd {
+namespace {
+
+registry::Version commit_one(registry::Repository& repository, const registry::Pointer& pointer,
+                             const std::string& message) {
+  if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: the pointer names {}, which is not in this repository", pointer.artifact,
+                            pointer.digest.brief()),
+                fmt::format("`mlx pull` fetches it, `mlx add {}` stores what stands there now", pointer.artifact));
+  }
+  registry::NewVersion version;
+  version.artifact = pointer.artifact;
+  version.kind = pointer.kind;
+  version.manifest = repository.store().summarize(pointer.digest);
+  version.message = message;
+  const std::vector<registry::Version> before = registry::versions(repository, pointer.artifact);
+  if (!before.empty()) version.parent = before.back().digest;
+  return registry::create_version(repository, version).version;
+}
+
+int run(const std::string& message, Context& context) {
+  registry::Repository& repository = context.repository();
+  Json list = Json::array();
+  for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
+    if (pointer.kind != registry::ArtifactKind::kDataset) continue;  // training and quantizing make models' versions
+    if (registry::version_of(repository, pointer.artifact, pointer.digest)) continue;
+    if (context.dry_run()) {
+      context.line(
+          fmt::format("would commit {}  {}", context.bold(pointer.artifact), files_text(pointer.files, pointer.size)));
+      list.push_back({{"artifact", pointer.artifact}, {"digest", pointer.digest.text()}});
+      continue;
+    }
+    const registry::Version version = commit_one(repository, pointer, message);
+    context.line(fmt::format("{}  {}  {}  {}", context.bold(version.name()), version.digest.brief(),
+                             files_text(version.files, version.bytes), version.message));
+    list.push_back(version_json(version));
+  }
+  if (list.empty()) context.line("nothing to commit");
+  if (context.wants_json())
+    context.json({{"schema", "mlx.commit/1"}, {"dry_run", context.dry_run()}, {"versions", list}});
+  return 0;
+}
+
+}  // namespace
+
+Command add_commit() {
+  auto message = std::make_shared<std::string>();
+  Command command;
+  command.name = "commit";
+  command.summary = "Name what was added as versions, with a message";
+  command.group = "versions";
+  command.dry_run = true;
+  command.options = {option("-m,--message", "TEXT", *message, "What this version is")};
+  command.options.back().required = true;
+  command.examples = {"mlx commit -m \"Fashion-MNIST\""};
+  command.run = [message](Context& context) { return run(*message, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

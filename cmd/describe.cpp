@@ -1,0 +1,120 @@
+// The shared looks of listings.
+#include "cmd/describe.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+namespace mlx::cmd {
+
+Json version_json(const registry::Version& version) {
+  Json json = {
+      {"name", version.name()},   {"artifact", version.artifact},    {"kind", registry::kind_name(version.kind)},
+      {"number", version.number}, {"digest", version.digest.text()}, {"files", version.files},
+      {"bytes", version.bytes},   {"message", version.message},      {"time", iso_time(version.time)},
+      {"actor", version.actor},   {"aliases", version.aliases},      {"tags", version.tags}};
+  json["run"] = version.run.empty() ? Json() : Json("run:" + version.run);
+  json["parent"] = version.parent ? Json(version.parent->text()) : Json();
+  return json;
+}
+
+Json run_json(const registry::Run& run) {
+  const auto parsed = [](const std::string& text) { return text.empty() ? Json() : parse_json(text, "run"); };
+  Json inputs = Json::array(), outputs = Json::array();
+  for (const auto& [role, digest] : run.inputs) inputs.push_back({{"role", role}, {"digest", digest.text()}});
+  for (const registry::RunOutput& output : run.outputs) {
+    outputs.push_back({{"role", output.role}, {"digest", output.version.text()}});
+  }
+  return {{"id", "run:" + run.id},
+          {"command", run.command},
+          {"title", run.title},
+          {"status", run.status},
+          {"key", run.key.text()},
+          {"started", iso_time(run.started)},
+          {"ended", run.ended ? Json(iso_time(run.ended)) : Json()},
+          {"seconds", run.ended ? Json(static_cast<double>(run.ended - run.started) / 1e6) : Json()},
+          {"actor", run.actor},
+          {"error", run.error},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"params", parsed(run.params)},
+          {"environment", parsed(run.environment)},
+          {"code", parsed(run.code)},
+          {"summary", parsed(run.summary)}};
+}
+
+Json entry_json(const store::Entry& entry) {
+  Json json = {{"path", entry.path},
+               {"mode", fmt::format("{:06o}", entry.mode)},
+               {"bytes", entry.size},
+               {"digest", entry.content.text()}};
+  if (!is_utf8(entry.path)) json["path_hex"] = to_hex(as_bytes(entry.path));
+  return json;
+}
+
+Json difference_json(const store::Difference& difference) {
+  Json added = Json::array(), modified = Json::array(), deleted = Json::array();
+  for (const store::Entry& entry : difference.added) added.push_back(entry_json(entry));
+  for (const auto& change : difference.changed) modified.push_back(entry_json(change.second));
+  for (const store::Entry& entry : difference.removed) deleted.push_back(entry_json(entry));
+  return {{"new", added}, {"modified", modified}, {"deleted", deleted}};
+}
+
+std::string files_text(std::uint64_t files, std::uint64_t bytes) {
+  return fmt::format("{} file{}, {}", files, files == 1 ? "" : "s", format_bytes(bytes));
+}
+
+std::string names_text(Context& context, const registry::Version& version) {
+  std::string text;
+  for (const std::string& alias : version.aliases) text += (text.empty() ? "" : ", ") + alias;
+  for (const std::string& tag : version.tags) text += (text.empty() ? "tag: " : ", tag: ") + tag;
+  return text.empty() ? "" : " " + context.yellow("(" + text + ")");
+}
+
+std::string local_time(std::int64_t unix_micros) {
+  const std::time_t seconds = unix_micros / 1'000'000;
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min);
+}
+
+std::string duration_text(std::int64_t micros) {
+  const double seconds = static_cast<double>(micros) / 1e6;
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string printable(const std::string& path) {
+  const bool utf8 = is_utf8(path);
+  std::string text;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8))
+      text += fmt::format("\\x{:02x}", byte);
+    else
+      text += c;
+  }
+  return text;
+}
+
+void print_difference(Context& context, const store::Difference& difference, std::size_t limit) {
+  const std::size_t all = difference.added.size() + difference.changed.size() + difference.removed.size();
+  std::size_t shown = 0;
+  const auto show = [&](const char* what, const std::string& path, bool gone) {
+    if (shown++ >= limit) return;
+    const std::string text = fmt::format("    {:<10}{}", what, printable(path));
+    context.line(gone ? context.red(text) : context.green(text));
+  };
+  for (const store::Entry& entry : difference.added) show("new", entry.path, false);
+  for (const auto& change : difference.changed) show("modified", change.second.path, false);
+  for (const store::Entry& entry : difference.removed) show("deleted", entry.path, true);
+  if (all > limit) context.line(fmt::format("    and {} more (`mlx status -v` lists all)", all - limit));
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,31 @@
+// How versions, runs, files and times look in the output of commands, as text and as JSON; shared by the listings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json_fwd.h"
+#include "cmd/cli.h"
+#include "registry/artifacts.h"
+#include "registry/runs.h"
+#include "store/manifest.h"
+#include "store/worktree.h"
+
+namespace mlx::cmd {
+
+Json version_json(const registry::Version& version);
+Json run_json(const registry::Run& run);
+Json entry_json(const store::Entry& entry);  // "path_hex" too where the path is not UTF-8
+Json difference_json(const store::Difference& difference);
+
+std::string files_text(std::uint64_t files, std::uint64_t bytes);            // "4 files, 30.9 MiB"
+std::string names_text(Context& context, const registry::Version& version);  // " (production, tag: v1.0)", "" for none
+std::string local_time(std::int64_t unix_micros);                            // "2026-01-31 12:00"
+std::string duration_text(std::int64_t micros);                              // "1.2 s", "3 min 5 s"
+// A file's name on a terminal: control characters and bytes that are not UTF-8 as \xNN.
+std::string printable(const std::string& path);
+
+// One line a file: "  new       PATH", "  modified  PATH", "  deleted   PATH"; at most `limit` lines and how many more.
+void print_difference(Context& context, const store::Difference& difference, std::size_t limit);
+
+}  // namespace mlx::cmd

@@ -1,0 +1,108 @@
+// mlx log: versions, newest first; with --runs, what was run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cmd/describe.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string artifact;
+  bool runs = false;
+  std::int64_t limit = 0;
+};
+
+// Final figures in a few words: "accuracy 0.931  loss 0.19". Only what is a number.
+std::string summary_text(const registry::Run& run) {
+  std::string text;
+  if (run.summary.empty()) return text;
+  const Json summary = parse_json(run.summary, "run:" + run.id);
+  for (const auto& [name, value] : summary.items()) {
+    if (value.is_number_float()) text += fmt::format("  {} {:.4g}", name, value.get<double>());
+    if (text.size() > 60) break;
+  }
+  return text;
+}
+
+std::string status_text(Context& context, const std::string& status) {
+  if (status == "done") return context.green(status);
+  return status == "running" ? context.yellow(status) : context.red(status);
+}
+
+void print_version(Context& context, const registry::Version& version) {
+  context.line(context.yellow("version " + version.digest.hex().substr(0, 16)) + "  " + context.bold(version.name()) +
+               names_text(context, version));
+  context.line(fmt::format("Date:   {}", local_time(version.time)));
+  context.line(fmt::format("Holds:  {}", files_text(version.files, version.bytes)));
+  if (!version.run.empty()) context.line("Run:    run:" + version.run);
+  if (!version.message.empty()) context.line("\n    " + version.message);
+  context.line("");
+}
+
+template <typename T>
+void newest_first(std::vector<T>& list, std::int64_t limit) {
+  std::reverse(list.begin(), list.end());
+  if (limit > 0 && list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
+}
+
+int log_runs(const Options& options, Context& context) {
+  std::vector<registry::Run> runs = registry::runs(context.repository());
+  newest_first(runs, options.limit);
+  Json list = Json::array();
+  for (const registry::Run& run : runs) {
+    const std::int64_t end = run.ended ? run.ended : unix_micros();
+    context.line(fmt::format("{}  {}  {}  {:>9}  {}{}", context.yellow("run:" + run.id),
+                             status_text(context, run.status), local_time(run.started),
+                             duration_text(end - run.started), context.bold(run.title), summary_text(run)));
+    list.push_back(run_json(run));
+  }
+  if (runs.empty()) context.line("no runs yet");
+  if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"runs", list}});
+  return 0;
+}
+
+int run(const Options& options, Context& context) {
+  if (options.limit < 0)
+    throw Error(ErrorKind::kUsage, fmt::format("mlx log: -n {}: expected a positive number", options.limit));
+  context.start_pager();
+  if (options.runs) return log_runs(options, context);
+  registry::Repository& repository = context.repository();
+  if (!options.artifact.empty()) registry::resolve(repository, options.artifact);  // kNotFound with a did-you-mean
+  std::vector<registry::Version> versions = registry::versions(repository, options.artifact);
+  std::stable_sort(versions.begin(), versions.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  newest_first(versions, options.limit);
+  Json list = Json::array();
+  for (const registry::Version& version : versions) {
+    print_version(context, version);
+    list.push_back(version_json(version));
+  }
+  if (versions.empty()) context.line("no versions yet: `mlx add FOLDER`, then `mlx commit -m MESSAGE`");
+  if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"versions", list}});
+  return 0;
+}
+
+}  // namespace
+
+Command add_log() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "log";
+  command.summary = "Show versions, newest first, or runs";
+  command.group = "versions";
+  command.options = {
+      optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model", Complete::kReference),
+      flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
+      integer("-n,--max-count", "N", options->limit, "At most this many"),
+  };
+  command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --runs"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

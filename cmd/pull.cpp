@@ -1,0 +1,94 @@
+// mlx pull: fetches, and brings data to the worktree as the pointers say. After a fresh `git clone` it makes .mlx/
+// first.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/git.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "cmd/cli.h"
+#include "cmd/materialize.h"
+#include "cmd/sync_text.h"
+#include "registry/pointers.h"
+#include "registry/repository.h"
+#include "registry/sync.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string remote;
+  bool renumber = false, force = false, all = false;
+};
+
+// A clone of a project that uses mlx has mlx.toml and no .mlx/ yet.
+void make_repository_of_clone(Context& context) {
+  if (context.has_repository()) return;
+  const std::string root = find_git_root(context.folder()).value_or(context.folder());
+  if (!path_exists(join_path(root, "mlx.toml"))) return;  // opening says what is missing
+  registry::Repository::init(root, context.disk());
+  context.say("made a repository in " + root);
+}
+
+Json check_out_datasets(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  Json list = Json::array();
+  for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
+    if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
+      throw Error(ErrorKind::kNotFound,
+                  fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),
+                  "whoever made it has to `mlx push`");
+    }
+    if (pointer.kind == registry::ArtifactKind::kDataset) {
+      materialize(repository, pointer.digest, pointer.artifact, join_path(repository.root(), pointer.artifact),
+                  options.force, context);
+    }
+    const std::optional<registry::Version> version = registry::version_of(repository, pointer.artifact, pointer.digest);
+    const std::string name = version ? version->name() : pointer.artifact;
+    context.line(
+        fmt::format("{}  {}  {}", context.bold(name), registry::kind_name(pointer.kind), pointer.digest.brief()));
+    list.push_back({{"name", name}, {"kind", registry::kind_name(pointer.kind)}, {"digest", pointer.digest.text()}});
+  }
+  return list;
+}
+
+int run(const Options& options, Context& context) {
+  make_repository_of_clone(context);
+  registry::Repository& repository = context.repository();
+  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), options.remote);
+  const registry::SyncResult result = registry::fetch(repository, remote, options.all, context.progress());
+  registry::settle_numbers(repository, options.renumber);
+  context.line(sync_text("pulled from", remote.name, result));
+  const Json artifacts = check_out_datasets(options, context);
+  if (context.wants_json()) {
+    Json json = sync_json("mlx.pull/1", remote.name, result);
+    json["artifacts"] = artifacts;
+    context.json(json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_pull() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "pull";
+  command.summary = "Fetch, and bring data to the worktree as the pointers say";
+  command.group = "remotes";
+  command.options = {
+      optional_argument("REMOTE", options->remote, "The remote; `origin`, or the only one, by default",
+                        Complete::kRemote),
+      flag("--all", options->all, "The content of every version, not only of what the pointers name"),
+      flag("--renumber", options->renumber,
+           "Give versions made here the next free number where a number is taken there"),
+      flag("-f,--force", options->force, "Overwrite changes in the worktree that are in no version"),
+  };
+  command.examples = {"git clone URL project && cd project && mlx pull", "mlx pull --renumber"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

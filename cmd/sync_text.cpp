@@ -1,0 +1,27 @@
+// The one line and the JSON fields of an exchange.
+#include "cmd/sync_text.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/json.h"
+
+namespace mlx::cmd {
+
+std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result) {
+  if (result.operations == 0 && result.objects == 0) return fmt::format("{} {}: unchanged", verb, remote);
+  return fmt::format("{} {}: {} operation{}, {} object{}, {}", verb, remote, result.operations,
+                     result.operations == 1 ? "" : "s", result.objects, result.objects == 1 ? "" : "s",
+                     format_bytes(result.bytes));
+}
+
+Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result) {
+  return {{"schema", schema},
+          {"remote", remote},
+          {"operations", result.operations},
+          {"objects", result.objects},
+          {"bytes", result.bytes},
+          {"status", result.operations == 0 && result.objects == 0 ? "unchanged" : "done"}};
+}
+
+}  // namespace mlx::cmd
