@@ -1,0 +1,31 @@
+// The readers of the families' tables, one a file; family.cpp has the row that names each. They read every key that
+// they know and leave finish() to build().
+#pragma once
+
+#include "base/error.h"
+#include "base/json_fwd.h"
+#include "base/toml.h"
+#include "nn/layers.h"
+
+namespace mlx::nn {
+
+// Each appends its layers to `network` (without the classifier) and writes the resolved keys to `config`.
+void build_cnn(TomlReader& model, Network& network, Json& config);
+void build_mlp(TomlReader& model, Network& network, Json& config);
+
+// Shared by the readers: one of "none", "relu", "gelu", and one of "none", "batch", written to config under their keys.
+kernels::Activation read_activation(TomlReader& table, Json& config);
+Norm read_norm(TomlReader& table, Json& config);
+// Runs `add`, an add_… of layers.h; what it refuses becomes an error at `key` of `table`: file, line, layer.
+template <typename Add>
+void at_key(const TomlReader& table, std::string_view key, Add add) {
+  std::string why;
+  try {
+    return add();
+  } catch (const Error& error) {
+    why = error.message;
+  }
+  table.fail_at(key, why);
+}
+
+}  // namespace mlx::nn

@@ -1,0 +1,164 @@
+// Initial values of parameters and states. What a tensor is, is read off the operation that uses it.
+//
+// Normal numbers are Philox bits through Box-Muller (1958) with logarithm, sine and cosine of our own, in double
+// without fused multiply-adds: the same bits on every x86-64, whatever the C library.
+
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/philox.h"
+#include "nn/family.h"
+
+namespace mlx::nn {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+
+// ln of u in (0, 1]: u = m · 2^e with m around 1, ln m = 2 artanh((m - 1) / (m + 1)).
+double natural_log(double u) {
+  constexpr double kLn2 = 0.693147180559945309417;
+  int exponent = 0;
+  double m = std::frexp(u, &exponent);  // exact
+  if (m < 0.70710678118654752440) m *= 2, --exponent;
+  const double s = (m - 1) / (m + 1), square = s * s;
+  double series = 0;
+  for (int n = 21; n >= 1; n -= 2) series = series * square + 1.0 / n;
+  return 2 * s * series + exponent * kLn2;
+}
+
+struct Turn {
+  double cosine, sine;
+};
+// Of 2π·u, u in [0, 1): Taylor series in the first quadrant, then turned.
+Turn turn(double u) {
+  constexpr double kHalfPi = 1.57079632679489661923;
+  const int quadrant = static_cast<int>(u * 4);
+  const double angle = (u * 4 - quadrant) * kHalfPi, square = angle * angle;
+  double cosine = 1, sine = 1;
+  for (int n = 22; n >= 2; n -= 2) {
+    cosine = 1 - cosine * square / (n * (n - 1));
+    sine = 1 - sine * square / (n * (n + 1));
+  }
+  sine *= angle;
+  switch (quadrant) {
+    case 0:
+      return {cosine, sine};
+    case 1:
+      return {-sine, cosine};
+    case 2:
+      return {-cosine, -sine};
+    default:
+      return {sine, -cosine};
+  }
+}
+
+// N(0, deviation²) for every element, keyed by (seed, name).
+void fill_normal(std::span<float> out, double deviation, std::uint64_t seed, const std::string& name) {
+  const Digest digest = Digest::of(name);
+  std::uint64_t stream = 0;
+  for (std::size_t i = 0; i < 8; ++i) stream |= std::uint64_t{digest.bytes[i]} << (8 * i);
+  for (std::size_t begin = 0; begin < out.size(); begin += 4) {
+    const auto random = kernels::random_block(seed, stream, 0, begin / 4);
+    for (std::size_t pair = 0; pair < 4; pair += 2) {
+      const double radius = deviation * std::sqrt(-2 * natural_log((random[pair] + 1.0) * 0x1p-32));
+      const Turn direction = turn(random[pair + 1] * 0x1p-32);
+      if (begin + pair < out.size()) out[begin + pair] = static_cast<float>(radius * direction.cosine);
+      if (begin + pair + 1 < out.size()) out[begin + pair + 1] = static_cast<float>(radius * direction.sine);
+    }
+  }
+}
+
+// The first node that reads `id`, and as which input.
+struct Use {
+  const Node* node = nullptr;
+  std::size_t input = 0;
+};
+Use first_use(const Graph& graph, ValueId id) {
+  for (const Node& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == id) return {&node, i};
+    }
+  }
+  return {};
+}
+
+// Whether what `node` gives goes into relu or gelu, at once or through norm and dropout.
+bool before_rectifier(const Graph& graph, const Node* node) {
+  while (node != nullptr) {
+    if (node->attrs.activation != kernels::Activation::kNone) return true;
+    const Node* const next = first_use(graph, node->outputs[0]).node;
+    if (next == nullptr) return false;
+    if (next->op == Op::kRelu || next->op == Op::kGelu) return true;
+    if (next->op != Op::kBatchNorm && next->op != Op::kLayerNorm && next->op != Op::kDropout) return false;
+    node = next;
+  }
+  return false;
+}
+
+// He et al. 2015 before rectifiers, Glorot and Bengio 2010 elsewhere; Radford et al. 2019 for gpt2.
+double weight_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape, const std::string& family) {
+  if (family == "gpt2") return 0.02;
+  const auto outputs = static_cast<double>(shape.dims[0]);
+  double window = 1, inputs = static_cast<double>(shape.dims[1]);
+  if (use.node->op == Op::kConv2d) {
+    window = static_cast<double>(shape.dims[1] * shape.dims[2]);
+    inputs = static_cast<double>(shape.dims[3]);
+  }
+  const double fan_in = inputs * window, fan_out = outputs * window / static_cast<double>(use.node->attrs.groups);
+  return before_rectifier(graph, use.node) ? std::sqrt(2 / fan_in) : std::sqrt(2 / (fan_in + fan_out));
+}
+
+enum class Start { kZero, kOne, kNormal };
+
+Start start_of(const Use& use) {
+  if (use.node == nullptr) return Start::kZero;
+  switch (use.node->op) {
+    case Op::kLinear:
+    case Op::kConv2d:
+    case Op::kEmbedding:
+    case Op::kAddPositions:
+      return use.input == 1 ? Start::kNormal : Start::kZero;
+    case Op::kBatchNorm:
+    case Op::kBatchNormInference:
+      return use.input == 1 || use.input == 4 ? Start::kOne : Start::kZero;  // gamma, running variance
+    case Op::kLayerNorm:
+      return use.input == 1 ? Start::kOne : Start::kZero;
+    default:
+      return Start::kZero;
+  }
+}
+
+}  // namespace
+
+graph::Tensors initialize(const Graph& graph, const std::string& family, std::uint64_t seed) {
+  graph::Tensors tensors;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const graph::Value& value = graph.values[i];
+    if (value.role != graph::Role::kParameter && value.role != graph::Role::kState) continue;
+    bool symbolic = false;
+    for (const graph::Dim dim : value.dims) symbolic = symbolic || dim.symbolic();
+    if (symbolic) continue;  // a cache: the session makes it
+    graph::Tensor& tensor = tensors[value.name];
+    tensor.shape = graph::concrete(value, {});
+    tensor.data.resize(tensor.shape.bytes());
+    const Use use = first_use(graph, static_cast<ValueId>(i));
+    const Start start = start_of(use);
+    if (start == Start::kZero) continue;
+    CHECK(value.dtype == kernels::DType::kF32);
+    const std::span<float> elements(reinterpret_cast<float*>(tensor.data.data()),
+                                    static_cast<std::size_t>(tensor.shape.count()));
+    if (start == Start::kOne) {
+      for (float& element : elements) element = 1.0f;
+    } else {
+      fill_normal(elements, weight_deviation(graph, use, tensor.shape, family), seed, value.name);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace mlx::nn

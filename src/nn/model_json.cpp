@@ -1,0 +1,190 @@
+// Writes and reads model.json. Reading trusts nothing: the graph is validated by its own layer, and signature,
+// preprocessing and labels have to agree with it.
+
+#include "nn/model_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mlx::nn {
+namespace {
+
+using graph::Graph;
+using graph::ValueId;
+using kernels::DType;
+
+constexpr const char* kFormat = "mlx-model";
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kFamilies[] = {"cnn", "mlp", "gpt2"};
+constexpr const char* kPrecisions[] = {"f32", "int8"};
+
+// The Open Inference Protocol's names.
+const char* protocol_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "FP32";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kS32:
+      return "INT32";
+    case DType::kS8:
+      return "INT8";
+    case DType::kU8:
+      return "UINT8";
+    case DType::kI64:
+      return "INT64";
+  }
+  return "?";
+}
+
+Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {
+  Json out = Json::array();
+  for (const ValueId id : ids) {
+    const graph::Value& value = graph.value(id);
+    Json shape = Json::array();
+    for (const graph::Dim dim : value.dims) shape.push_back(dim.symbolic() ? -1 : dim.size);
+    out.push_back({{"name", value.name}, {"datatype", protocol_name(value.dtype)}, {"shape", shape}});
+  }
+  return out;
+}
+
+Json signature(const Graph& graph) {
+  return {{"inputs", tensors_to_json(graph, graph.inputs)}, {"outputs", tensors_to_json(graph, graph.outputs)}};
+}
+
+Json floats_to_json(const std::vector<float>& values) {
+  Json out = Json::array();
+  for (const float value : values) out.push_back(double{value});
+  return out;
+}
+
+Json preprocessing_to_json(const Preprocessing& preprocessing) {
+  if (preprocessing.channels == 0) return nullptr;
+  return {{"height", preprocessing.height},
+          {"width", preprocessing.width},
+          {"channels", preprocessing.channels},
+          {"mean", floats_to_json(preprocessing.normalization.mean)},
+          {"std", floats_to_json(preprocessing.normalization.std)}};
+}
+
+std::vector<float> floats_from_json(const Json& object, const char* key, std::size_t count, const std::string& what) {
+  const Json& array = json_array(object, key, what);
+  if (array.size() != count)
+    fail(ErrorKind::kCorrupt, "{}: '{}': expected {} numbers, one a channel, got {}", what, key, count, array.size());
+  std::vector<float> out;
+  for (const Json& item : array) {
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    if (!item.is_number() || !(std::abs(item.get<double>()) <= kLargest)) {
+      fail(ErrorKind::kCorrupt, "{}: '{}': expected numbers that fit f32", what, key);
+    }
+    out.push_back(static_cast<float>(item.get<double>()));
+  }
+  return out;
+}
+
+template <std::size_t kCount>
+std::string word(const Json& json, const char* key, const char* const (&words)[kCount], const std::string& what) {
+  const std::string text = json_string(json, key, what);
+  for (const char* known : words) {
+    if (text == known) return text;
+  }
+  fail(ErrorKind::kCorrupt, "{}: '{}': unknown word '{}'", what, key, text);
+}
+
+Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, const std::string& what) {
+  const std::string where = what + ": preprocessing";
+  Preprocessing out;
+  const ValueId images = graph.find("images");
+  const bool takes_images = std::ranges::find(graph.inputs, images) != graph.inputs.end() && images != graph::kNone;
+  const auto found = json.find("preprocessing");
+  if (found == json.end()) fail(ErrorKind::kCorrupt, "{}: the key 'preprocessing' is missing", what);
+  if (!takes_images) {
+    if (!found->is_null()) fail(ErrorKind::kCorrupt, "{}: the graph takes no images, expected null", where);
+    return out;
+  }
+  if (!found->is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", where, found->type_name());
+  out.height = json_int(*found, "height", where);
+  out.width = json_int(*found, "width", where);
+  out.channels = json_int(*found, "channels", where);
+  const graph::Value& input = graph.value(images);
+  const graph::Dims expected{graph::Dim::of(out.height), graph::Dim::of(out.width), graph::Dim::of(out.channels)};
+  if (input.dtype != DType::kF32 || input.dims.size() != 4 || !input.dims[0].symbolic() ||
+      !std::equal(expected.begin(), expected.end(), input.dims.begin() + 1)) {
+    fail(ErrorKind::kCorrupt, "{}: images of {}x{}x{} do not match the graph's input {}", where, out.height, out.width,
+         out.channels, graph::to_text(graph, input.dims));
+  }
+  const auto channels = static_cast<std::size_t>(out.channels);
+  out.normalization.mean = floats_from_json(*found, "mean", channels, where);
+  out.normalization.std = floats_from_json(*found, "std", channels, where);
+  if (std::ranges::any_of(out.normalization.std, [](float v) { return !(v > 0); })) {
+    fail(ErrorKind::kCorrupt, "{}: 'std': expected numbers above 0", where);
+  }
+  return out;
+}
+
+std::vector<std::string> labels_from_json(const Json& json, const Graph& graph, const std::string& what) {
+  std::vector<std::string> labels;
+  for (const Json& label : json_array(json, "labels", what)) {
+    if (!label.is_string())
+      fail(ErrorKind::kCorrupt, "{}: 'labels': expected strings, got {}", what, label.type_name());
+    labels.push_back(label.get<std::string>());
+  }
+  if (graph.inputs.empty() || graph.outputs.empty())
+    fail(ErrorKind::kCorrupt, "{}: the graph has no input or no output", what);
+  const graph::Dims& output = graph.value(graph.outputs[0]).dims;
+  const bool fits = !output.empty() && output.back() == graph::Dim::of(static_cast<std::int64_t>(labels.size()));
+  if (!labels.empty() && !fits) {
+    fail(ErrorKind::kCorrupt, "{}: {} labels do not match the graph's output {}", what, labels.size(),
+         graph::to_text(graph, output));
+  }
+  return labels;
+}
+
+}  // namespace
+
+Json model_json(const Model& model) {
+  Json out = Json::object();
+  out["format"] = kFormat;
+  out["version"] = kVersion;
+  out["family"] = model.family;
+  out["config"] = model.config.empty() ? Json::object() : parse_json(model.config, "the model's config");
+  out["graph"] = graph::to_json(model.graph);
+  out["signature"] = signature(model.graph);
+  out["preprocessing"] = preprocessing_to_json(model.preprocessing);
+  out["labels"] = model.labels;
+  out["data"] = model.data.empty() ? Json::object() : parse_json(model.data, "the model's data");
+  out["precision"] = model.precision;
+  return out;
+}
+
+void check_model_format(const Json& json, const std::string& what) {
+  const std::string format = json_string(json, "format", what);
+  if (format != kFormat) fail(ErrorKind::kCorrupt, "{}: 'format': expected \"{}\", got \"{}\"", what, kFormat, format);
+  const std::int64_t version = json_int(json, "version", what);
+  if (version != kVersion) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: format version {} is not known", what, version),
+                "a newer mlx may read it");
+  }
+}
+
+Model model_from_json(const Json& json, const std::string& what) {
+  check_model_format(json, what);
+  Model model;
+  model.family = word(json, "family", kFamilies, what);
+  model.precision = word(json, "precision", kPrecisions, what);
+  model.config = canonical(json_object(json, "config", what));
+  model.data = canonical(json_object(json, "data", what));
+  model.graph = graph::graph_from_json(json_object(json, "graph", what), what + ": graph");
+  model.labels = labels_from_json(json, model.graph, what);
+  model.preprocessing = preprocessing_from_json(json, model.graph, what);
+  if (canonical(json_object(json, "signature", what)) != canonical(signature(model.graph))) {
+    fail(ErrorKind::kCorrupt, "{}: 'signature' does not say what the graph's inputs and outputs are", what);
+  }
+  return model;
+}
+
+}  // namespace mlx::nn

@@ -1,0 +1,16 @@
+// model.json, the description of a model (mlx-format-model(5)). Used by model.cpp, which stores and loads whole models.
+#pragma once
+
+#include "nn/model.h"
+
+namespace mlx::nn {
+
+inline constexpr const char* kModelFile = "model.json";
+inline constexpr const char* kWeightsFile = "weights.safetensors";
+
+// Everything but the tensors. Whatever `json` holds: a whole, consistent model or kCorrupt naming `what` and the key.
+Model model_from_json(const Json& json, const std::string& what);
+// Format and version only; kCorrupt where this mlx cannot read it.
+void check_model_format(const Json& json, const std::string& what);
+
+}  // namespace mlx::nn
