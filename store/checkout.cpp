@@ -176,7 +176,7 @@ void checkout(const Store& store, const Digest& manifest, const std::string& fol
   Disk& disk = StoreAccess::state(store).disk;
   std::vector<Entry> wanted = store.entries(manifest);
   for (const Entry& entry : wanted) {
-    if (!store.has_blob(entry.content)) {
+    if (!store.has_whole_blob(entry.content)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: its content {} is not in the store", entry.path, entry.content.brief()),
                   "'mlx pull' fetches what a remote has");
@@ -198,7 +198,7 @@ void checkout(const Store& store, const Digest& manifest, const std::string& fol
   for (const Entry& entry : plan.remove) going.insert(entry.path);
   std::vector<std::string> lost;
   auto require_stored = [&](const Entry& before) {
-    if (!store.has_blob(before.content)) lost.push_back(target.path(before));
+    if (!store.has_whole_blob(before.content)) lost.push_back(target.path(before));
   };
   for (const Entry& before : difference.removed) require_stored(before);
   for (const auto& [before, after] : difference.changed) {

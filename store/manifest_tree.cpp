@@ -76,19 +76,28 @@ void Store::visit_reachable_blob(const Digest& blob,
     visit(ObjectKind::kChunk, blob);
     return;
   }
-  auto visit_list = [&](const ChunkList& list) {
-    for (const ChunkItem& item : list.items) visit(ObjectKind::kChunk, item.id);
-  };
   visit(ObjectKind::kChunkList, blob);
   std::string name = fmt::format("chunk list of {}", blob.brief());
-  ChunkList chunks = decode_chunk_list(read(ObjectKind::kChunkList, blob), name);
-  visit_list(chunks);
-  if (chunks.level == 0) return;
-  for (const ChunkItem& page : chunks.items) {
+  ChunkList list = decode_chunk_list(read(ObjectKind::kChunkList, blob), name);
+  for (const ChunkItem& item : list.items) visit(ObjectKind::kChunk, item.id);
+  if (list.level == 0) return;
+  for (const ChunkItem& page : list.items) {
     ChunkList inner = decode_chunk_list(read(ObjectKind::kChunk, page.id), name);
     if (inner.level != 0) fail(ErrorKind::kCorrupt, "{}: a page of it is not a list of chunks", name);
-    visit_list(inner);
+    for (const ChunkItem& item : inner.items) visit(ObjectKind::kChunk, item.id);
   }
+}
+
+bool Store::has_whole_blob(const Digest& id) const {
+  if (!has_blob(id)) return false;
+  bool whole = true;
+  try {
+    visit_reachable_blob(id, [&](ObjectKind kind, const Digest& part) { whole = whole && has(kind, part); });
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+    return false;
+  }
+  return whole;
 }
 
 void Store::visit_reachable_manifest(const Digest& manifest,

@@ -110,7 +110,7 @@ ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* c
   std::vector<std::pair<std::string, std::string>> to_add;
   for (std::size_t i = 0; i < found.files.size(); ++i) {
     const WalkedFile& file = found.files[i];
-    if (known[i] && store.has_blob(*known[i])) {
+    if (known[i] && store.has_whole_blob(*known[i])) {
       entries[i] = {file.path, file.mode, file.key.size, *known[i]};
       continue;
     }

@@ -70,6 +70,8 @@ class Store {
   const std::string& folder() const;
   bool has(ObjectKind kind, const Digest& id) const;
   bool has_blob(const Digest& id) const;  // a file's content: as one chunk or as a chunk list
+  // The same with every chunk: false for what an interrupted fetch has left in part.
+  bool has_whole_blob(const Digest& id) const;
   // The plain bytes of one object, verified. kNotFound / kCorrupt.
   Bytes read(ObjectKind kind, const Digest& id) const;
   BlobReader open_blob(const Digest& id) const;

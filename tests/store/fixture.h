@@ -2,6 +2,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <functional>
 #include <optional>
@@ -37,7 +38,8 @@ inline Bytes text_bytes(std::size_t count, std::uint64_t seed) {
 
 inline void write_test_file(const std::string& path, ByteView bytes) {
   make_folders(parent_path(path));
-  write_file_atomically(path, bytes);
+  Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  write_all(fd.get(), bytes, path);
 }
 inline void write_test_file(const std::string& path, std::string_view text) {
   write_test_file(path, as_bytes(text));
