@@ -1,0 +1,202 @@
+// Gradients of every trainable operation through graph and session, in ref, against central differences of the loss.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "graph/op_def.h"
+#include "sample.h"
+
+using namespace mlx;
+using namespace mlx::graph;
+
+namespace {
+
+struct Problem {
+  std::string name;
+  Graph graph;                           // forward; logits are the first output
+  std::vector<std::int32_t> ids;         // where the input is ids
+  double step = 1e-3, tolerance = 2e-2;  // small enough that hardly a relu or maximum changes sides
+};
+
+std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
+  std::vector<std::int64_t> sizes;
+  for (const Dim dim : dims) {
+    sizes.push_back(!dim.symbolic()                                                  ? dim.size
+                    : graph.symbols[static_cast<std::size_t>(dim.symbol)] == "batch" ? 3
+                                                                                     : 5);
+  }
+  return sizes;
+}
+
+std::int64_t count_of(const std::vector<std::int64_t>& sizes) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) count *= size;
+  return count;
+}
+
+// Compares the gradient of each parameter with (loss(w + h) - loss(w - h)) / 2h at up to twelve of its elements. The
+// loss is a float, and its rounding divided by h is the noise: tolerances are relative to the largest gradient of the
+// parameter.
+void check_gradients(Problem problem, std::set<Op>& seen) {
+  CAPTURE(problem.name);
+  Graph g = problem.graph;
+  for (const Node& node : g.nodes) seen.insert(node.op);
+  const ValueId logits = g.outputs[0];
+  Dims label_dims = g.value(logits).dims;
+  const auto classes = static_cast<std::uint32_t>(label_dims.back().size);
+  label_dims.pop_back();
+  const ValueId labels = g.input("labels", DType::kS32, label_dims);
+  Attrs smoothing;
+  smoothing.rate = 0.1f;
+  const ValueId loss = g.add(Op::kSoftmaxCrossEntropy, smoothing, {logits, labels}, "loss")[0];
+  std::vector<ValueId> parameters;
+  for (std::size_t i = 0; i < g.values.size(); ++i) {
+    if (g.values[i].role == Role::kParameter) parameters.push_back(static_cast<ValueId>(i));
+  }
+  g.outputs = {loss};
+  for (const ValueId id : differentiate(g, loss, parameters)) {
+    REQUIRE(id != kNone);
+    g.outputs.push_back(id);
+  }
+  validate(g);
+
+  Pool pool(1);
+  SessionOptions options;
+  options.level = kernels::Level::kRef;
+  options.training = true;
+  options.seed = 5;
+  Session session(g, sample::random_tensors(g), options, pool);
+  const std::vector<std::int64_t> input_sizes = sizes_of(g, g.value(g.inputs[0]).dims),
+                                  label_sizes = sizes_of(g, label_dims);
+  const std::vector<float> floats = sample::random_floats(static_cast<std::size_t>(count_of(input_sizes)), 77);
+  std::vector<std::int32_t> targets;
+  for (std::int64_t i = 0; i < count_of(label_sizes); ++i) {
+    targets.push_back(static_cast<std::int32_t>(kernels::random_u32(2, 2, 2, static_cast<std::uint64_t>(i)) % classes));
+  }
+  const void* input = problem.ids.empty() ? static_cast<const void*>(floats.data()) : problem.ids.data();
+  const std::vector<Feed> feeds{{g.inputs[0], input, input_sizes}, {labels, targets.data(), label_sizes}};
+  session.run(feeds, 3);
+  std::vector<std::vector<float>> analytic;
+  for (std::size_t p = 0; p < parameters.size(); ++p)
+    analytic.push_back(sample::floats(session.output(g.outputs[p + 1])));
+
+  const auto loss_at = [&] {
+    session.run(feeds, 3);
+    return static_cast<double>(sample::floats(session.output(loss))[0]);
+  };
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::string& name = g.value(parameters[p]).name;
+    CAPTURE(name);
+    std::vector<float> values(analytic[p].size());
+    std::memcpy(values.data(), session.state(name), values.size() * sizeof(float));
+    double largest = 1e-2;
+    for (const float each : analytic[p]) largest = std::max(largest, static_cast<double>(std::abs(each)));
+    const std::size_t stride = std::max<std::size_t>(1, values.size() / 12);
+    for (std::size_t i = 0; i < values.size(); i += stride) {
+      const float before = values[i];
+      const auto moved = [&](double by) {
+        values[i] = static_cast<float>(before + by);
+        session.set_state(name, {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)});
+        return loss_at();
+      };
+      const double numeric = (moved(problem.step) - moved(-problem.step)) / (2 * problem.step);
+      moved(0);
+      CAPTURE(i);
+      CAPTURE(numeric);
+      CAPTURE(analytic[p][i]);
+      CHECK(std::abs(numeric - static_cast<double>(analytic[p][i])) <= problem.tolerance * largest);
+    }
+  }
+}
+
+// x[batch,6,6,4] passes through a convolution whose weights show the gradient with respect to what comes behind.
+Problem image_problem(const std::string& name, auto&& body) {
+  Graph g;
+  const Dim batch = Dim::sym(g.symbol("batch"));
+  const ValueId images = g.input("images", DType::kF32, {batch, Dim::of(6), Dim::of(6), Dim::of(4)});
+  Attrs conv;
+  conv.kernel = {3, 3};
+  conv.pad = {1, 1, 1, 1};
+  const ValueId w = g.parameter("first.weight", {Dim::of(4), Dim::of(3), Dim::of(3), Dim::of(4)});
+  ValueId x = g.add(Op::kConv2d, conv, {images, w, g.parameter("first.bias", {Dim::of(4)})}, "first")[0];
+  x = body(g, x);
+  Dims dims = g.value(x).dims;
+  if (dims.size() == 4) {
+    const Dim flat = Dim::of(dims[1].size * dims[2].size * dims[3].size);
+    x = g.add_shaped(Op::kReshape, {}, {x}, {batch, flat}, "flatten")[0];
+    dims = {batch, flat};
+  }
+  g.outputs = {g.add(Op::kLinear, {}, {x, g.parameter("last.weight", {Dim::of(3), dims.back()})}, "last")[0]};
+  return {name, std::move(g), {}};
+}
+
+}  // namespace
+
+TEST_CASE("gradients of every trainable operation agree with central differences") {
+  std::set<Op> seen;
+  check_gradients(image_problem("convolution, stride and one-sided padding",
+                                [](Graph& g, ValueId x) {
+                                  Attrs conv;
+                                  conv.kernel = {3, 2};
+                                  conv.stride = {2, 1};
+                                  conv.pad = {1, 0, 0, 1};
+                                  const ValueId w = g.parameter("w", {Dim::of(5), Dim::of(3), Dim::of(2), Dim::of(4)});
+                                  return g.add(Op::kConv2d, conv, {x, w}, "conv")[0];
+                                }),
+                  seen);
+  check_gradients(image_problem("grouped convolution with fused relu",
+                                [](Graph& g, ValueId x) {
+                                  Attrs conv;
+                                  conv.kernel = {3, 3};
+                                  conv.groups = 2;
+                                  conv.activation = Activation::kRelu;
+                                  const ValueId w = g.parameter("w", {Dim::of(6), Dim::of(3), Dim::of(3), Dim::of(2)});
+                                  return g.add(Op::kConv2d, conv, {x, w, g.parameter("b", {Dim::of(6)})}, "conv")[0];
+                                }),
+                  seen);
+  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+    check_gradients(image_problem("batch norm",
+                                  [&](Graph& g, ValueId x) {
+                                    const Dims c{Dim::of(4)};
+                                    Attrs norm;
+                                    norm.activation = activation;
+                                    const ValueId gamma = g.parameter("gamma", c), beta = g.parameter("beta", c);
+                                    const ValueId mean = g.state("mean", c), variance = g.state("variance", c);
+                                    return g.add(Op::kBatchNorm, norm, {x, gamma, beta, mean, variance}, "norm")[0];
+                                  }),
+                    seen);
+  }
+  check_gradients(image_problem("max pool, overlapping and padded",
+                                [](Graph& g, ValueId x) {
+                                  Attrs pool;
+                                  pool.kernel = {3, 3};
+                                  pool.stride = {2, 2};
+                                  pool.pad = {1, 1, 1, 1};
+                                  return g.add(Op::kMaxPool, pool, {x}, "pool")[0];
+                                }),
+                  seen);
+  check_gradients(
+      image_problem("average pool", [](Graph& g, ValueId x) { return g.add(Op::kAvgPool, {}, {x}, "pool")[0]; }), seen);
+  check_gradients(image_problem("dropout, relu and gelu, added",
+                                [](Graph& g, ValueId x) {
+                                  Attrs rate;
+                                  rate.rate = 0.4f;
+                                  rate.stream = 9;
+                                  const ValueId a = g.add(Op::kRelu, {}, {x}, "relu")[0];
+                                  const ValueId b = g.add(Op::kGelu, {}, {x}, "gelu")[0];
+                                  const ValueId sum = g.add(Op::kAdd, {}, {a, b}, "sum")[0];
+                                  return g.add(Op::kDropout, rate, {sum}, "dropout")[0];
+                                }),
+                  seen);
+  Problem transformer{"transformer with a tied table", sample::transformer(), {}};
+  for (std::uint64_t i = 0; i < 15; ++i)
+    transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));
+  check_gradients(std::move(transformer), seen);
+  for (int op = 0; op < static_cast<int>(Op::kCount); ++op) {
+    const Op each = static_cast<Op>(op);
+    const bool trained = op_def(each).backward != nullptr && each != Op::kSoftmaxCrossEntropy;
+    CHECK_MESSAGE((!trained || seen.contains(each)), kernels::name_of(each)
+                                                         << " has a backward that no problem checks");
+  }
+}
