@@ -1,0 +1,36 @@
+// Models out of TOML text and errors out of calls: what the tests of nn share.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "nn/family.h"
+
+namespace mlx::nn {
+
+inline Built built(const std::string& model, const InputSpec& input = {28, 28, 1, 10}) {
+  const TomlNode root = parse_toml("[model]\n" + model, "t.toml");
+  TomlReader top(root, "t.toml", "");
+  return build(top.table("model"), input);
+}
+
+template <typename Call>
+std::string complaint(Call call, ErrorKind kind) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK_MESSAGE(error.kind == kind, error.message);
+    return error.message + (error.hint.empty() ? "" : " | " + error.hint);
+  }
+  return "no error";
+}
+
+inline bool says(const std::string& message, const std::string& part) {
+  const bool found = message.find(part) != std::string::npos;
+  if (!found) MESSAGE("got: " << message);
+  return found;
+}
+
+}  // namespace mlx::nn

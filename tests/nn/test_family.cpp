@@ -1,0 +1,140 @@
+// Families: the graphs that configs make, and what is said of configs that are wrong.
+
+#include "base/json.h"
+#include "built.h"
+#include "graph/passes.h"
+
+using namespace mlx;
+using namespace mlx::nn;
+
+namespace {
+
+const char* const kCnn =
+    "name = \"clf\"\n"
+    "family = \"cnn\"\n"
+    "layers = [\n"
+    "  { conv = 32, kernel = 3, norm = \"batch\", activation = \"relu\" },\n"
+    "  { pool = \"max\", size = 2 },\n"
+    "  { conv = 64, kernel = 5, stride = 2, groups = 4, activation = \"gelu\" },\n"
+    "  { dropout = 0.25 },\n"
+    "  { flatten = true },\n"
+    "  { dense = 128, activation = \"relu\" },\n"
+    "]\n";
+
+std::string dims_of(const graph::Graph& graph, const char* name) {
+  const graph::ValueId id = graph.find(name);
+  REQUIRE_MESSAGE(id != graph::kNone, name);
+  return graph::to_text(graph, graph.value(id).dims);
+}
+
+std::string wrong_layers(const std::string& layers, const InputSpec& input = {28, 28, 1, 10}) {
+  return complaint([&] { (void)built("family = \"cnn\"\nlayers = [\n" + layers + "\n]\n", input); }, ErrorKind::kUsage);
+}
+
+}  // namespace
+
+TEST_CASE("cnn: shapes, names and the resolved config") {
+  const Built cnn = built(kCnn);
+  const graph::Graph& graph = cnn.graph;
+  graph::validate(graph);
+  CHECK(cnn.family == "cnn");
+  CHECK(dims_of(graph, "images") == "[batch,28,28,1]");
+  CHECK(dims_of(graph, "conv1.weight") == "[32,3,3,1]");
+  CHECK(graph.find("conv1.bias") == graph::kNone);
+  CHECK(dims_of(graph, "conv1.norm.gamma") == "[32]");
+  CHECK(graph.value(graph.find("conv1.norm.running_var")).role == graph::Role::kState);
+  CHECK(dims_of(graph, "conv2.weight") == "[64,5,5,8]");
+  CHECK(dims_of(graph, "conv2.bias") == "[64]");
+  CHECK(dims_of(graph, "dense1.weight") == "[128,3136]");  // 7 * 7 * 64
+  CHECK(dims_of(graph, "classifier.weight") == "[10,128]");
+  REQUIRE(graph.outputs.size() == 1);
+  CHECK(graph.value(graph.outputs[0]).name == "logits");
+  CHECK(dims_of(graph, "logits") == "[batch,10]");
+  CHECK(
+      cnn.config ==
+      R"({"family":"cnn","layers":[{"activation":"relu","conv":32,"groups":1,"kernel":3,"norm":"batch","padding":"same","stride":1},)"
+      R"({"padding":"valid","pool":"max","size":2,"stride":2},)"
+      R"({"activation":"gelu","conv":64,"groups":4,"kernel":5,"norm":"none","padding":"same","stride":2},)"
+      R"({"dropout":0.25},{"flatten":true},{"activation":"relu","dense":128,"norm":"none"}]})");
+}
+
+TEST_CASE("cnn: padding, strides and global pooling") {
+  CHECK(dims_of(built("family = \"cnn\"\nlayers = [{ conv = 4, kernel = 4, stride = 3 }, { pool = \"global\" }]",
+                      {29, 31, 3, 5})
+                    .graph,
+                "conv1") == "[batch,10,11,4]");
+  CHECK(
+      dims_of(built("family = \"cnn\"\nlayers = [{ conv = 4, kernel = 5, padding = \"valid\" }, { pool = \"global\" }]")
+                  .graph,
+              "conv1") == "[batch,24,24,4]");
+  CHECK(dims_of(built("family = \"cnn\"\nlayers = [{ pool = \"max\", size = 3, stride = 2, padding = \"same\" }, { "
+                      "pool = \"global\" }]")
+                    .graph,
+                "pool1") == "[batch,14,14,1]");
+  CHECK(dims_of(built("family = \"cnn\"\nlayers = [{ conv = 4 }, { pool = \"global\" }]").graph, "classifier.weight") ==
+        "[10,4]");
+}
+
+TEST_CASE("mlp: hidden layers behind a flat image") {
+  const Built mlp = built("family = \"mlp\"\nhidden = [512, 256]\ndropout = 0.1\nnorm = \"batch\"\n");
+  CHECK(dims_of(mlp.graph, "dense1.weight") == "[512,784]");
+  CHECK(dims_of(mlp.graph, "dense2.norm.beta") == "[256]");
+  CHECK(dims_of(mlp.graph, "logits") == "[batch,10]");
+  CHECK(mlp.config == R"({"activation":"relu","dropout":0.1,"family":"mlp","hidden":[512,256],"norm":"batch"})");
+  CHECK(dims_of(built("family = \"mlp\"\nhidden = []\n").graph, "classifier.weight") == "[10,784]");
+}
+
+TEST_CASE("families: training and inference graphs can be made of them") {
+  for (const std::string& text :
+       {std::string(kCnn), std::string("family = \"mlp\"\nhidden = [32]\nactivation = \"gelu\"\n")}) {
+    const Built model = built(text);
+    graph::validate(graph::to_training(model.graph, {}, 0.1f).graph);
+    graph::Tensors tensors = initialize(model.graph, model.family, 1);
+    graph::validate(graph::fuse(graph::to_inference(model.graph), tensors));
+  }
+}
+
+TEST_CASE("families: a wrong config says where and what was expected") {
+  const auto wrong = [](const std::string& text) { return complaint([&] { (void)built(text); }, ErrorKind::kUsage); };
+  CHECK(says(wrong("name = \"x\"\n"), "t.toml: [model] needs the key 'family'"));
+  CHECK(says(wrong("family = \"cmn\"\n"),
+             "t.toml:2: [model] family: expected one of \"cnn\", \"mlp\", got \"cmn\" | did you mean \"cnn\"?"));
+  CHECK(says(wrong("family = \"mlp\"\nhiden = [3]\n"), "needs the key 'hidden'"));
+  CHECK(says(wrong("family = \"mlp\"\nhidden = [3]\ndropuot = 0.1\n"),
+             "t.toml:4: [model] unknown key 'dropuot' | did you mean 'dropout'?"));
+  CHECK(says(wrong("family = \"mlp\"\nhidden = [3, 0]\n"),
+             "t.toml:3: [model] hidden: expected an array, each an integer from 1"));
+  CHECK(says(wrong("family = \"mlp\"\nhidden = [3]\ndropout = 1.5\n"),
+             "dropout: expected a number from 0 to 0.99, got 1.5"));
+  CHECK(says(wrong("family = \"mlp\"\nhidden = [16777216, 16777216]\n"),
+             "t.toml:3: [model] hidden: it would have more than"));
+  CHECK(says(wrong("family = \"cnn\"\nlayers = []\n"), "t.toml:3: [model] layers: expected at least one layer"));
+  CHECK(says(wrong("family = \"cnn\"\nlayers = [3]\n"), "expected an array of tables"));
+}
+
+TEST_CASE("cnn: a wrong layer is named with its line and number, and shapes that do not fit with both") {
+  CHECK(says(wrong_layers("{ conv = 8 },\n{ conw = 3 }"),
+             "t.toml:5: [[model.layers]] #2 conw: a layer needs exactly one of conv, pool, dropout, flatten, dense; it "
+             "has conw; did you mean 'conv'?"));
+  CHECK(says(wrong_layers("{ }"), "it is empty"));
+  CHECK(says(wrong_layers("{ conv = 8, dense = 3 }"), "'conv' or 'dense', not both"));
+  CHECK(says(wrong_layers("{ conv = 8, kernal = 3 }"),
+             "t.toml:4: [[model.layers]] #1 unknown key 'kernal' | did you mean 'kernel'?"));
+  CHECK(says(wrong_layers("{ conv = \"8\" }"), "conv: expected an integer from 1 to 65536, got \"8\""));
+  CHECK(says(wrong_layers("{ pool = \"avg\" }"), "pool: expected one of \"max\", \"global\", got \"avg\""));
+  CHECK(says(wrong_layers("{ pool = \"global\", size = 2 }"), "unknown key 'size'"));
+  CHECK(says(wrong_layers("{ flatten = false }"), "expected true"));
+  CHECK(says(wrong_layers("{ conv = 8 },\n{ dense = 3 }"),
+             "t.toml:5: [[model.layers]] #2 dense: a dense layer needs a flat input, its input has shape 28x28x8"));
+  CHECK(says(wrong_layers("{ flatten = true },\n{ conv = 3 }"),
+             "#2 conv: a convolution needs images of height x width x channels, its input has shape 784"));
+  CHECK(says(wrong_layers("{ flatten = true },\n{ flatten = true }"), "its input of 784 is flat already"));
+  CHECK(says(wrong_layers("{ conv = 3, kernel = 29, padding = \"valid\" }"),
+             "a kernel of 29x29 does not fit its input of 28x28x1"));
+  CHECK(says(wrong_layers("{ pool = \"max\", size = 32 }"), "a window of 32x32 does not fit its input of 28x28x1"));
+  CHECK(says(wrong_layers("{ conv = 6 },\n{ conv = 8, groups = 4 }"),
+             "4 groups do not divide both the 6 channels of its input (28x28x6) and its 8 filters"));
+  CHECK(says(wrong_layers("{ conv = 8 }"), "layers: the last layer gives 28x28x8, the classifier needs a flat input"));
+  CHECK(says(wrong_layers("{ conv = 65536 }, { conv = 65536 }, { pool = \"global\" }"),
+             "#2 conv: it would have more than 2147483648 weights"));
+}
