@@ -77,7 +77,10 @@ std::string without_table(const std::string& text, const std::string& name) {
     if (line.starts_with('[')) {
       const std::string_view table = trimmed(line.substr(0, line.find(']') + 1));
       const bool ours = table == header || table == quoted_header;
-      if (inside && !ours) kept += held;
+      if (inside && !ours) {
+        if (held.starts_with('\n') && (kept.empty() || kept.ends_with("\n\n"))) held.erase(0, 1);
+        kept += held;
+      }
       held.clear();
       inside = ours;
     }

@@ -1,0 +1,108 @@
+// What two clones did to the same names: numbers, aliases, tags.
+#include <doctest/doctest.h>
+
+#include "fails_with.h"
+#include "history_maker.h"
+#include "registry/sync.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+namespace {
+
+struct Pair {
+  Clone a, b;
+  Version v1;
+  Pair() : v1(make(a.repo(), "clf", "one")) { bring(a.repo(), b.repo()); }
+  void exchange() {
+    bring(a.repo(), b.repo());
+    bring(b.repo(), a.repo());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a number that both clones gave is a conflict until the local one gets another") {
+  Pair p;
+  const Version ours = make(p.a.repo(), "clf", "ours"), theirs = make(p.b.repo(), "clf", "theirs");
+  CHECK(ours.number == 2);
+  CHECK(theirs.number == 2);
+  bring(p.b.repo(), p.a.repo());
+  CHECK(versions(p.a.repo(), "clf").size() == 3);
+  CHECK(fails_with(ErrorKind::kConflict, "--renumber", [&] { settle_numbers(p.a.repo(), false); }) == "");
+  CHECK(fails_with(ErrorKind::kConflict, "--renumber", [&] { resolve(p.a.repo(), "clf@v2"); }) == "");
+  CHECK(resolve(p.a.repo(), "clf@" + ours.digest.hex()).digest == ours.digest);
+  settle_numbers(p.a.repo(), true);
+  CHECK(resolve(p.a.repo(), "clf@v2").digest == theirs.digest);
+  CHECK(resolve(p.a.repo(), "clf@v3").digest == ours.digest);
+  settle_numbers(p.a.repo(), false);
+  bring(p.a.repo(), p.b.repo());
+  settle_numbers(p.b.repo(), false);
+  CHECK(dump(p.a.repo()) == dump(p.b.repo()));
+}
+
+TEST_CASE("the same content under two numbers answers to both") {
+  Pair p;
+  make(p.a.repo(), "clf", "same");
+  make(p.b.repo(), "clf", "theirs");
+  make(p.b.repo(), "clf", "same");
+  p.exchange();
+  CHECK(fails_with(ErrorKind::kConflict, "v2", [&] { settle_numbers(p.a.repo(), false); }) == "");
+  settle_numbers(p.a.repo(), true);
+  const Digest same = tree(p.a.repo(), "same").id;
+  CHECK(resolve(p.a.repo(), "clf@v3").digest == same);
+  CHECK(resolve(p.a.repo(), "clf@v2").digest == tree(p.a.repo(), "theirs").id);
+  CHECK(version_of(p.a.repo(), "clf", same)->number == 3);
+}
+
+TEST_CASE("the same content under the same number is no conflict") {
+  Pair p;
+  make(p.a.repo(), "clf", "same");
+  make(p.b.repo(), "clf", "same");
+  p.exchange();
+  settle_numbers(p.a.repo(), false);
+  CHECK(versions(p.a.repo()).size() == 2);
+  CHECK(dump(p.a.repo()) == dump(p.b.repo()));
+}
+
+TEST_CASE("an alias moved on both sides means nothing until it is moved again") {
+  Pair p;
+  move_alias(p.a.repo(), "production", p.v1);
+  bring(p.a.repo(), p.b.repo());
+  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
+  bring(p.a.repo(), p.b.repo());
+  move_alias(p.a.repo(), "production", v2);
+  move_alias(p.b.repo(), "production", v3);
+  p.exchange();
+  for (Clone* c : {&p.a, &p.b}) {
+    CHECK(fails_with(ErrorKind::kConflict, "clf@v2", [&] { resolve(c->repo(), "clf@production"); }) == "");
+    CHECK(fails_with(ErrorKind::kConflict, "clf@v3", [&] { resolve(c->repo(), "clf@production"); }) == "");
+    CHECK(fails_with(ErrorKind::kConflict, v3.digest.brief(), [&] { settle_numbers(c->repo(), false); }) == "");
+  }
+  move_alias(p.b.repo(), "production", v2);
+  bring(p.b.repo(), p.a.repo());
+  CHECK(resolve(p.a.repo(), "clf@production").digest == v2.digest);
+  settle_numbers(p.a.repo(), false);
+  CHECK(alias_moves(p.a.repo(), "clf").size() == 4);
+}
+
+TEST_CASE("an alias moved to the same version on both sides is settled") {
+  Pair p;
+  move_alias(p.a.repo(), "best", p.v1);
+  move_alias(p.b.repo(), "best", p.v1);
+  p.exchange();
+  CHECK(resolve(p.a.repo(), "clf@best").digest == p.v1.digest);
+  CHECK(resolve(p.a.repo(), "clf@v1").aliases == std::vector<std::string>{"best"});
+  settle_numbers(p.a.repo(), false);
+}
+
+TEST_CASE("a tag that two clones gave to different versions names neither") {
+  Pair p;
+  const Version v2 = make(p.a.repo(), "clf", "two");
+  bring(p.a.repo(), p.b.repo());
+  create_tag(p.a.repo(), "sent", p.v1);
+  create_tag(p.b.repo(), "sent", v2);
+  p.exchange();
+  CHECK(fails_with(ErrorKind::kConflict, "clf@v1", [&] { resolve(p.a.repo(), "clf@sent"); }) == "");
+}

@@ -1,0 +1,102 @@
+// Operations as bytes, and the fixed order.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/json.h"
+#include "fails_with.h"
+#include "registry/operation.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using test::fails_with;
+
+namespace {
+
+Operation operation(std::int64_t time, std::vector<Digest> parents, const std::string& body = "{}") {
+  Operation o;
+  o.kind = "attach";
+  o.parents = std::move(parents);
+  std::ranges::sort(o.parents);
+  o.actor = "0123456789abcdef";
+  o.time = time;
+  o.body = body;
+  o.id = Digest::of(encode(o));
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("an operation reads back as it was written") {
+  const Operation parent = operation(1, {}), other = operation(2, {});
+  const Operation o =
+      operation(1700000000000000, {parent.id, other.id}, R"({"name":"ä \u0001","value":[1,2.5,null,true]})");
+  const Operation back = decode(encode(o));
+  CHECK(back.id == o.id);
+  CHECK(back.kind == o.kind);
+  CHECK(back.parents == o.parents);
+  CHECK(back.actor == o.actor);
+  CHECK(back.time == o.time);
+  CHECK(back.body == o.body);
+}
+
+TEST_CASE("only the canonical bytes of a whole operation are read") {
+  const std::string good(as_text(encode(operation(5, {}))));
+  REQUIRE_NOTHROW(decode(as_bytes(good)));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    return text.replace(at, from.size(), to);
+  };
+  const auto corrupt = [](const std::string& text, const std::string& words) {
+    return fails_with(ErrorKind::kCorrupt, words, [&] { decode(as_bytes(text)); });
+  };
+  CHECK(corrupt(good + " ", "canonical") == "");
+  CHECK(corrupt(replaced("\"time\":5", "\"time\": 5"), "canonical") == "");
+  CHECK(corrupt(replaced("\"time\":5", "\"time\":5,\"zeal\":1"), "unknown keys") == "");
+  CHECK(corrupt(replaced("\"time\":5", "\"time\":-5"), "1970") == "");
+  CHECK(corrupt(replaced("\"time\":5", "\"time\":\"5\""), "integer") == "");
+  CHECK(corrupt(replaced("\"format\":1", "\"format\":2"), "newer") == "");
+  CHECK(corrupt(replaced("0123456789abcdef", "0123456789ABCDEF"), "16 hex digits") == "");
+  CHECK(corrupt(replaced("\"body\":{}", "\"body\":[]"), "object") == "");
+  CHECK(corrupt(replaced("\"parents\":[]", "\"parents\":[7]"), "digests") == "");
+  CHECK(corrupt("[]", "object") == "");
+  CHECK(corrupt("", "") == "");
+}
+
+TEST_CASE("damaged bytes are an error or another operation, never anything else") {
+  const Bytes good = encode(operation(5, {operation(1, {}).id}, R"({"a":[1,{"b":"c"}]})"));
+  std::mt19937 random(7);
+  for (int i = 0; i < 3000; ++i) {
+    Bytes bytes = good;
+    for (unsigned n = 1 + random() % 3; n > 0; --n)
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+    try {
+      const Operation o = decode(bytes);
+      CHECK(o.id == Digest::of(bytes));
+      CHECK(encode(o) == bytes);
+    } catch (const Error& error) {
+      CHECK(error.kind == ErrorKind::kCorrupt);
+    }
+  }
+}
+
+TEST_CASE("the fixed order: parents first, then time, then id, whatever order they come in") {
+  const Operation root = operation(100, {});
+  const Operation early = operation(50, {root.id}), late = operation(90, {root.id});  // clocks may be wrong
+  const Operation merge = operation(10, {early.id, late.id});
+  const Operation twin_a = operation(60, {root.id}, R"({"n":1})"), twin_b = operation(60, {root.id}, R"({"n":2})");
+  std::vector<Operation> all = {root, early, late, merge, twin_a, twin_b};
+  std::vector<Digest> expected = {root.id, early.id, std::min(twin_a.id, twin_b.id), std::max(twin_a.id, twin_b.id),
+                                  late.id, merge.id};
+  std::mt19937 random(3);
+  for (int i = 0; i < 20; ++i) {
+    std::ranges::shuffle(all, random);
+    std::vector<Digest> order;
+    for (const Operation& o : fixed_order(all)) order.push_back(o.id);
+    CHECK(order == expected);
+  }
+}

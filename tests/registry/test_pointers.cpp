@@ -1,0 +1,91 @@
+// Pointer files: text, places, what is refused.
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "clone.h"
+#include "fails_with.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+namespace {
+
+Pointer pointer(const std::string& artifact, ArtifactKind kind = ArtifactKind::kDataset) {
+  return {.artifact = artifact, .kind = kind, .digest = Digest::of(artifact), .files = 4, .size = 30878645};
+}
+
+}  // namespace
+
+TEST_CASE("a pointer is five sorted lines and reads back") {
+  const std::string text = encode_pointer(pointer("data/fashion"));
+  CHECK(text == "artifact data/fashion\ndigest " + Digest::of("data/fashion").text() +
+                    "\nfiles 4\nkind dataset\nsize 30878645\n");
+  for (const std::string name : {"clf", "data/ünï", "a b", "a%41", "models/x y/z"}) {
+    CHECK(decode_pointer(encode_pointer(pointer(name, ArtifactKind::kModel)), "f") ==
+          pointer(name, ArtifactKind::kModel));
+  }
+  CHECK(encode_pointer(pointer("100%")).starts_with("artifact 100%25\n"));
+  CHECK(encode_pointer(pointer(" x")).starts_with("artifact %20x\n"));
+  CHECK(encode_pointer(pointer("\xff")).starts_with("artifact %FF\n"));
+}
+
+TEST_CASE("what is not exactly a pointer is refused with file and line") {
+  const std::string good = encode_pointer(pointer("data/a"));
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return fails_with(ErrorKind::kCorrupt, words, [&] { decode_pointer(text, "data/a.mlx"); });
+  };
+  CHECK(refused("files 4", "files 04", "data/a.mlx:3: ") == "");
+  CHECK(refused("files 4", "files -4", "data/a.mlx:3: ") == "");
+  CHECK(refused("files 4", "files 99999999999999999999", "data/a.mlx:3: ") == "");
+  CHECK(refused("files 4\n", "", "data/a.mlx:3: expected 'files") == "");
+  CHECK(refused("kind dataset", "kind data", "data/a.mlx:4: ") == "");
+  CHECK(refused("sha256:", "", "data/a.mlx:2: ") == "");
+  CHECK(refused("sha256:", "sha1:", "data/a.mlx:2: ") == "");
+  CHECK(refused("data/a\n", "data/../../etc\n", "data/a.mlx:1: ") == "");
+  CHECK(refused("data/a\n", "data/.git/hooks\n", ".git") == "");
+  CHECK(refused("data/a\n", "data/%61\n", "escaped") == "");
+  CHECK(refused("size 30878645\n", "size 30878645\nsize 1\n", "data/a.mlx:6: ") == "");
+  CHECK(refused("size 30878645\n", "size 30878645", "data/a.mlx:5: ") == "");
+  CHECK(refused("artifact", "<<<<<<< HEAD\nartifact", "unfinished git merge") == "");
+  CHECK(refused("artifact", "#mlx-pointer 2\nartifact", "later format") == "");
+  CHECK(fails_with(ErrorKind::kCorrupt, "f:1: ", [] { decode_pointer("", "f"); }) == "");
+}
+
+TEST_CASE("pointers are written once, beside the data or below models") {
+  Clone c;
+  const Pointer data = pointer("data/fashion"), model = pointer("clf", ArtifactKind::kModel);
+  CHECK(write_pointer(c.repo(), data));
+  CHECK_FALSE(write_pointer(c.repo(), data));
+  CHECK(write_pointer(c.repo(), model));
+  CHECK(path_exists(c.path("data/fashion.mlx")));
+  CHECK(path_exists(c.path("models/clf.mlx")));
+  CHECK(read_pointer(c.repo(), "data/fashion") == data);
+  CHECK(read_pointer(c.repo(), "clf") == model);
+  CHECK_FALSE(read_pointer(c.repo(), "models/clf"));
+  CHECK_FALSE(read_pointer(c.repo(), "nothing"));
+  CHECK(fails_with(ErrorKind::kConflict, "models/clf.mlx", [&] { write_pointer(c.repo(), pointer("models/clf")); }) ==
+        "");
+
+  // Not looked at: what belongs to git, mlx and the artifact itself.
+  make_folders(c.path("data/fashion"));
+  write_file_atomically(c.path("data/fashion/stray.mlx"), "nonsense");
+  make_folders(c.path(".git"));
+  write_file_atomically(c.path(".git/stray.mlx"), "nonsense");
+  CHECK(all_pointers(c.repo()) == std::vector<Pointer>{model, data});
+
+  write_file_atomically(c.path("data/moved.mlx"), read_text(c.path("data/fashion.mlx")));
+  CHECK(fails_with(ErrorKind::kCorrupt, "stands at data/fashion.mlx", [&] { all_pointers(c.repo()); }) == "");
+}
+
+TEST_CASE("a folder is ignored once, and what git takes for a pattern is escaped") {
+  Clone c;
+  make_folders(c.path("data"));
+  write_file_atomically(c.path("data/.gitignore"), "*.tmp");
+  ignore_in_git(c.repo(), "data/fashion");
+  ignore_in_git(c.repo(), "data/fashion");
+  ignore_in_git(c.repo(), "data/a[1]*");
+  CHECK(read_text(c.path("data/.gitignore")) == "*.tmp\n/fashion\n/a\\[1]\\*\n");
+}

@@ -1,0 +1,217 @@
+// Push and fetch between clones through a folder remote.
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "fails_with.h"
+#include "history_maker.h"
+#include "registry/sync.h"
+#include "store/remote.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+namespace {
+
+struct Team {
+  TempFolder folder;
+  RemoteConfig origin{"origin", join_path(folder.path(), "origin")};
+  Clone a, b;
+  NoProgress quiet;
+
+  SyncResult push(Clone& c) { return registry::push(c.repo(), origin, quiet); }
+  SyncResult fetch(Clone& c, bool everything = true) {
+    const SyncResult result = registry::fetch(c.repo(), origin, everything, quiet);
+    c.repo().store().reload();
+    return result;
+  }
+};
+
+bool holds(Clone& c, const Digest& manifest) {
+  store::Store& store = c.repo().store();
+  if (!store.has(store::ObjectKind::kManifest, manifest)) return false;
+  bool whole = true;
+  store.visit_reachable_manifest(
+      manifest, [&](store::ObjectKind kind, const Digest& id) { whole = whole && store.has(kind, id); });
+  return whole;
+}
+
+}  // namespace
+
+TEST_CASE("what one clone pushes the other has after a fetch: operations, content, metrics, attachments") {
+  Team t;
+  HistoryMaker(21).make(t.a.repo(), 30);
+  const SyncResult pushed = t.push(t.a);
+  CHECK(pushed.operations == t.a.repo().operations().size());
+  CHECK(pushed.objects > 0);
+  const SyncResult fetched = t.fetch(t.b);
+  CHECK(fetched.operations == pushed.operations);
+  CHECK(dump(t.b.repo()) == dump(t.a.repo()));
+  for (const Version& version : versions(t.b.repo())) {
+    CHECK(holds(t.b, version.digest));
+    for (const Attachment& attachment : attachments(t.b.repo(), version.digest))
+      CHECK(t.b.repo().store().has_blob(attachment.blob));
+  }
+  SUBCASE("again: nothing moves") {
+    CHECK(t.push(t.a).operations == 0);
+    CHECK(t.push(t.b).objects == 0);
+    const SyncResult again = t.fetch(t.b);
+    CHECK(again.operations == 0);
+    CHECK(again.objects == 0);
+  }
+  SUBCASE("and meta.db of the other clone comes back without the remote") {
+    t.b.close();
+    for (const char* suffix : {"", "-wal", "-shm"}) remove_tree(t.b.path(std::string(".mlx/meta.db") + suffix));
+    rebuild_database(t.b.root, *t.b.disk, t.b.pool, t.quiet);
+    t.b.open();
+    CHECK(dump(t.b.repo()) == dump(t.a.repo()));
+  }
+  SUBCASE("a third clone gets all from the second's remote") {
+    const RemoteConfig second{"second", join_path(t.folder.path(), "second")};
+    registry::push(t.b.repo(), second, t.quiet);
+    Clone c;
+    registry::fetch(c.repo(), second, true, t.quiet);
+    CHECK(dump(c.repo()) == dump(t.a.repo()));
+  }
+}
+
+TEST_CASE("long files travel chunk by chunk") {
+  Team t;
+  std::string text;
+  for (int i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i * 2654435761u) + " ";
+  const Version version = make(t.a.repo(), "clf", text);
+  t.push(t.a);
+  t.fetch(t.b);
+  CHECK(as_text(t.b.repo().store().read_blob(t.b.repo().store().entries(version.digest).at(0).content)) == text);
+}
+
+TEST_CASE("only what pointers name is fetched, until everything is asked for") {
+  Team t;
+  const Version one = make(t.a.repo(), "clf", "one"), two = make(t.a.repo(), "clf", "two");
+  t.push(t.a);
+  write_pointer(t.b.repo(),
+                {.artifact = "clf", .kind = ArtifactKind::kModel, .digest = one.digest, .files = 1, .size = 3});
+  t.fetch(t.b, false);
+  CHECK(versions(t.b.repo()).size() == 2);
+  CHECK(holds(t.b, one.digest));
+  CHECK_FALSE(holds(t.b, two.digest));
+  SUBCASE("a push from here needs nothing that it does not have") {
+    move_alias(t.b.repo(), "best", resolve(t.b.repo(), "clf@v2"));
+    CHECK(t.push(t.b).operations == 1);
+  }
+  SUBCASE("but a remote that lacks it can not be served from here") {
+    const RemoteConfig empty{"empty", join_path(t.folder.path(), "empty")};
+    CHECK(fails_with(ErrorKind::kNotFound, two.digest.brief(), [&] { push(t.b.repo(), empty, t.quiet); }) == "");
+  }
+  SUBCASE("everything") {
+    t.fetch(t.b, true);
+    CHECK(holds(t.b, two.digest));
+  }
+}
+
+TEST_CASE("added data whose pointer is not committed as a version is pushed too") {
+  Team t;
+  const store::ManifestSummary data = tree(t.a.repo(), "images");
+  const Pointer pointer{.artifact = "data/x", .kind = ArtifactKind::kDataset, .digest = data.id, .files = 1, .size = 6};
+  write_pointer(t.a.repo(), pointer);
+  t.push(t.a);
+  write_pointer(t.b.repo(), pointer);
+  t.fetch(t.b, false);
+  CHECK(holds(t.b, data.id));
+}
+
+TEST_CASE("a pointer whose data is nowhere is not found") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  const Digest nowhere = Digest::of("nowhere");
+  write_pointer(t.b.repo(),
+                {.artifact = "data/x", .kind = ArtifactKind::kDataset, .digest = nowhere, .files = 1, .size = 6});
+  CHECK(fails_with(ErrorKind::kNotFound, nowhere.brief(), [&] { t.fetch(t.b, false); }) == "");
+  CHECK(fails_with(ErrorKind::kNotFound, nowhere.brief(), [&] { t.push(t.b); }) == "");
+}
+
+TEST_CASE("a push over operations that this clone does not have is refused until they are pulled") {
+  Team t;
+  make(t.a.repo(), "clf", "ours");
+  t.push(t.a);
+  make(t.b.repo(), "clf", "theirs");
+  CHECK(fails_with(ErrorKind::kConflict, "mlx pull", [&] { t.push(t.b); }) == "");
+  t.fetch(t.b);
+  CHECK(fails_with(ErrorKind::kConflict, "--renumber", [&] { settle_numbers(t.b.repo(), false); }) == "");
+  settle_numbers(t.b.repo(), true);
+  t.push(t.b);
+  t.fetch(t.a);
+  settle_numbers(t.a.repo(), false);
+  CHECK(resolve(t.a.repo(), "clf@v2").message == "made of theirs");
+  CHECK(dump(t.a.repo()) == dump(t.b.repo()));
+}
+
+TEST_CASE("folders are relative to the root, and a remote that is not there says so") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  push(t.a.repo(), {"near", "../near"}, t.quiet);
+  CHECK(is_folder(join_path(parent_path(t.a.root), "near")));
+  CHECK(fails_with(ErrorKind::kNotFound, "nothing-here", [&] {
+          fetch(t.a.repo(), {"x", "../nothing-here"}, false, t.quiet);
+        }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "gopher", [&] {
+          fetch(t.a.repo(), {"x", "gopher://x/y"}, false, t.quiet);
+        }) == "");
+}
+
+TEST_CASE("a remote that lies is found out, and nothing of it stays") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  const std::string before = dump(t.b.repo());
+  const auto remote = store::open_remote(t.origin.url, false, *t.a.disk, t.a.pool);
+  const std::vector<Digest> heads = remote->heads();
+  const auto send_operation = [&](const Bytes& bytes) {
+    const auto batch = t.a.repo().store().begin();
+    const Digest id = batch->add(store::ObjectKind::kOperation, bytes);
+    batch->commit();
+    remote->send(t.a.repo().store(), {{store::ObjectKind::kOperation, id}}, t.quiet);
+    return id;
+  };
+  Operation operation;
+  operation.kind = "tag.create";
+  operation.actor = "0123456789abcdef";
+  operation.parents = heads;
+  Digest head;
+  std::string words;
+  SUBCASE("bytes that are no operation") {
+    head = send_operation(to_bytes("junk"));
+    words = "";
+  }
+  SUBCASE("a parent that is nowhere") {
+    operation.parents = {Digest::of("nowhere")};
+    operation.body = "{}";
+    head = send_operation(encode(operation));
+    words = "not whole";
+  }
+  SUBCASE("a body without its keys") {
+    operation.body = R"({"artifact":"clf"})";
+    head = send_operation(encode(operation));
+    words = "'tag' is missing";
+  }
+  SUBCASE("a kind of the future") {
+    operation.kind = "time.travel";
+    operation.body = "{}";
+    head = send_operation(encode(operation));
+    words = "newer mlx";
+  }
+  SUBCASE("an artifact outside of the worktree") {
+    operation.kind = "version.create";
+    operation.body = R"({"artifact":"../../home","bytes":1,"digest":")" + Digest::of("x").text() +
+                     R"(","files":1,"kind":"dataset","message":"","number":1,"parent":null,"run":""})";
+    head = send_operation(encode(operation));
+    words = "relative path";
+  }
+  REQUIRE(remote->publish_heads(heads, {head}));
+  CHECK(fails_with(ErrorKind::kCorrupt, words, [&] { t.fetch(t.b); }) == "");
+  CHECK(dump(t.b.repo()) == before);
+  t.b.close();
+  t.b.open();
+  CHECK(dump(t.b.repo()) == before);
+}
