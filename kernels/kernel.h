@@ -1,9 +1,10 @@
 // The kernel table's types: what an operation computes, for which dtypes and sizes, on which backend.
 //
-// `prepare` may allocate and JIT; it fixes the workspace, the layout of packed weights and how the work is cut into slices — by
-// shape alone, never by the thread count. `run` does one slice of one phase and neither allocates, throws nor logs. Phases run
-// one after another; the slices of a phase are independent and write disjoint outputs; partial sums are added in slice order
-// by a later phase. Activations are row-major, images NHWC; only packed weights have opaque layouts.
+// `prepare` may allocate and JIT; it fixes the workspace, the layout of packed weights and how the work is cut into
+// slices — by shape alone, never by the thread count. `run` does one slice of one phase and neither allocates, throws
+// nor logs. Phases run one after another; the slices of a phase are independent and write disjoint outputs; partial
+// sums are added in slice order by a later phase. Activations are row-major, images NHWC; only packed weights have
+// opaque layouts.
 #pragma once
 
 #include <array>
@@ -42,20 +43,22 @@ struct Attrs {
   std::array<std::int64_t, 4> pad{0, 0, 0, 0};  // top, bottom, left, right
   std::int64_t groups = 1;
   std::int64_t heads = 1;
-  std::int64_t axis = 0;      // reshape and friends
+  std::int64_t axis = 0;  // reshape and friends
   float epsilon = 1e-5f;
-  float momentum = 0.1f;      // batch norm: weight of the new statistics; SGD: momentum
-  float rate = 0.0f;          // dropout probability, label smoothing
+  float momentum = 0.1f;  // batch norm: weight of the new statistics; SGD: momentum
+  float rate = 0.0f;      // dropout probability, label smoothing
   float beta1 = 0.9f, beta2 = 0.999f, weight_decay = 0.0f;
-  float scale_x = 1.0f;       // quantized: real = scale * stored (zero point 0); input
-  float scale_y = 1.0f;       // quantized: output
+  float scale_x = 1.0f;  // quantized: real = scale * stored (zero point 0); input
+  float scale_y = 1.0f;  // quantized: output
   bool nesterov = false;
-  std::uint64_t stream = 0;   // Philox: which stream of random numbers this node draws
+  DType output = DType::kF32;  // quantized: what the output is stored as (for the graph's shape rule; kernels see the shape)
+  std::uint64_t stream = 0;  // Philox: which stream of random numbers this node draws
   bool operator==(const Attrs&) const = default;
 };
 
-// One operation at concrete sizes. An absent optional input has rank -1 there. `constants[i]` is the data of input i where it
-// is already known and will not change (weights at inference, quantization scales), else null; `constants` may be null.
+// One operation at concrete sizes. An absent optional input has rank -1 there. `constants[i]` is the data of input i
+// where it is already known and will not change (weights at inference, quantization scales), else null; `constants` may
+// be null.
 struct Problem {
   Op op{};
   Attrs attrs;
@@ -68,9 +71,9 @@ struct Problem {
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
   void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so
-  void* workspace = nullptr;            // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
-  const void* packed = nullptr;         // what pack() wrote
-  std::uint64_t seed = 0, step = 0;     // of random numbers: Philox keyed by (seed, stream, step, element)
+  void* workspace = nullptr;         // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
+  const void* packed = nullptr;      // what pack() wrote
+  std::uint64_t seed = 0, step = 0;  // of random numbers: Philox keyed by (seed, stream, step, element)
 };
 
 inline constexpr int kMaxPhases = 4;
@@ -78,9 +81,9 @@ struct Plan {
   int phases = 1;
   std::array<int, kMaxPhases> slices{1, 1, 1, 1};
   std::size_t workspace_bytes = 0;
-  int packed_input = -1;           // which input is wanted packed, -1 for none
+  int packed_input = -1;  // which input is wanted packed, -1 for none
   std::size_t packed_bytes = 0;
-  void* state = nullptr;           // owned; freed by destroy
+  void* state = nullptr;  // owned; freed by destroy
   void (*run)(const void* state, const Args& args, int phase, int slice) = nullptr;
   void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
   void (*destroy)(void* state) = nullptr;

@@ -1,8 +1,8 @@
-// Every operation that a kernel may compute, with its tensors. The graph's nodes carry these; src/graph/ops/ has a file for each
-// family with shape rule, backward and cost.
+// Every operation that a kernel may compute, with its tensors. The graph's nodes carry these; src/graph/ops/ has a file
+// for each family with shape rule, backward and cost.
 //
-// Notation: x[N,H,W,C] input, y output, dx gradient of x; B batch, T positions, D width, V vocabulary, "…" any leading dims;
-// (x?) optional. All f32 unless said otherwise. "in place" names what may share memory.
+// Notation: x[N,H,W,C] input, y output, dx gradient of x; B batch, T positions, D width, V vocabulary, "…" any leading
+// dims; (x?) optional. All f32 unless said otherwise. "in place" names what may share memory.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class Op : std::uint16_t {
 
   // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.
   kLayerNorm,
-  kLayerNormBackward,   // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
+  kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
 
   kRelu,          // x → y, in place
   kReluBackward,  // y, dy → dx, in place on dy
@@ -41,25 +41,28 @@ enum class Op : std::uint16_t {
   kAddPositions,  // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
   kAddPositionsBackward,  // dy, (positions) → dtable[P,D]   (attrs.axis: P)
 
-  kMaxPool,           // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. f32, u8, s8
-  kMaxPoolBackward,   // dy, index → dx   (output shape given)
-  kAvgPool,           // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x
-  kAvgPoolBackward,   // dy[N,C] → dx[N,H,W,C]
-  kDropout,           // x → y; attrs.rate, stream. The mask is drawn again in backward, never stored.
-  kDropoutBackward,   // dy → dx
+  kMaxPool,  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. f32, u8, s8
+  kMaxPoolBackward,  // dy, index → dx   (output shape given)
+  kAvgPool,          // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x
+  kAvgPoolBackward,  // dy[N,C] → dx[N,H,W,C]
+  kDropout,          // x → y; attrs.rate, stream. The mask is drawn again in backward, never stored.
+  kDropoutBackward,  // dy → dx
 
-  // Softmax cross-entropy: logits[…,V], labels s32[…] (negative: ignored) → loss[1] (mean over the counted), dlogits[…,V] (the
-  // gradient of the mean loss), correct s32[1], counted s32[1]. attrs.rate: label smoothing.
+  // Softmax cross-entropy: logits[…,V], labels s32[…] (outside 0 … V-1: ignored) → loss[1] (mean over the counted),
+  // (dlogits[…,V]: the gradient of the mean loss), (correct s32[1]), (counted s32[1]). attrs.rate: label smoothing.
   kSoftmaxCrossEntropy,
   kSoftmax,  // logits[…,V] → p
 
+  // An id outside 0 … V-1 reads zeros and has no gradient.
   kEmbedding,          // ids s32[…], table[V,D] → y[…,D]
   kEmbeddingBackward,  // ids, dy → dtable[V,D]   (attrs.axis: V); sums in order of position
 
-  // Causal self-attention: qkv[B,T,3D] (q, k, v one behind another, heads inside) → y[B,T,D], lse[B,heads,T]. attrs.heads.
+  // Causal self-attention: qkv[B,T,3D] (q, k, v one behind another, heads inside) → y[B,T,D], lse[B,heads,T].
+  // attrs.heads.
   kAttention,
   kAttentionBackward,  // qkv, y, lse, dy → dqkv
-  // With a cache: qkv[B,T,3D] of T new positions, k_cache[B,P,D], v_cache[B,P,D] (in place: outputs 1 and 2), positions s32[B]:
+  // With a cache: qkv[B,T,3D] of T new positions, k_cache[B,P,D], v_cache[B,P,D] (in place: outputs 1 and 2), positions
+  // s32[B]:
   // how many positions each sequence already holds → y[B,T,D]. The new keys and values are written, then attended to.
   kAttentionCached,
 
@@ -68,7 +71,8 @@ enum class Op : std::uint16_t {
 
   // Optimizers over one parameter: in place on parameter and state. lr f32[1] and step counts come as inputs.
   kSgd,    // w, dw, velocity, lr[1] → w, velocity. attrs.momentum, weight_decay, nesterov
-  kAdamW,  // w, dw, m, v, lr[1] → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias correction by args.step + 1
+  kAdamW,  // w, dw, m, v, lr[1] → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias correction by
+           // args.step + 1
 
   kReshape,  // no kernel: the planner makes it a view
 

@@ -14,7 +14,8 @@ enum class Level { kRef, kAvx512, kOneDnn };
 // Rows of one backend; a backend is one function like this and a line in table.cpp.
 std::vector<Kernel> ref_kernels();
 std::vector<Kernel> avx512_kernels();
-std::vector<Kernel> onednn_kernels();  // opens lib/mlx/mlx_onednn.so relative to the executable; kMissing where it cannot be
+std::vector<Kernel>
+onednn_kernels();  // opens lib/mlx/mlx_onednn.so relative to the executable; kMissing where it cannot be
 
 Level best_level();
 // "ref", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.

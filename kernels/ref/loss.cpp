@@ -59,7 +59,7 @@ void row_of_loss(const State& s, const Args& args, std::int64_t r, std::int64_t 
     if (dx) dx[i] = static_cast<float>((std::exp(x[i] - max) / sum - target) / static_cast<double>(counted));
   }
   out.loss = -(1.0 - smoothing) * (x[label] - log_sum) - (smoothing > 0.0 ? share * total : 0.0);
-  out.correct = best == label;
+  out.correct = best == label && max == max;
 }
 
 void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cmath>
-#include <vector>
 
 #include "kernels/plan.h"
 
@@ -20,8 +19,9 @@ bool prepare_layer_norm(const Problem& problem, Plan& plan);
 bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, gelu, add and their backwards
 bool prepare_pool(const Problem& problem, Plan& plan);
 bool prepare_dropout(const Problem& problem, Plan& plan);
-bool prepare_loss(const Problem& problem, Plan& plan);       // softmax, softmax cross-entropy
-bool prepare_embedding(const Problem& problem, Plan& plan);  // and added positions
+bool prepare_loss(const Problem& problem, Plan& plan);  // softmax, softmax cross-entropy
+bool prepare_embedding(const Problem& problem, Plan& plan);
+bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
@@ -30,8 +30,10 @@ inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);
 }
 
-// Hendrycks & Gimpel 2016, the tanh form.
+// Hendrycks & Gimpel 2016, the tanh form. Beyond kGeluEnd it has reached its limits, 0 and x.
+inline constexpr double kGeluEnd = 20.0;
 inline double gelu(double x) {
+  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? x : 0.0;
   return 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 

@@ -1,0 +1,141 @@
+// Reference causal self-attention (Vaswani et al. 2017), whole and with a cache, and its gradient. Sliced by (sequence,
+// head).
+//
+// A query at position p sums over keys 0 … p in that order whether they come from this call or from the cache, so that
+// decoding step by step gives the bits of full evaluation.
+#include "kernels/ref/ref.h"
+
+namespace mlx::kernels::ref {
+namespace {
+
+// One head's rows of queries, keys or values: row i begins at data + i * stride.
+struct Rows {
+  const float* data;
+  std::int64_t stride;
+  const float* operator[](std::int64_t i) const { return data + i * stride; }
+};
+
+double dot(const float* a, const float* b, std::int64_t size) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < size; ++i) sum += double{a[i]} * b[i];
+  return sum;
+}
+
+// y[size] of one query over the first `count` keys, at least one; `sums` is scratch for `size` doubles. Returns the log
+// of the sum of exponentials.
+double attend(const float* query, Rows keys, Rows values, std::int64_t count, std::int64_t size, double* sums,
+              float* y) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(size));
+  double max = -INFINITY, total = 0.0;
+  for (std::int64_t j = 0; j < count; ++j) max = std::fmax(max, scale * dot(query, keys[j], size));
+  for (std::int64_t i = 0; i < size; ++i) sums[i] = 0.0;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const double weight = std::exp(scale * dot(query, keys[j], size) - max);
+    total += weight;
+    for (std::int64_t i = 0; i < size; ++i) sums[i] += weight * values[j][i];
+  }
+  for (std::int64_t i = 0; i < size; ++i) y[i] = static_cast<float>(sums[i] / total);
+  return max + std::log(total);
+}
+
+// Where one item (sequence, head) of a slice lies.
+struct Item {
+  std::int64_t batch, head, size, stride;
+  Rows q, k, v;
+  Item(const State& s, const float* qkv, std::int64_t item)
+      : batch(item / s.g.heads),
+        head(item % s.g.heads),
+        size(s.g.dim / s.g.heads),
+        stride(3 * s.g.dim),
+        q{qkv + batch * s.g.time * stride + head * size, stride},
+        k{q.data + s.g.dim, stride},
+        v{k.data + s.g.dim, stride} {}
+};
+
+void forward(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Range items = range_of(&s, phase, slice);
+  for (std::int64_t i = items.begin; i < items.end; ++i) {
+    const Item item(s, f32_in(&s, args, 0), i);
+    double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
+    float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
+    for (std::int64_t t = 0; t < s.g.time; ++t) {
+      const double lse = attend(item.q[t], item.k, item.v, t + 1, item.size, scratch, y + t * s.g.dim);
+      if (s.g.has_output[1]) f32_out(&s, args, 1)[i * s.g.time + t] = static_cast<float>(lse);
+    }
+  }
+}
+
+// Where a sequence would outgrow the cache nothing is written and y is 0.
+void cached(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Range items = range_of(&s, phase, slice);
+  for (std::int64_t i = items.begin; i < items.end; ++i) {
+    const Item item(s, f32_in(&s, args, 0), i);
+    double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
+    const std::int64_t at = item.batch * s.g.table * s.g.dim + item.head * item.size;
+    float *keys = f32_out(&s, args, 1) + at, *values = f32_out(&s, args, 2) + at;
+    float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
+    const std::int64_t held = s32_in(&s, args, 3)[item.batch];
+    const bool fits = held >= 0 && held + s.g.time <= s.g.table;
+    for (std::int64_t t = 0; t < s.g.time; ++t)
+      for (std::int64_t d = 0; d < item.size; ++d) {
+        y[t * s.g.dim + d] = 0.0f;
+        if (!fits) continue;
+        keys[(held + t) * s.g.dim + d] = item.k[t][d];
+        values[(held + t) * s.g.dim + d] = item.v[t][d];
+      }
+    for (std::int64_t t = 0; fits && t < s.g.time; ++t)
+      attend(item.q[t], {keys, s.g.dim}, {values, s.g.dim}, held + t + 1, item.size, scratch, y + t * s.g.dim);
+  }
+}
+
+// With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j,
+// dk_j = sum_t ds_tj q_t.
+void backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Range items = range_of(&s, phase, slice);
+  const std::int64_t time = s.g.time;
+  for (std::int64_t i = items.begin; i < items.end; ++i) {
+    const Item item(s, f32_in(&s, args, 0), i);
+    const std::int64_t size = item.size, at = item.batch * time * s.g.dim + item.head * size;
+    const Rows y{f32_in(&s, args, 1) + at, s.g.dim}, dy{f32_in(&s, args, 3) + at, s.g.dim};
+    const float* lse = f32_in(&s, args, 2) + i * time;
+    double* dq = static_cast<double*>(args.workspace) + slice * 3 * time * size;
+    double *dk = dq + time * size, *dv = dk + time * size;
+    for (std::int64_t e = 0; e < 3 * time * size; ++e) dq[e] = 0.0;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(size));
+    for (std::int64_t t = 0; t < time; ++t) {
+      const double own = dot(dy[t], y[t], size);
+      for (std::int64_t j = 0; j <= t; ++j) {
+        const double p = std::exp(scale * dot(item.q[t], item.k[j], size) - lse[t]);
+        const double ds = p * (dot(dy[t], item.v[j], size) - own) * scale;
+        for (std::int64_t d = 0; d < size; ++d) {
+          dv[j * size + d] += p * dy[t][d];
+          dq[t * size + d] += ds * item.k[j][d];
+          dk[j * size + d] += ds * item.q[t][d];
+        }
+      }
+    }
+    float* dqkv = f32_out(&s, args, 0) + item.batch * time * item.stride + item.head * size;
+    for (std::int64_t t = 0; t < time; ++t)
+      for (std::int64_t part = 0; part < 3; ++part)
+        for (std::int64_t d = 0; d < size; ++d)
+          dqkv[t * item.stride + part * s.g.dim + d] = static_cast<float>(dq[(part * time + t) * size + d]);
+  }
+}
+
+}  // namespace
+
+bool prepare_attention(const Problem& problem, Plan& plan) {
+  const bool back = problem.op == Op::kAttentionBackward;
+  State* s = new_state(problem, plan, back ? backward : problem.op == Op::kAttention ? forward : cached);
+  if (!s) return false;
+  const std::int64_t held = problem.op == Op::kAttentionCached ? s->g.table : s->g.time;
+  cut(s, plan, 0, s->g.batch * s->g.heads, s->g.count * held);
+  const std::int64_t doubles = (back ? 3 * s->g.time : 1) * (s->g.dim / s->g.heads) * plan.slices[0];
+  plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(doubles);
+  return true;
+}
+
+}  // namespace mlx::kernels::ref

@@ -1,0 +1,50 @@
+// Reference SGD with momentum (as in Sutskever et al. 2013, without dampening) and AdamW (Loshchilov & Hutter 2019).
+#include "kernels/ref/ref.h"
+
+namespace mlx::kernels::ref {
+namespace {
+
+void sgd(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *velocity = f32_in(&s, args, 2);
+  float *w_out = f32_out(&s, args, 0), *velocity_out = f32_out(&s, args, 1);
+  const double rate = f32_in(&s, args, 3)[0], momentum = s.attrs.momentum;
+  const Range range = elements_of(&s, phase, slice, s.g.count);
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    const double gradient = dw[i] + double{s.attrs.weight_decay} * w[i];
+    const double moved = velocity ? momentum * velocity[i] + gradient : gradient;
+    if (velocity_out) velocity_out[i] = static_cast<float>(moved);
+    w_out[i] = static_cast<float>(w[i] - rate * (s.attrs.nesterov ? gradient + momentum * moved : moved));
+  }
+}
+
+void adamw(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1);
+  const float *m = f32_in(&s, args, 2), *v = f32_in(&s, args, 3);
+  float *w_out = f32_out(&s, args, 0), *m_out = f32_out(&s, args, 1), *v_out = f32_out(&s, args, 2);
+  const double rate = f32_in(&s, args, 4)[0], beta1 = s.attrs.beta1, beta2 = s.attrs.beta2;
+  const double steps = static_cast<double>(args.step) + 1.0;
+  const double bias1 = 1.0 - std::pow(beta1, steps), bias2 = 1.0 - std::pow(beta2, steps);
+  const Range range = elements_of(&s, phase, slice, s.g.count);
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    const double gradient = dw[i];
+    const double first = beta1 * m[i] + (1.0 - beta1) * gradient;
+    const double second = beta2 * v[i] + (1.0 - beta2) * gradient * gradient;
+    const double decayed = w[i] - rate * s.attrs.weight_decay * w[i];
+    w_out[i] = static_cast<float>(decayed - rate * (first / bias1) / (std::sqrt(second / bias2) + s.attrs.epsilon));
+    m_out[i] = static_cast<float>(first);
+    v_out[i] = static_cast<float>(second);
+  }
+}
+
+}  // namespace
+
+bool prepare_optimizer(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, problem.op == Op::kSgd ? sgd : adamw);
+  if (!s) return false;
+  cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 16);
+  return true;
+}
+
+}  // namespace mlx::kernels::ref
