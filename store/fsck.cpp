@@ -16,6 +16,7 @@ struct PackResult {
   std::uint64_t objects = 0, bytes = 0;
   std::vector<std::string> problems;
   std::vector<Digest> damaged;
+  std::vector<Digest> lists;  // chunk lists that are whole
 };
 
 void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
@@ -63,6 +64,7 @@ PackResult check_pack(const std::string& path, const Digest& id, Codec& codec) {
         }
         expected = record.offset + record.stored_size;
         check_object(record, file.bytes(), data_end, codec, path, plain);
+        if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
       } catch (const Error& error) {
         if (error.kind == ErrorKind::kInterrupted) throw;
         result.problems.push_back(error.message);
@@ -78,6 +80,28 @@ PackResult check_pack(const std::string& path, const Digest& id, Codec& codec) {
     result.problems.push_back(error.message);
   }
   return result;
+}
+
+// A chunk list's id is the id of a file, so only the file's content shows that it is the right one. What an interrupted
+// fetch has left without all chunks says nothing about damage. A message, or "".
+std::string check_list(const Store& store, const Digest& file) {
+  if (!store.has_whole_blob(file)) return {};
+  try {
+    BlobReader reader = store.open_blob(file);
+    Sha256 hash;
+    Bytes buffer(std::size_t{1} << 20);
+    for (std::uint64_t offset = 0; offset < reader.size();) {
+      check_interrupted();
+      std::size_t count = reader.read_at(offset, buffer.data(), buffer.size());
+      hash.update(ByteView(buffer).first(count));
+      offset += count;
+    }
+    if (hash.finish() == file) return {};
+    return fmt::format("chunk list of {}: its chunks are not the file's content", file.brief());
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kInterrupted) throw;
+    return error.message;
+  }
 }
 
 }  // namespace
@@ -101,6 +125,23 @@ FsckReport Store::fsck(Progress& progress) const {
     report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
     report.damaged.insert(report.damaged.end(), result.damaged.begin(), result.damaged.end());
   }
+  std::vector<Digest> lists;
+  for (const PackResult& result : results) lists.insert(lists.end(), result.lists.begin(), result.lists.end());
+  std::vector<std::string> messages(lists.size());
+  progress.begin("Checking files", lists.size(), "files");
+  state_->pool.run(static_cast<std::int64_t>(lists.size()), [&](std::int64_t i) {
+    auto n = static_cast<std::size_t>(i);
+    messages[n] = check_list(*this, lists[n]);
+    progress.advance(1);
+  });
+  progress.end();
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (messages[i].empty()) continue;
+    report.problems.push_back(messages[i]);
+    report.damaged.push_back(lists[i]);
+  }
+  std::sort(report.damaged.begin(), report.damaged.end());
+  report.damaged.erase(std::unique(report.damaged.begin(), report.damaged.end()), report.damaged.end());
   for (std::string& problem : index->verify_multi()) report.problems.push_back(std::move(problem));
   return report;
 }

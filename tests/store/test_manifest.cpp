@@ -1,0 +1,110 @@
+// Manifests: one encoding for one set of files, shards that follow the files, and nothing else is accepted.
+#include "fixture.h"
+#include "store/manifest.h"
+
+using namespace mlx;
+using namespace mlx::store;
+
+namespace {
+
+std::vector<Entry> make_entries(int count) {
+  std::vector<Entry> entries;
+  for (int i = 0; i < count; ++i) {
+    std::string path = fmt::format("folder{:03}/file{:06}", i / 100, i);
+    entries.push_back({path, i % 3 ? kModeFile : kModeExecutable, static_cast<std::uint64_t>(i), Digest::of(path)});
+  }
+  return entries;
+}
+
+Bytes shard_with(std::string_view path, std::uint64_t mode, std::uint64_t count = 1) {
+  ByteWriter out;
+  out.raw(as_bytes("MLXS"));
+  out.u16(1);
+  out.u8(1);
+  out.u8(0);
+  out.varint(count);
+  out.sized(as_bytes(path));
+  out.varint(mode);
+  out.varint(5);
+  out.raw(Digest::of("x").bytes);
+  return out.take();
+}
+
+}  // namespace
+
+TEST_CASE("shards and roots read back") {
+  std::vector<Entry> entries = make_entries(20'000);
+  auto shards = cut_shards(entries);
+  CHECK(shards.size() > 5);
+  CHECK(shards.size() < 60);
+  std::vector<Entry> together;
+  std::vector<ShardRef> refs;
+  for (const auto& shard : shards) {
+    std::vector<Entry> decoded = decode_shard(encode_shard(shard));
+    CHECK(decoded == shard);
+    together.insert(together.end(), decoded.begin(), decoded.end());
+    refs.push_back({shard.front().path, Digest::of(encode_shard(shard)), shard.size(), 7});
+  }
+  CHECK(together == entries);
+  std::vector<ShardRef> decoded = decode_root(encode_root(refs));
+  REQUIRE(decoded.size() == refs.size());
+  for (std::size_t i = 0; i < refs.size(); ++i) {
+    CHECK(decoded[i].first_path == refs[i].first_path);
+    CHECK(decoded[i].id == refs[i].id);
+    CHECK(decoded[i].files == refs[i].files);
+  }
+  CHECK(decode_root(encode_root({})).empty());
+}
+
+TEST_CASE("one changed file changes one shard") {
+  std::vector<Entry> entries = make_entries(20'000);
+  auto before = cut_shards(entries);
+  entries[7777].content = Digest::of("changed");
+  auto after = cut_shards(entries);
+  REQUIRE(before.size() == after.size());
+  int changed = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) changed += before[i] != after[i];
+  CHECK(changed == 1);
+}
+
+TEST_CASE("what encoding would not have written is kCorrupt") {
+  auto shard = [](const Bytes& bytes) { return error_of([&] { decode_shard(bytes); }); };
+  CHECK(shard(shard_with("good/path", kModeFile)) == std::nullopt);
+  for (const char* path : {"", "/absolute", "../up", "a/../b", "a//b", "./a", "a/", "."}) {
+    CAPTURE(path);
+    CHECK(shard(shard_with(path, kModeFile)) == ErrorKind::kCorrupt);
+  }
+  CHECK(shard(shard_with(std::string_view("nul\0", 4), kModeFile)) == ErrorKind::kCorrupt);
+  CHECK(shard(shard_with("a", 0100666)) == ErrorKind::kCorrupt);
+  CHECK(shard(shard_with("a", kModeFile + (std::uint64_t{1} << 32))) == ErrorKind::kCorrupt);
+  CHECK(shard(shard_with("a", kModeFile, 0)) == ErrorKind::kCorrupt);
+  CHECK(shard(shard_with("a", kModeFile, 2)) == ErrorKind::kCorrupt);
+  CHECK(shard(shard_with("a", kModeFile, ~std::uint64_t{0})) == ErrorKind::kCorrupt);
+  Bytes more = shard_with("a", kModeFile);
+  more.push_back(0);
+  CHECK(shard(more) == ErrorKind::kCorrupt);
+  Entry a{"a", kModeFile, 1, {}}, b{"b", kModeFile, 1, {}};
+  CHECK(shard(encode_shard({b, a})) == ErrorKind::kCorrupt);
+  CHECK(shard(encode_shard({a, a})) == ErrorKind::kCorrupt);
+  Entry huge{"c", kModeFile, ~std::uint64_t{0}, {}};
+  CHECK(shard(encode_shard({a, huge})) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("a shard that goes on behind its end is kCorrupt") {
+  std::vector<Entry> entries = make_entries(20'000);
+  auto shards = cut_shards(entries);
+  std::vector<Entry> joined = shards[0];
+  joined.insert(joined.end(), shards[1].begin(), shards[1].end());
+  CHECK(error_of([&] { decode_shard(encode_shard(joined)); }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("a path that is a file and a folder is found") {
+  auto entries = [](std::vector<std::string> paths) {
+    std::vector<Entry> list;
+    for (auto& path : paths) list.push_back({path, kModeFile, 0, {}});
+    return list;
+  };
+  CHECK(find_path_clash(entries({"a", "a-b", "a/b"})) == "a");
+  CHECK(find_path_clash(entries({"a/b", "a/b/c/d"})) == "a/b");
+  CHECK_FALSE(find_path_clash(entries({"a-b", "a/b", "ab", "b"})).has_value());
+}
