@@ -15,7 +15,7 @@ int run(const std::string& text, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Reference reference = registry::parse_reference(text);
   if (reference.path.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("mlx cat: '{}' names no file", text),
+    throw Error(ErrorKind::kUsage, fmt::format("cat: '{}' names no file", text),
                 fmt::format("write {}:path/inside; `mlx ls {}` lists its files", text, text));
   }
   const registry::Version version = registry::resolve(repository, text);

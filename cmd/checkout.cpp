@@ -78,10 +78,10 @@ void export_version(const Options& options, Context& context, Json& list) {
 
 int run(const Options& options, Context& context) {
   if (!options.to.empty() && options.reference.empty()) {
-    throw Error(ErrorKind::kUsage, "mlx checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");
+    throw Error(ErrorKind::kUsage, "checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");
   }
   if (!options.reference.empty() && !registry::parse_reference(options.reference).path.empty()) {
-    throw Error(ErrorKind::kUsage, "mlx checkout: a whole version is checked out, not a path inside it",
+    throw Error(ErrorKind::kUsage, "checkout: a whole version is checked out, not a path inside it",
                 fmt::format("`mlx cat {} >FILE` writes one file", options.reference));
   }
   Json list = Json::array();

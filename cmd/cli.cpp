@@ -40,8 +40,7 @@ class Parser {
     try {
       app_.parse(std::move(words));
     } catch (const CLI::Error& error) {
-      const std::string what = error.what();  // "-m,--message: 1 required TEXT missing"
-      fail_usage(what.find("required") == std::string::npos ? what : what.substr(0, what.find(':')) + " needs a value");
+      fail_usage(explain(error.what()));
     }
     const std::vector<std::string> bare = bare_words();
     if (common.help) return;
@@ -49,6 +48,16 @@ class Parser {
   }
 
  private:
+  // CLI11's two complaints left: "-m,--message: 1 required TEXT missing", and "quiet was given a disallowed flag
+  // override".
+  static std::string explain(const std::string& what) {
+    const std::size_t missing = what.find(": 1 required"),
+                      override = what.find(" was given a disallowed flag override");
+    if (missing != std::string::npos) return what.substr(0, missing) + " needs a value";
+    if (override != std::string::npos) return "--" + what.substr(0, override) + " takes no value";
+    return what;
+  }
+
   void declare(const Option& option) {
     if (option.flag) {
       app_.add_flag_callback(option.names, [&option] { *option.flag = true; })->disable_flag_override();
@@ -111,10 +120,10 @@ class Parser {
     if (!option.choices.empty() &&
         std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
       const std::string close = did_you_mean(value, option.choices);
-      throw Error(
-          ErrorKind::kUsage,
-          fmt::format("{}: {}: expected one of {}, got '{}'", title_, name, fmt::join(option.choices, ", "), value),
-          close.empty() ? fmt::format("see `{} --help`", title_) : fmt::format("did you mean '{}'?", close));
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}{}: expected one of {}, got '{}'", message_start(title_), name,
+                              fmt::join(option.choices, ", "), value),
+                  close.empty() ? fmt::format("see `{} --help`", title_) : fmt::format("did you mean '{}'?", close));
     }
     if (option.text) *option.text = value;
     if (option.texts) option.texts->push_back(value);
@@ -144,13 +153,13 @@ class Parser {
       for (std::string& one : option_names(option)) known.push_back(std::move(one));
     }
     const std::string close = did_you_mean(name, known);
-    throw Error(ErrorKind::kUsage, fmt::format("{}: unknown option '{}'", title_, name),
+    throw Error(ErrorKind::kUsage, fmt::format("{}unknown option '{}'", message_start(title_), name),
                 close.empty() ? fmt::format("`{} --help` lists them; `--` ends options", title_)
                               : fmt::format("did you mean '{}'?", close));
   }
 
   [[noreturn]] void fail_usage(const std::string& why) const {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: {}", title_, why), "usage: " + usage_line(command_, title_));
+    throw Error(ErrorKind::kUsage, message_start(title_) + why, "usage: " + usage_line(command_, title_));
   }
 
   std::string title_;

@@ -30,6 +30,8 @@ registry::Version commit_one(registry::Repository& repository, const registry::P
 }
 
 int run(const std::string& message, Context& context) {
+  if (message.empty())
+    throw Error(ErrorKind::kUsage, "commit: the message is empty", "say what this version is: -m TEXT");
   registry::Repository& repository = context.repository();
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {

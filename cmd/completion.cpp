@@ -66,7 +66,7 @@ int run(const Options& options, Context& context) {
   else if (options.shell == "fish")
     context.out(fish_completion());
   else
-    throw Error(ErrorKind::kUsage, "mlx completion: SHELL is missing", "one of bash, zsh, fish");
+    throw Error(ErrorKind::kUsage, "completion: SHELL is missing", "one of bash, zsh, fish");
   return 0;
 }
 

@@ -31,17 +31,22 @@ void take_leading_options(std::vector<std::string>& rest, std::vector<std::strin
 [[noreturn]] void fail_unknown(const std::string& title, const std::string& word, const std::vector<std::string>& known,
                                const std::string& list) {
   const std::string close = did_you_mean(word, known);
-  throw Error(ErrorKind::kUsage, fmt::format("{}: unknown command '{}'", title, word),
+  throw Error(ErrorKind::kUsage, fmt::format("{}unknown command '{}'", message_start(title), word),
               close.empty() ? fmt::format("`{}` lists them", list)
                             : fmt::format("did you mean '{}'? `{}` lists all", close, list));
 }
 
-const CommandRow& find_row(const std::string& word) {
+const CommandRow& find_row(const std::string& word, const std::vector<std::string>& options_before) {
   std::vector<std::string> known;
   for (const CommandRow& row : kCommands) {
     if (row.name == word) return row;
     known.emplace_back(row.name);
   }
+  // Where an option before it is wrong, the word may be that option's value: the option is what to complain of.
+  Common common;
+  Command any = root_command(common);
+  any.json = any.dry_run = true;
+  parse_options(any, "mlx", options_before, common);
   fail_unknown("mlx", word, known, "mlx help");
 }
 
@@ -64,6 +69,10 @@ bool descend(Command& command, std::string& title, std::vector<std::string>& res
 }
 
 }  // namespace
+
+std::string message_start(const std::string& title) {
+  return title == "mlx" ? "" : title.substr(4) + ": ";
+}
 
 bool is_positional(const Option& option) {
   return option.names.empty() || option.names[0] != '-';
@@ -102,7 +111,7 @@ Invocation parse_command_line(const std::vector<std::string>& args) {
     parse_options(call.command, call.title, words, call.common);
     return call;
   }
-  const CommandRow& row = find_row(rest.front());
+  const CommandRow& row = find_row(rest.front(), words);
   rest.erase(rest.begin());
   call.command = row.add();
   call.needs = row.needs;
@@ -114,7 +123,7 @@ Invocation parse_command_line(const std::vector<std::string>& args) {
   words.insert(words.end(), rest.begin(), rest.end());
   parse_options(call.command, call.title, words, call.common);
   if (!call.common.help && !call.command.run) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: a subcommand is missing", call.title),
+    throw Error(ErrorKind::kUsage, fmt::format("{}a subcommand is missing", message_start(call.title)),
                 fmt::format("`{} --help` lists them", call.title));
   }
   return call;

@@ -31,6 +31,9 @@ Invocation parse_command_line(const std::vector<std::string>& args);
 // What every command takes besides its own, given what it declares (`json`, `dry_run`).
 std::vector<Option> common_options(const Command& command, Common& common);
 
+// "mlx remote add" as it begins a message, after "mlx: error: ": "remote add: ", and "" for mlx itself.
+std::string message_start(const std::string& title);
+
 bool is_positional(const Option& option);
 std::vector<std::string> option_names(const Option& option);  // "-o", "--out"
 

@@ -69,7 +69,7 @@ int log_runs(const Options& options, Context& context) {
 
 int run(const Options& options, Context& context) {
   if (options.limit < 0)
-    throw Error(ErrorKind::kUsage, fmt::format("mlx log: -n {}: expected a positive number", options.limit));
+    throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number", options.limit));
   context.start_pager();
   if (options.runs) return log_runs(options, context);
   registry::Repository& repository = context.repository();

@@ -10,9 +10,9 @@ namespace mlx::cmd {
 
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result) {
   if (result.operations == 0 && result.objects == 0) return fmt::format("{} {}: unchanged", verb, remote);
-  return fmt::format("{} {}: {} operation{}, {} object{}, {}", verb, remote, result.operations,
-                     result.operations == 1 ? "" : "s", result.objects, result.objects == 1 ? "" : "s",
-                     format_bytes(result.bytes));
+  const std::string bytes = result.bytes ? ", " + format_bytes(result.bytes) : "";
+  return fmt::format("{} {}: {} operation{}, {} object{}{}", verb, remote, result.operations,
+                     result.operations == 1 ? "" : "s", result.objects, result.objects == 1 ? "" : "s", bytes);
 }
 
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result) {

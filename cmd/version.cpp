@@ -3,16 +3,57 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "cmd/cli.h"
 #include "cmd/help.h"
+#include "kernels/table.h"
+#include "store/sqlite.h"
 
 namespace mlx::cmd {
 namespace {
 
+std::string sqlite_version() {
+  store::Database db(":memory:", store::Database::Open::kCreate);
+  store::Statement query = db.prepare("SELECT sqlite_version()");
+  return query.step() ? query.text(0) : "";
+}
+
+// Opens oneDNN's module, where there is one.
+std::string onednn_version() {
+  try {
+    kernels::onednn_kernels();
+    return kernels::onednn_version();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+Json details_json() {
+  const std::string onednn = onednn_version();
+  return {{"compiler", __VERSION__},
+          {"sqlite", sqlite_version()},
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"onednn", onednn.empty() ? Json() : Json(onednn)},
+          {"isa", kernels::isa_name()},
+          {"kernels", kernels::name_of(kernels::best_level())},
+          {"cores", cores()}};
+}
+
 int run(bool details, Context& context) {
   Json document = {{"schema", "mlx.version/1"}, {"version", MLX_VERSION}};
   context.line(fmt::format("mlx {}", MLX_VERSION));
+  if (details) {
+    const Json more = details_json();
+    for (const auto& [name, value] : more.items()) {
+      context.line(fmt::format("{:<10}{}", name,
+                               value.is_string() ? value.get<std::string>()
+                               : value.is_null() ? "none"
+                                                 : value.dump()));
+    }
+    document.update(more);
+  }
   if (context.wants_json()) context.json(document);
   return 0;
 }

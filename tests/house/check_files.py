@@ -1,0 +1,66 @@
+"""Rules that files keep: at most 500 lines, an opening comment, one owner for each C library.
+
+usage: check_files.py SOURCE_FOLDER [BUILD_FOLDER]
+"""
+import os
+import re
+import sys
+import tempfile
+
+SUFFIXES = (".cpp", ".h", ".py", ".sh", ".cu")
+OPENING = ("//", "/*", "#", '"""')
+# header → the only files or folders that may include it
+OWNERS = {
+    r"sqlite3\.h": ("store/sqlite.",),
+    r"git2(\.h|/.*)": ("src/base/git.",),
+    r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
+    r"CLI/.*": ("cmd/cli.cpp",),
+    r"zstd\.h": ("store/codec.",),
+    r"toml\+\+/.*": ("src/base/toml",),
+    r"openssl/.*": ("src/base/",),
+}
+
+
+def problems_of(root):
+    found = []
+    for top in ("src", "store", "kernels", "cmd", "tests"):
+        for place, _, files in sorted(os.walk(os.path.join(root, top))):
+            for file in sorted(files):
+                if not file.endswith(SUFFIXES):
+                    continue
+                path = os.path.join(place, file)
+                shown = os.path.relpath(path, root)
+                text = open(path, encoding="utf-8").read()
+                lines = text.count("\n")
+                if lines > 500:
+                    found.append(f"{shown}: {lines} lines; find the seam (at most 500)")
+                if not text.startswith(OPENING):
+                    found.append(f"{shown}: does not open with what it is, who uses it, what it guarantees")
+                for include in re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', text, re.M):
+                    for header, owners in OWNERS.items():
+                        if re.fullmatch(header, include) and not shown.startswith(owners):
+                            found.append(f"{shown}: <{include}> belongs to {' and '.join(owners)}")
+    return found
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as root:
+        files = {
+            "src/base/long.cpp": "// long\n" * 501,
+            "src/base/bare.cpp": "int x;\n",
+            "src/data/owner.cpp": "// a\n#include <sqlite3.h>\n",
+            "store/sqlite.cpp": "// a\n#include <sqlite3.h>\n",
+            "kernels/x.cpp": "// a\n#include <oneapi/dnnl/dnnl.hpp>\n",
+        }
+        for name, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+            open(os.path.join(root, name), "w").write(text)
+        broken = {line.split(":")[0] for line in problems_of(root)}
+        expected = set(files) - {"store/sqlite.cpp"}
+        assert broken == expected, f"self-test: found {sorted(broken)}, expected {sorted(expected)}"
+
+
+self_test()
+problems = problems_of(sys.argv[1])
+print("\n".join(problems) or "files hold to the rules")
+sys.exit(1 if problems else 0)
