@@ -87,17 +87,15 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
 
 }  // namespace
 
+// The body is canonical already and goes in as it stands; the other keys around it in their order.
 Bytes encode(const Operation& operation) {
-  Json parents = Json::array();
-  for (const Digest& parent : operation.parents) parents.push_back(parent.text());
-  Json object;
-  object["actor"] = operation.actor;
-  object["body"] = parse_json(operation.body, "operation body");
-  object["format"] = kFormat;
-  object["kind"] = operation.kind;
-  object["parents"] = std::move(parents);
-  object["time"] = operation.time;
-  return to_bytes(canonical(object));
+  std::string parents;
+  for (const Digest& parent : operation.parents) {
+    parents += fmt::format("{}\"{}\"", parents.empty() ? "" : ",", parent.text());
+  }
+  return to_bytes(fmt::format(R"({{"actor":{},"body":{},"format":{},"kind":{},"parents":[{}],"time":{}}})",
+                              canonical(operation.actor), operation.body, kFormat, canonical(operation.kind), parents,
+                              operation.time));
 }
 
 Operation decode(ByteView bytes) {

@@ -6,11 +6,8 @@
 // the next opening.
 #include "registry/repository.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -26,6 +23,7 @@ namespace {
 constexpr const char* kFolder = ".mlx";
 
 bool has_pointer_files(const std::string& folder) {
+  if (!is_folder(folder) || ::access(folder.c_str(), R_OK) != 0) return false;
   for (const std::string& name : list_folder(folder)) {
     if (name.size() > 4 && name.ends_with(".mlx")) return true;
   }
@@ -36,23 +34,28 @@ bool has_pointer_files(const std::string& folder) {
 bool looks_like_clone(const std::string& folder) {
   if (path_exists(join_path(folder, "mlx.toml")) || has_pointer_files(folder)) return true;
   for (const char* inside : {"data", "models"}) {
-    const std::string path = join_path(folder, inside);
-    if (is_folder(path) && has_pointer_files(path)) return true;
+    if (has_pointer_files(join_path(folder, inside))) return true;
   }
   return false;
 }
 
+// `folder` and every one above it, until `matches`; "" where none does.
+template <typename Matches>
+std::string first_upwards(std::string folder, const Matches& matches) {
+  for (;; folder = parent_path(folder)) {
+    if (matches(folder)) return folder;
+    if (folder == "/") return {};
+  }
+}
+
 std::string find_root(const std::string& start) {
   const std::string from = absolute_path(start);
-  bool clone = false;
-  for (std::string folder = from;; folder = parent_path(folder)) {
-    if (is_folder(join_path(folder, kFolder))) return folder;
-    clone = clone || (is_folder(folder) && ::access(folder.c_str(), R_OK) == 0 && looks_like_clone(folder));
-    if (folder == "/") break;
-  }
-  throw Error(
-      ErrorKind::kNotFound, fmt::format("{}: not in an mlx repository", from),
-      clone ? "this is a clone of one: run 'mlx pull' to fetch what its pointers name" : "run 'mlx init' to make one");
+  const std::string root = first_upwards(from, [](const std::string& f) { return is_folder(join_path(f, kFolder)); });
+  if (!root.empty()) return root;
+  const std::string clone = first_upwards(from, looks_like_clone);
+  throw Error(ErrorKind::kNotFound, fmt::format("{}: not in an mlx repository", from),
+              clone.empty() ? "run 'mlx init' to make one"
+                            : "this is a clone of one: run 'mlx pull' to fetch what its pointers name");
 }
 
 std::string actor_path(const std::string& mlx_folder) {
