@@ -152,7 +152,8 @@ Attrs attrs_from_json(const Json& json, const std::string& what) {
     ++known;
   });
   if (known != json.size()) {
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& item : json.items()) {
+      const std::string& key = item.key();
       bool is_known = key == "activation" || key == "output";
       each_attr(attrs, [&](const char* other, auto&) { is_known = is_known || key == other; });
       if (!is_known) fail(ErrorKind::kCorrupt, "{}: unknown attribute '{}'", what, key);

@@ -206,8 +206,9 @@ TEST_CASE("a two-layer GPT learns, and decodes two growing sequences in one batc
 TEST_CASE("the GPT's training does not depend on threads, and the reference learns the same") {
   const Trained one = train(kernels::best_level(), 5, 1), three = train(kernels::best_level(), 5, 3);
   CHECK(one.losses == three.losses);
-  for (const auto& [name, tensor] : one.tensors)
-    CHECK_MESSAGE(tensor.data == three.tensors.at(name).data, name << " differs");
+  for (const auto& each : one.tensors) {
+    CHECK_MESSAGE(each.second.data == three.tensors.at(each.first).data, each.first << " differs");
+  }
   const Trained reference = train(kernels::Level::kRef, 5, 2);
   for (std::size_t i = 0; i < 5; ++i) CHECK(reference.losses[i] == doctest::Approx(one.losses[i]).epsilon(1e-3));
 }
