@@ -1,10 +1,49 @@
-// The rows that the AVX-512 backend gives to the kernel table. Compiled for any CPU: table.cpp asks first.
+// The rows that the AVX-512 backend gives to the kernel table. Compiled for any CPU: table.cpp asks before it uses
+// them.
+#include "kernels/avx512/avx512.h"
 #include "kernels/table.h"
 
 namespace mlx::kernels {
 
 std::vector<Kernel> avx512_kernels() {
-  return {};
+  using namespace avx512;
+  constexpr Backend kBackend = Backend::kAvx512;
+  return {
+      {Op::kLinear, kBackend, prepare_linear},
+      {Op::kLinearBackwardData, kBackend, prepare_linear},
+      {Op::kLinearBackwardWeights, kBackend, prepare_linear},
+      {Op::kConv2d, kBackend, prepare_conv_first},
+      {Op::kConv2dBackwardWeights, kBackend, prepare_conv_first},
+      {Op::kBatchNorm, kBackend, prepare_batch_norm},
+      {Op::kBatchNormBackward, kBackend, prepare_batch_norm},
+      {Op::kBatchNormInference, kBackend, prepare_batch_norm},
+      {Op::kLayerNorm, kBackend, prepare_layer_norm},
+      {Op::kLayerNormBackward, kBackend, prepare_layer_norm},
+      {Op::kRelu, kBackend, prepare_pointwise},
+      {Op::kReluBackward, kBackend, prepare_pointwise},
+      {Op::kGelu, kBackend, prepare_pointwise},
+      {Op::kGeluBackward, kBackend, prepare_pointwise},
+      {Op::kAdd, kBackend, prepare_pointwise},
+      {Op::kAddPositions, kBackend, prepare_positions},
+      {Op::kAddPositionsBackward, kBackend, prepare_positions},
+      {Op::kMaxPool, kBackend, prepare_max_pool},
+      {Op::kMaxPoolBackward, kBackend, prepare_max_pool},
+      {Op::kAvgPool, kBackend, prepare_avg_pool},
+      {Op::kAvgPoolBackward, kBackend, prepare_avg_pool},
+      {Op::kDropout, kBackend, prepare_dropout},
+      {Op::kDropoutBackward, kBackend, prepare_dropout},
+      {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
+      {Op::kSoftmax, kBackend, prepare_loss},
+      {Op::kEmbedding, kBackend, prepare_embedding},
+      {Op::kEmbeddingBackward, kBackend, prepare_embedding},
+      {Op::kAttention, kBackend, prepare_attention},
+      {Op::kAttentionBackward, kBackend, prepare_attention},
+      {Op::kAttentionCached, kBackend, prepare_attention},
+      {Op::kQuantize, kBackend, prepare_quantize},
+      {Op::kDequantize, kBackend, prepare_quantize},
+      {Op::kSgd, kBackend, prepare_optimizer},
+      {Op::kAdamW, kBackend, prepare_optimizer},
+  };
 }
 
 }  // namespace mlx::kernels

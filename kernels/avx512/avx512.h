@@ -1,0 +1,29 @@
+// The AVX-512 kernels' prepare functions, one file a family, and what their loops share. Used by kernels/avx512 and by
+// avx512_rows.cpp, which is compiled for any CPU.
+//
+// Files of this folder hold raw pointers and functions of internal linkage only: an inline function or template that
+// other files share could be emitted here with AVX-512 code and chosen by the linker for all (tests/house checks the
+// symbols).
+#pragma once
+
+#include "kernels/plan.h"
+
+namespace mlx::kernels::avx512 {
+
+bool prepare_linear(const Problem& problem, Plan& plan);  // f32, forward and both backwards
+bool prepare_conv_first(const Problem& problem,
+                        Plan& plan);  // f32, up to four input channels: forward, backward weights
+bool prepare_batch_norm(const Problem& problem, Plan& plan);
+bool prepare_layer_norm(const Problem& problem, Plan& plan);
+bool prepare_pointwise(const Problem& problem, Plan& plan);
+bool prepare_max_pool(const Problem& problem, Plan& plan);
+bool prepare_avg_pool(const Problem& problem, Plan& plan);
+bool prepare_dropout(const Problem& problem, Plan& plan);
+bool prepare_loss(const Problem& problem, Plan& plan);
+bool prepare_embedding(const Problem& problem, Plan& plan);
+bool prepare_positions(const Problem& problem, Plan& plan);
+bool prepare_attention(const Problem& problem, Plan& plan);
+bool prepare_quantize(const Problem& problem, Plan& plan);
+bool prepare_optimizer(const Problem& problem, Plan& plan);
+
+}  // namespace mlx::kernels::avx512

@@ -1,0 +1,228 @@
+// AVX-512 batch norm with fused relu (op.h): two passes over memory forward, two backward, channels in the lanes.
+//
+// Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
+// the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
+#include <math.h>
+
+#include "kernels/avx512/lanes.h"
+
+namespace mlx::kernels::avx512 {
+namespace {
+
+constexpr std::int64_t kRows = 64;  // of one f32 partial sum; with 128 channels they stay in the first-level cache
+
+// Workspace: per slice of phase 0 two rows of doubles, then per slice of phase 1 four rows of floats.
+double* sums_of(const State* s, const Args& args, int slice) {
+  return static_cast<double*>(args.workspace) + 2 * s->g.width * slice;
+}
+float* factors_of(const State* s, const Args& args, int slice) {
+  return reinterpret_cast<float*>(sums_of(s, args, s->slices[0])) + 4 * s->g.width * slice;
+}
+
+void combine(const State* s, const Args& args, std::int64_t c, double* first, double* second) {
+  *first = 0.0, *second = 0.0;
+  for (int slice = 0; slice < s->slices[0]; ++slice) {
+    *first += sums_of(s, args, slice)[c];
+    *second += sums_of(s, args, slice)[s->g.width + c];
+  }
+}
+
+// Sums of x - first row and of its square: shifted so, the variance loses no digits where the mean is large.
+void statistics(const State* s, const Args& args, Range rows, double* sums) {
+  const std::int64_t width = s->g.width;
+  const float* x = f32_in(s, args, 0);
+  for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
+  for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
+    const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
+    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
+      __m512 shift[N], sum[N], square[N];
+      for (int v = 0; v < N; ++v) {
+        shift[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + c + 16 * v);
+        sum[v] = square[v] = _mm512_setzero_ps();
+      }
+      for (std::int64_t r = row; r < end; ++r)
+        for (int v = 0; v < N; ++v) {
+          const __m512 value = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + r * width + c + 16 * v);
+          const __m512 off = _mm512_sub_ps(value, shift[v]);
+          sum[v] = _mm512_add_ps(sum[v], off);
+          square[v] = _mm512_fmadd_ps(off, off, square[v]);
+        }
+      for (int v = 0; v < N; ++v) {
+        add_to_doubles(sums + c + 16 * v, sum[v], lanes_of(v, N, last));
+        add_to_doubles(sums + width + c + 16 * v, square[v], lanes_of(v, N, last));
+      }
+    });
+  }
+}
+
+// y = (x - mean) * scale + beta, then relu.
+void normalise(const State* s, const float* x, const float* mean, const float* scale, const float* beta, float* y,
+               Range rows) {
+  const std::int64_t width = s->g.width;
+  const bool relu = s->attrs.activation == Activation::kRelu;
+  const __m512 floor = _mm512_set1_ps(relu ? 0.0f : -__builtin_inff());
+  for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
+    const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
+    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
+      __m512 means[N], scales[N], betas[N];
+      for (int v = 0; v < N; ++v) {
+        const __mmask16 mask = lanes_of(v, N, last);
+        means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
+        scales[v] = _mm512_maskz_loadu_ps(mask, scale + c + 16 * v);
+        betas[v] = _mm512_maskz_loadu_ps(mask, beta + c + 16 * v);
+      }
+      for (std::int64_t r = row; r < end; ++r)
+        for (int v = 0; v < N; ++v) {
+          const __mmask16 mask = lanes_of(v, N, last);
+          const std::int64_t i = r * width + c + 16 * v;
+          const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
+          _mm512_mask_storeu_ps(y + i, mask, _mm512_max_ps(floor, _mm512_fmadd_ps(off, scales[v], betas[v])));
+        }
+    });
+  }
+}
+
+void forward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t width = s->g.width;
+  const float* x = f32_in(s, args, 0);
+  const Range rows = range_of(s, phase, slice);
+  if (phase == 0) return statistics(s, args, rows, sums_of(s, args, slice));
+  float *mean = factors_of(s, args, slice), *scale = mean + width;
+  const double n = static_cast<double>(s->g.rows), momentum = s->attrs.momentum;
+  for (std::int64_t c = 0; c < width; ++c) {
+    double sum = 0.0, square = 0.0;
+    combine(s, args, c, &sum, &square);
+    const double average = s->g.rows ? x[c] + sum / n : 0.0;
+    double spread = s->g.rows ? square - sum * sum / n : 0.0;
+    if (spread < 0.0) spread = 0.0;
+    const double variance = s->g.rows ? spread / n : 0.0;
+    const double rstd = 1.0 / sqrt(variance + double{s->attrs.epsilon});
+    mean[c] = static_cast<float>(average);
+    scale[c] = static_cast<float>(rstd * f32_in(s, args, 1)[c]);
+    if (slice != 0) continue;
+    const double unbiased = s->g.rows > 1 ? spread / (n - 1.0) : variance;
+    f32_out(s, args, 1)[c] = mean[c];
+    f32_out(s, args, 2)[c] = static_cast<float>(rstd);
+    f32_out(s, args, 3)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 3)[c] + momentum * average);
+    f32_out(s, args, 4)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 4)[c] + momentum * unbiased);
+  }
+  normalise(s, x, mean, scale, f32_in(s, args, 2), f32_out(s, args, 0), rows);
+}
+
+void inference(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t width = s->g.width;
+  float* scale = static_cast<float*>(args.workspace) + width * slice;
+  for (std::int64_t c = 0; c < width; ++c) {
+    const double rstd = 1.0 / sqrt(double{f32_in(s, args, 4)[c]} + double{s->attrs.epsilon});
+    scale[c] = static_cast<float>(rstd * f32_in(s, args, 1)[c]);
+  }
+  normalise(s, f32_in(s, args, 0), f32_in(s, args, 3), scale, f32_in(s, args, 2), f32_out(s, args, 0),
+            range_of(s, phase, slice));
+}
+
+// dy where relu let it through.
+inline __m512 gradient_at(const float* dy, const float* y, std::int64_t i, __mmask16 mask) {
+  if (y) mask = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, y + i), _mm512_setzero_ps(), _CMP_GT_OQ);
+  return _mm512_maskz_loadu_ps(mask, dy + i);
+}
+
+// Sums of the gradient and of the gradient times x - mean.
+void gradient_sums(const State* s, const Args& args, const float* y, Range rows, double* sums) {
+  const std::int64_t width = s->g.width;
+  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
+  for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
+    const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
+    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
+      __m512 means[N], plain[N], weighted[N];
+      for (int v = 0; v < N; ++v) {
+        means[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), mean + c + 16 * v);
+        plain[v] = weighted[v] = _mm512_setzero_ps();
+      }
+      for (std::int64_t r = row; r < end; ++r)
+        for (int v = 0; v < N; ++v) {
+          const __mmask16 mask = lanes_of(v, N, last);
+          const std::int64_t i = r * width + c + 16 * v;
+          const __m512 g = gradient_at(dy, y, i, mask);
+          plain[v] = _mm512_add_ps(plain[v], g);
+          weighted[v] = _mm512_fmadd_ps(g, _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]), weighted[v]);
+        }
+      for (int v = 0; v < N; ++v) {
+        add_to_doubles(sums + c + 16 * v, plain[v], lanes_of(v, N, last));
+        add_to_doubles(sums + width + c + 16 * v, weighted[v], lanes_of(v, N, last));
+      }
+    });
+  }
+}
+
+// dx = gamma rstd (g - average of g - (x - mean) rstd² · average of g (x - mean)).
+void gradient_rows(const State* s, const Args& args, const float* y, Range rows, const float* factors) {
+  const std::int64_t width = s->g.width;
+  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  float* dx = f32_out(s, args, 0);
+  for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
+    const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
+    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
+      __m512 means[N], scale[N], plain[N], weighted[N];
+      for (int v = 0; v < N; ++v) {
+        const __mmask16 mask = lanes_of(v, N, last);
+        means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
+        scale[v] = _mm512_maskz_loadu_ps(mask, factors + c + 16 * v);
+        plain[v] = _mm512_maskz_loadu_ps(mask, factors + width + c + 16 * v);
+        weighted[v] = _mm512_maskz_loadu_ps(mask, factors + 2 * width + c + 16 * v);
+      }
+      for (std::int64_t r = row; r < end; ++r)
+        for (int v = 0; v < N; ++v) {
+          const __mmask16 mask = lanes_of(v, N, last);
+          const std::int64_t i = r * width + c + 16 * v;
+          const __m512 centred = _mm512_sub_ps(gradient_at(dy, y, i, mask), plain[v]);
+          const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
+          const __m512 inner = _mm512_fnmadd_ps(off, weighted[v], centred);
+          _mm512_mask_storeu_ps(dx + i, mask, _mm512_mul_ps(inner, scale[v]));
+        }
+    });
+  }
+}
+
+void backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t width = s->g.width;
+  const float* y = s->attrs.activation == Activation::kRelu ? f32_in(s, args, 5) : nullptr;
+  const Range rows = range_of(s, phase, slice);
+  if (phase == 0) return gradient_sums(s, args, y, rows, sums_of(s, args, slice));
+  float* factors = factors_of(s, args, slice);
+  const double n = static_cast<double>(s->g.rows);
+  for (std::int64_t c = 0; c < width; ++c) {
+    double plain = 0.0, weighted = 0.0;
+    combine(s, args, c, &plain, &weighted);
+    const double rstd = f32_in(s, args, 4)[c];
+    factors[c] = static_cast<float>(f32_in(s, args, 2)[c] * rstd);
+    factors[width + c] = static_cast<float>(s->g.rows ? plain / n : 0.0);
+    factors[2 * width + c] = static_cast<float>(s->g.rows ? weighted * rstd * rstd / n : 0.0);
+    if (slice != 0) continue;
+    f32_out(s, args, 1)[c] = static_cast<float>(weighted * rstd);
+    f32_out(s, args, 2)[c] = static_cast<float>(plain);
+  }
+  gradient_rows(s, args, y, rows, factors);
+}
+
+}  // namespace
+
+bool prepare_batch_norm(const Problem& problem, Plan& plan) {
+  const bool training = problem.op != Op::kBatchNormInference, back = problem.op == Op::kBatchNormBackward;
+  State* s = new_state(problem, plan, !training ? inference : back ? backward : forward);
+  if (!s) return false;
+  cut(s, plan, 0, s->g.rows, s->g.count * 8);
+  if (!training) {
+    plan.workspace_bytes = bytes_of(s->slices[0] * s->g.width, sizeof(float));
+    return true;
+  }
+  cut(s, plan, 1, s->g.rows, s->g.count * 8);
+  plan.workspace_bytes =
+      bytes_of(2 * s->slices[0] * s->g.width, sizeof(double)) + bytes_of(4 * s->slices[1] * s->g.width, sizeof(float));
+  return true;
+}
+
+}  // namespace mlx::kernels::avx512

@@ -1,0 +1,96 @@
+// AVX-512 embedding and added positions with their gradients; what lies outside a table reads zeros and gives no
+// gradient.
+#include "kernels/avx512/lanes.h"
+
+namespace mlx::kernels::avx512 {
+namespace {
+
+// y = a + b over `count` elements; b may be null.
+inline void add_row(float* y, const float* a, const float* b, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const __mmask16 mask = lanes(count - i);
+    __m512 x = a ? _mm512_maskz_loadu_ps(mask, a + i) : _mm512_setzero_ps();
+    if (b) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, b + i));
+    _mm512_mask_storeu_ps(y + i, mask, x);
+  }
+}
+
+void embedding(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t dim = s->g.dim;
+  const std::int32_t* ids = s32_in(s, args, 0);
+  const float* table = f32_in(s, args, 1);
+  const Range range = range_of(s, phase, slice);
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    const bool known = ids[i] >= 0 && ids[i] < s->g.table;
+    add_row(f32_out(s, args, 0) + i * dim, known ? table + ids[i] * dim : nullptr, nullptr, dim);
+  }
+}
+
+// Sliced by blocks of 16 columns, so that words used often do not weigh on one slice.
+void embedding_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t dim = s->g.dim;
+  const std::int32_t* ids = s32_in(s, args, 0);
+  const float* dy = f32_in(s, args, 1);
+  float* table = f32_out(s, args, 0);
+  const Range blocks = range_of(s, phase, slice);
+  const std::int64_t begin = blocks.begin * 16, end = blocks.end * 16 < dim ? blocks.end * 16 : dim;
+  for (std::int64_t row = 0; row < s->g.table; ++row) add_row(table + row * dim + begin, nullptr, nullptr, end - begin);
+  for (std::int64_t i = 0; i < s->g.count; ++i) {
+    if (ids[i] < 0 || ids[i] >= s->g.table) continue;
+    float* row = table + ids[i] * dim + begin;
+    add_row(row, row, dy + i * dim + begin, end - begin);
+  }
+}
+
+void add_positions(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t dim = s->g.dim;
+  const float *x = f32_in(s, args, 0), *table = f32_in(s, args, 1);
+  const std::int32_t* first = s32_in(s, args, 2);
+  const Range rows = range_of(s, phase, slice);
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    const std::int64_t position = (first ? first[r / s->g.time] : 0) + r % s->g.time;
+    const bool known = position >= 0 && position < s->g.table;
+    add_row(f32_out(s, args, 0) + r * dim, x + r * dim, known ? table + position * dim : nullptr, dim);
+  }
+}
+
+// Sliced by position; adds the sequences in order.
+void add_positions_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t dim = s->g.dim;
+  const float* dy = f32_in(s, args, 0);
+  const std::int32_t* first = s32_in(s, args, 1);
+  const Range positions = range_of(s, phase, slice);
+  for (std::int64_t p = positions.begin; p < positions.end; ++p) {
+    float* row = f32_out(s, args, 0) + p * dim;
+    add_row(row, nullptr, nullptr, dim);
+    for (std::int64_t b = 0; b < s->g.batch; ++b) {
+      const std::int64_t t = p - (first ? first[b] : 0);
+      if (t >= 0 && t < s->g.time) add_row(row, row, dy + (b * s->g.time + t) * dim, dim);
+    }
+  }
+}
+
+}  // namespace
+
+bool prepare_embedding(const Problem& problem, Plan& plan) {
+  const bool back = problem.op == Op::kEmbeddingBackward;
+  State* s = new_state(problem, plan, back ? embedding_backward : embedding);
+  if (!s) return false;
+  const std::int64_t touched = back ? s->g.count + s->g.table : s->g.count;
+  cut(s, plan, 0, back ? (s->g.dim + 15) / 16 : s->g.count, touched * s->g.dim * 4);
+  return true;
+}
+
+bool prepare_positions(const Problem& problem, Plan& plan) {
+  const bool back = problem.op == Op::kAddPositionsBackward;
+  State* s = new_state(problem, plan, back ? add_positions_backward : add_positions);
+  if (!s) return false;
+  cut(s, plan, 0, back ? s->g.table : s->g.batch * s->g.time, s->g.count * 8);
+  return true;
+}
+
+}  // namespace mlx::kernels::avx512

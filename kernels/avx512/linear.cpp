@@ -1,0 +1,165 @@
+// AVX-512 linear layer, f32: forward and both gradients through one register-blocked kernel
+//   c[i, j] = act(sum over p of a(i, p) b[p, j] + bias[j]),   a(i, p) at a[i * row_step + p * sum_step].
+// Each element sums over p in order, so a row's bits do not depend on the other rows. Used for small sizes and without
+// oneDNN.
+#include "kernels/avx512/lanes.h"
+
+namespace mlx::kernels::avx512 {
+namespace {
+
+constexpr std::int64_t kDepth = 512;  // of one pass over p: 64 columns of b then fit the second-level cache
+
+struct Product {
+  const float* a;
+  std::int64_t row_step, sum_step;
+  const float* b;
+  std::int64_t b_stride;
+  float* c;
+  std::int64_t c_stride;
+  std::int64_t depth;  // how many p
+  const float* bias;   // null for none
+  Activation activation;
+};
+
+// R rows and N vectors of c, terms p of [begin, end).
+template <int R, int N>
+void tile(const Product& m, std::int64_t i, std::int64_t j, __mmask16 last, std::int64_t begin, std::int64_t end) {
+  __m512 sum[R][N];
+  float* c = m.c + i * m.c_stride + j;
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < N; ++v)
+      sum[r][v] =
+          begin == 0 ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes_of(v, N, last), c + r * m.c_stride + 16 * v);
+  const float* a = m.a + i * m.row_step + begin * m.sum_step;
+  const float* b = m.b + begin * m.b_stride + j;
+  for (std::int64_t p = begin; p < end; ++p, a += m.sum_step, b += m.b_stride) {
+    __m512 row[N];
+    for (int v = 0; v < N; ++v) row[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), b + 16 * v);
+    for (int r = 0; r < R; ++r) {
+      const __m512 factor = _mm512_set1_ps(a[r * m.row_step]);
+      for (int v = 0; v < N; ++v) sum[r][v] = _mm512_fmadd_ps(factor, row[v], sum[r][v]);
+    }
+  }
+  for (int v = 0; v < N; ++v) {
+    const __mmask16 mask = lanes_of(v, N, last);
+    __m512 shift = _mm512_setzero_ps();
+    if (end == m.depth && m.bias) shift = _mm512_maskz_loadu_ps(mask, m.bias + j + 16 * v);
+    for (int r = 0; r < R; ++r) {
+      __m512 value = sum[r][v];
+      if (end == m.depth) {
+        value = _mm512_add_ps(value, shift);
+        if (m.activation == Activation::kRelu) value = relu16(value);
+        if (m.activation == Activation::kGelu) value = gelu16(value);
+      }
+      _mm512_mask_storeu_ps(c + r * m.c_stride + 16 * v, mask, value);
+    }
+  }
+}
+
+void multiply(const Product& m, Range rows, Range columns) {
+  for (std::int64_t begin = 0; begin == 0 || begin < m.depth; begin += kDepth) {
+    const std::int64_t end = begin + kDepth < m.depth ? begin + kDepth : m.depth;
+    by_channels(columns.end - columns.begin, [&]<int N>(std::int64_t from, __mmask16 last) {
+      const std::int64_t j = columns.begin + from;
+      std::int64_t i = rows.begin;
+      for (; i + 6 <= rows.end; i += 6) tile<6, N>(m, i, j, last, begin, end);
+      for (; i + 2 <= rows.end; i += 2) tile<2, N>(m, i, j, last, begin, end);
+      for (; i < rows.end; ++i) tile<1, N>(m, i, j, last, begin, end);
+    });
+  }
+}
+
+// Slices of rows where there are many, else of blocks of 64 columns.
+void sliced(const State* s, const Product& m, std::int64_t rows, std::int64_t columns, int phase, int slice) {
+  const Range items = range_of(s, phase, slice);
+  if (s->items[phase] == rows) return multiply(m, items, {0, columns});
+  const std::int64_t end = items.end * 64 < columns ? items.end * 64 : columns;
+  multiply(m, {0, rows}, {items.begin * 64, end});
+}
+void cut_product(State* s, Plan& plan, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  const std::int64_t blocks = (columns + 63) / 64;
+  cut(s, plan, 0, rows >= 64 || rows >= blocks ? rows : blocks, rows * columns * (depth / 4 + 4));
+}
+
+std::int64_t padded(std::int64_t width) {
+  return (width + 15) / 16 * 16;
+}
+
+void forward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t k = s->g.in_width, n = s->g.out_width;
+  const Product m{f32_in(s, args, 0),
+                  k,
+                  1,
+                  static_cast<const float*>(args.packed),
+                  padded(n),
+                  f32_out(s, args, 0),
+                  n,
+                  k,
+                  f32_in(s, args, 2),
+                  s->attrs.activation};
+  sliced(s, m, s->g.rows, n, phase, slice);
+}
+
+// w[N,K] to [K, N padded to 16].
+void pack(const void* opaque, const void* weights, void* packed) {
+  const State* s = state_of(opaque);
+  const std::int64_t k_count = s->g.in_width, n_count = s->g.out_width, stride = padded(n_count);
+  const auto* w = static_cast<const float*>(weights);
+  auto* out = static_cast<float*>(packed);
+  for (std::int64_t n = 0; n < stride; n += 16)
+    for (std::int64_t k = 0; k < k_count; ++k)
+      for (std::int64_t lane = 0; lane < 16; ++lane)
+        out[k * stride + n + lane] = n + lane < n_count ? w[(n + lane) * k_count + k] : 0.0f;
+}
+
+void backward_data(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t k = s->g.in_width, n = s->g.out_width;
+  const Product m{f32_in(s, args, 0), n, 1, f32_in(s, args, 1), k, f32_out(s, args, 0), k, n, nullptr,
+                  Activation::kNone};
+  sliced(s, m, s->g.rows, k, phase, slice);
+}
+
+// dw = dyᵀ x; phase 1 sums db over the rows in order.
+void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t k = s->g.in_width, n = s->g.out_width;
+  const float* dy = f32_in(s, args, 1);
+  if (phase == 0) {
+    const Product m{dy, 1, n, f32_in(s, args, 0), k, f32_out(s, args, 0), k, s->g.rows, nullptr, Activation::kNone};
+    return sliced(s, m, n, k, phase, slice);
+  }
+  float* db = f32_out(s, args, 1);
+  const Range blocks = range_of(s, phase, slice);
+  for (std::int64_t j = blocks.begin * 16; j < blocks.end * 16; j += 16) {
+    const __mmask16 mask = lanes(n - j);
+    __m512 sum = _mm512_setzero_ps();
+    for (std::int64_t r = 0; r < s->g.rows; ++r) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, dy + r * n + j));
+    _mm512_mask_storeu_ps(db + j, mask, sum);
+  }
+}
+
+}  // namespace
+
+bool prepare_linear(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, forward);
+  if (!s || s->g.quantized) return false;
+  const std::int64_t k = s->g.in_width, n = s->g.out_width;
+  if (problem.op == Op::kLinear) {
+    cut_product(s, plan, s->g.rows, n, k);
+    plan.packed_input = 1;
+    plan.packed_bytes = bytes_of(k * padded(n), sizeof(float));
+    plan.pack = pack;
+  } else if (problem.op == Op::kLinearBackwardData) {
+    plan.run = backward_data;
+    cut_product(s, plan, s->g.rows, k, n);
+  } else {
+    plan.run = backward_weights;
+    cut_product(s, plan, n, k, s->g.rows);
+    if (s->g.has_output[1]) cut(s, plan, 1, (n + 15) / 16, s->g.rows * n * 4);
+  }
+  return true;
+}
+
+}  // namespace mlx::kernels::avx512

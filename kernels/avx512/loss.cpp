@@ -1,0 +1,138 @@
+// AVX-512 softmax and softmax cross-entropy with its gradient; a row's classes in the lanes.
+#include <math.h>
+
+#include "kernels/avx512/lanes.h"
+
+namespace mlx::kernels::avx512 {
+namespace {
+
+// NaN where the row holds one.
+float largest(const float* row, std::int64_t width) {
+  __m512 max = _mm512_set1_ps(-__builtin_inff());
+  __mmask16 nan = 0;
+  for (std::int64_t i = 0; i < width; i += 16) {
+    const __m512 x = _mm512_mask_loadu_ps(max, lanes(width - i), row + i);
+    nan |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    max = _mm512_max_ps(max, x);
+  }
+  return nan ? __builtin_nanf("") : _mm512_reduce_max_ps(max);
+}
+
+// Sum of e^(x - max); the terms are kept in `out` where it is not null.
+float exponentials(const float* row, std::int64_t width, float max, float* out) {
+  __m512 sum = _mm512_setzero_ps();
+  for (std::int64_t i = 0; i < width; i += 16) {
+    const __mmask16 mask = lanes(width - i);
+    const __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, row + i), _mm512_set1_ps(max)));
+    sum = _mm512_mask_add_ps(sum, mask, sum, e);
+    if (out) _mm512_mask_storeu_ps(out + i, mask, e);
+  }
+  return _mm512_reduce_add_ps(sum);
+}
+
+// row = row * factor - share
+void scale_row(float* row, std::int64_t width, float factor, float share) {
+  for (std::int64_t i = 0; i < width; i += 16) {
+    const __mmask16 mask = lanes(width - i);
+    const __m512 e = _mm512_maskz_loadu_ps(mask, row + i);
+    _mm512_mask_storeu_ps(row + i, mask, _mm512_fmsub_ps(e, _mm512_set1_ps(factor), _mm512_set1_ps(share)));
+  }
+}
+
+void softmax(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t width = s->g.width;
+  const Range rows = range_of(s, phase, slice);
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    float* p = f32_out(s, args, 0) + r * width;
+    const float* x = f32_in(s, args, 0) + r * width;
+    const float sum = exponentials(x, width, largest(x, width), p);
+    scale_row(p, width, 1.0f / sum, 0.0f);
+  }
+}
+
+// The first of the largest: whether `label` is it.
+bool is_first_largest(const float* row, float max, std::int64_t label) {
+  if (!(row[label] == max)) return false;
+  for (std::int64_t i = 0; i < label; i += 16) {
+    const __mmask16 mask = lanes(label - i);
+    if (_mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, row + i), _mm512_set1_ps(max), _CMP_EQ_OQ))
+      return false;
+  }
+  return true;
+}
+
+double sum_of(const float* row, std::int64_t width) {
+  __m512 sum = _mm512_setzero_ps();
+  for (std::int64_t i = 0; i < width; i += 16)
+    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes(width - i), row + i));
+  return _mm512_reduce_add_ps(sum);
+}
+
+// What phase 0 leaves of each row for phase 1.
+struct Row {
+  double loss;
+  std::int64_t correct;
+};
+
+void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t counted, Row* out) {
+  const std::int64_t width = s->g.width;
+  const float* x = f32_in(s, args, 0) + r * width;
+  float* dx = s->g.has_output[1] ? f32_out(s, args, 1) + r * width : nullptr;
+  const std::int32_t label = s32_in(s, args, 1)[r];
+  out->loss = 0.0, out->correct = 0;
+  if (label < 0 || label >= width) {
+    for (std::int64_t i = 0; dx && i < width; ++i) dx[i] = 0.0f;
+    return;
+  }
+  const float max = largest(x, width), sum = exponentials(x, width, max, dx);
+  const double smoothing = s->attrs.rate, share = smoothing / static_cast<double>(width);
+  const double log_sum = log(double{sum}) + max;
+  out->loss = -(1.0 - smoothing) * (x[label] - log_sum);
+  if (smoothing > 0.0) out->loss -= share * (sum_of(x, width) - static_cast<double>(width) * log_sum);
+  out->correct = is_first_largest(x, max, label);
+  if (!dx) return;
+  const double weight = 1.0 / static_cast<double>(counted);
+  scale_row(dx, width, static_cast<float>(weight / sum), static_cast<float>(share * weight));
+  dx[label] -= static_cast<float>((1.0 - smoothing) * weight);
+}
+
+std::int64_t counted_labels(const State* s, const Args& args) {
+  const std::int32_t* labels = s32_in(s, args, 1);
+  std::int64_t counted = 0;
+  for (std::int64_t r = 0; r < s->g.rows; ++r) counted += labels[r] >= 0 && labels[r] < s->g.width;
+  return counted;
+}
+
+void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  auto* per_row = static_cast<Row*>(args.workspace);
+  const std::int64_t counted = counted_labels(s, args);
+  if (phase == 0) {
+    const Range rows = range_of(s, phase, slice);
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) row_of_loss(s, args, r, counted, per_row + r);
+    return;
+  }
+  double loss = 0.0;
+  std::int64_t correct = 0;
+  for (std::int64_t r = 0; r < s->g.rows; ++r) loss += per_row[r].loss, correct += per_row[r].correct;
+  f32_out(s, args, 0)[0] = counted ? static_cast<float>(loss / static_cast<double>(counted)) : 0.0f;
+  if (s->g.has_output[2]) s32_out(s, args, 2)[0] = static_cast<std::int32_t>(correct);
+  if (s->g.has_output[3]) s32_out(s, args, 3)[0] = static_cast<std::int32_t>(counted);
+}
+
+}  // namespace
+
+bool prepare_loss(const Problem& problem, Plan& plan) {
+  const bool loss = problem.op == Op::kSoftmaxCrossEntropy;
+  State* s = new_state(problem, plan, loss ? cross_entropy : softmax);
+  if (!s) return false;
+  cut(s, plan, 0, s->g.rows, s->g.count * 8);
+  if (loss) {
+    cut(s, plan, 1, 1, 0);
+    plan.workspace_bytes = bytes_of(s->g.rows, sizeof(Row));
+  }
+  return true;
+}
+
+}  // namespace mlx::kernels::avx512
