@@ -78,7 +78,7 @@ std::string bash_entry(const Entry& entry) {
   for (const Option& option : entry.options) {
     if (is_positional(option)) {
       positionals += fmt::format("        {}) kind={} ;;\n",
-                                 option.many ? std::string("*") : std::to_string(position++), bash_kind(option));
+                                 option.many ? std::string("[0-9]*") : std::to_string(position++), bash_kind(option));
       continue;
     }
     const std::vector<std::string> all = option_names(option);
@@ -147,7 +147,7 @@ std::string zsh_entry(const Entry& entry) {
 }
 
 std::string zsh_subcommands(const Entry& entry) {
-  std::string text = fmt::format("    '{}')\n      words=(\n", entry.path);
+  std::string text = fmt::format("    '{}')\n      found=(\n", entry.path);
   for (const auto& [name, summary] : entry.subcommands) {
     text += fmt::format("        '{}:{}'\n", name, zsh_quoted(summary));
   }
@@ -228,27 +228,27 @@ _mlx() {
   for ((i = 1; i < ${#words[@]} - 1; i++)); do
     word=${words[i]}
     _mlx_command "$path" "$previous" 0
-    if [[ $previous == -* && $kind && " $options " == *" $previous "* ]]; then
-      previous=$word  # the value of an option
-      [[ $word == -* ]] || previous=''
-      continue
-    fi
-    if [[ $word == -* ]]; then
-      previous=$word
+    if [[ $previous == -* && $kind ]]; then
+      previous=''  # the value of an option
+    elif [[ $word == -* ]]; then
+      _mlx_command "$path" "$word" value
+      previous=''
+      [[ $kind ]] && previous=$word
     elif [[ $subcommands && " $subcommands " == *" $word "* ]]; then
-      path=${path:+$path }$word previous=''
+      path=${path:+$path }$word
     else
-      position=$((position + 1)) previous=''
+      position=$((position + 1))
     fi
   done
+  [[ $previous ]] && position=value
   _mlx_command "$path" "$previous" "$position"
   if [[ $cur == --*=* ]]; then
-    _mlx_command "$path" "${cur%%=*}" "$position"
+    _mlx_command "$path" "${cur%%=*}" value
     cur=${cur#*=}
-  elif [[ $cur == -* ]]; then
+  elif [[ ! $previous && $cur == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
     return
-  elif [[ $subcommands && $previous != -* ]]; then
+  elif [[ ! $previous && $subcommands ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$cur")
     return
   fi
@@ -257,12 +257,12 @@ _mlx() {
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
     reference|run|remote|command)
-      mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;
-  ;
+      mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
   esac
-#bash replaces what stands behind the last of these characters only.
-      local before ='' [[$cur == *[@: = ] * ]]&& before = ${cur % "${cur##*[@:=]}"} COMPREPLY =
-          ("${replies[@]#" $before "}")
+  # bash replaces what stands behind the last of these characters only.
+  local before=''
+  [[ $cur == *[@:=]* ]] && before=${cur%"${cur##*[@:=]}"}
+  COMPREPLY=("${replies[@]#"$before"}")
 }
 complete -F _mlx mlx
 )sh";
@@ -275,14 +275,13 @@ std::string zsh_completion() {
   text += R"sh(
 _mlx_words() {
   local -a found
-  found=(${(f)" $(mlx completion-- words $1 2 > / dev / null) "})
-          compadd -
-          a found
+  found=(${(f)"$(mlx completion --words $1 2>/dev/null)"})
+  compadd -a found
 }
 
-#_mlx_subcommands PATH : sets words to 'name:summary' of each.
+# _mlx_subcommands PATH: sets found to 'name:summary' of each.
 _mlx_subcommands() {
-  words=()
+  found=()
   case $1 in
 )sh";
   const std::vector<Entry> entries = all_entries();
@@ -300,28 +299,24 @@ _mlx_arguments() {
 }
 
 _mlx() {
-  local where='' word skip='' deeper=1
+  local where=''
   local -a found
   local -i at=2
-  # The command's words are taken off the front, so that _arguments sees the last of them as the program.
-  while ((deeper && at <= CURRENT)); do
-    () { local -a words; _mlx_subcommands "$where"; found=("${words[@]}") }
-    deeper=0
+  while true; do
+    _mlx_subcommands "$where"
     while ((at < CURRENT)) && [[ ${words[at]} == -* ]]; do
       [[ ${words[at]} == (-C|--color) ]] && ((at++))
       ((at++))
     done
-    ((at >= CURRENT)) && break
-    if (( ${found[(I)${words[at]}:*]} )); then
-      where="${where:+$where }${words[at]}"
-      ((at++))
-      deeper=1
-    fi
+    ((at < CURRENT)) && (( ${found[(I)${words[at]}:*]} )) || break
+    where="${where:+$where }${words[at]}"
+    ((at++))
   done
-  if ((at == CURRENT && ${#found} && deeper == 0)) && [[ ${words[CURRENT]} != -* && ${words[CURRENT-1]} != (-C|--color) ]]; then
+  if ((at == CURRENT && ${#found})) && [[ ${words[CURRENT]} != -* ]]; then
     _describe command found
     return
   fi
+  # The command's own words come off the front, so that _arguments sees the last of them as the program.
   if [[ -n $where ]]; then
     shift $((at - 2)) words
     ((CURRENT -= at - 2))

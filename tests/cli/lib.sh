@@ -1,0 +1,52 @@
+# What the CLI tests share: a folder of their own, and expectations that say what broke. Sourced with the binary as $1.
+set -euo pipefail
+mlx_binary=$(readlink -f "$1")
+mlx() { "$mlx_binary" "$@"; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
+mounted=""
+cleanup() {
+  cd /
+  [ -z "$mounted" ] || umount "$mounted" 2>/dev/null || true
+  chmod -R u+w "$work" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+cd "$work"
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.com
+export GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.com NO_COLOR=1 LC_ALL=C.UTF-8
+unset MLX_KILL_AT MLX_THREADS MLX_KERNELS CLICOLOR_FORCE PAGER
+
+fail() {
+  echo "FAILED: ${BASH_SOURCE[-1]##*/}:${BASH_LINENO[-2]}: $*" >&2
+  exit 1
+}
+# expect CODE COMMAND...: runs it; what it printed is in $out and $err afterwards.
+expect() {
+  local wanted=$1 code=0
+  shift
+  "$@" >"$work/.out" 2>"$work/.err" </dev/null || code=$?
+  out=$(tr -d '\0' <"$work/.out") err=$(cat "$work/.err")
+  [ "$code" = "$wanted" ] || fail "$* exited with $code, expected $wanted
+stdout: $out
+stderr: $err"
+}
+has() { [[ $1 == *"$2"* ]] || fail "expected '$2' in: $1"; }
+lacks() { [[ $1 != *"$2"* ]] || fail "did not expect '$2' in: $1"; }
+same() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'"; }
+# error CODE TEXT COMMAND...: fails with this code and text on stderr, in at most three lines, and nothing on stdout.
+error() {
+  local code=$1 text=$2
+  shift 2
+  expect "$code" "$@"
+  has "$err" "$text"
+  same "$out" ""
+  [ "$(wc -l <"$work/.err")" -le 3 ] || fail "more than three lines: $err"
+  [[ $err == "mlx: error: "* ]] || fail "not an error of mlx: $err"
+}
+# json EXPRESSION: a Python expression over `d`, the one document on $out.
+json() {
+  python3 -c 'import json,sys; d = json.loads(sys.argv[1]); print(eval(sys.argv[2]))' "$out" "$1" || fail "not one JSON document: $out"
+}
+# What a tree holds: names, kinds, contents.
+tree_of() { (cd "$1" && find . -mindepth 1 -not -name '*.db-*' -print0 | sort -z | while IFS= read -rd '' f; do
+  if [ -L "$f" ]; then echo "$f -> $(readlink "$f")"; elif [ -f "$f" ]; then echo "$f $(stat -c %a "$f") $(sha256sum <"$f")"; else echo "$f/"; fi; done); }
