@@ -92,9 +92,10 @@ void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t 
   if (smoothing > 0.0) out->loss -= share * (sum_of(x, width) - static_cast<double>(width) * log_sum);
   out->correct = is_first_largest(x, max, label);
   if (!dx) return;
-  const double weight = 1.0 / static_cast<double>(counted);
+  const double weight = 1.0 / static_cast<double>(counted), target = 1.0 - smoothing + share;
+  const double own = (dx[label] / double{sum} - target) * weight;  // in double: it cancels where the label is certain
   scale_row(dx, width, static_cast<float>(weight / sum), static_cast<float>(share * weight));
-  dx[label] -= static_cast<float>((1.0 - smoothing) * weight);
+  dx[label] = static_cast<float>(own);
 }
 
 std::int64_t counted_labels(const State* s, const Args& args) {

@@ -1,0 +1,216 @@
+// Speed of every kernel on the shapes of a small image classifier: GFLOP/s and GB/s per operation and level, on one
+// core and on all. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "kernels/table.h"
+
+namespace mlx::kernels {
+namespace {
+
+Shape tensor(DType dtype, std::vector<std::int64_t> dims) {
+  Shape shape;
+  shape.dtype = dtype;
+  shape.rank = static_cast<int>(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) shape.dims[i] = dims[i];
+  return shape;
+}
+Shape f32(std::vector<std::int64_t> dims) {
+  return tensor(DType::kF32, std::move(dims));
+}
+
+struct Entry {
+  std::string name;
+  Op op{};
+  Attrs attrs;
+  std::vector<Shape> inputs, outputs;
+  double flops = 0.0;  // of one run; 0 where only bytes count
+};
+
+using Entries = std::vector<Entry>;
+
+void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c, std::int64_t o) {
+  Attrs attrs;
+  attrs.kernel = {3, 3}, attrs.pad = {1, 1, 1, 1};
+  const Shape x = f32({n, size, size, c}), w = f32({o, 3, 3, c}), b = f32({o}), y = f32({n, size, size, o});
+  const double flops = 2.0 * 9.0 * static_cast<double>(n * size * size * c * o);
+  const std::string shape = fmt::format("{}x{}x{} {}->{}", n, size, size, c, o);
+  entries.push_back({"conv " + shape, Op::kConv2d, attrs, {x, w, b}, {y}, flops});
+  if (c > 1) entries.push_back({"conv back data " + shape, Op::kConv2dBackwardData, attrs, {y, w}, {x}, flops});
+  entries.push_back({"conv back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x, y}, {w, b}, flops});
+  attrs.activation = Activation::kRelu;
+  attrs.scale_x = attrs.scale_y = 0.05f;
+  const auto bytes = [](Shape s, DType dtype) { return s.dtype = dtype, s; };
+  entries.push_back({"conv int8 " + shape,
+                     Op::kConv2d,
+                     attrs,
+                     {bytes(x, DType::kU8), bytes(w, DType::kS8), b, b},
+                     {bytes(y, DType::kU8)},
+                     flops});
+}
+
+void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
+  const Shape x = f32({n, k}), w = f32({o, k}), b = f32({o}), y = f32({n, o});
+  const double flops = 2.0 * static_cast<double>(n * k * o);
+  const std::string shape = fmt::format("{}x{}->{}", n, k, o);
+  entries.push_back({"linear " + shape, Op::kLinear, {}, {x, w, b}, {y}, flops});
+  entries.push_back({"linear back data " + shape, Op::kLinearBackwardData, {}, {y, w}, {x}, flops});
+  entries.push_back({"linear back weights " + shape, Op::kLinearBackwardWeights, {}, {x, y}, {w, b}, flops});
+}
+
+void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c) {
+  const Shape x = f32({n, size, size, c}), half = f32({n, size / 2, size / 2, c}), v = f32({c});
+  const Shape index = tensor(DType::kS32, {n, size / 2, size / 2, c});
+  const std::string shape = fmt::format("{}x{}x{}x{}", n, size, size, c);
+  Attrs relu, pool, dropout;
+  relu.activation = Activation::kRelu;
+  pool.kernel = pool.stride = {2, 2};
+  dropout.rate = 0.25f;
+  entries.push_back({"batch norm relu " + shape, Op::kBatchNorm, relu, {x, v, v, v, v}, {x, v, v, v, v}});
+  entries.push_back({"batch norm relu back " + shape, Op::kBatchNormBackward, relu, {x, x, v, v, v, x}, {x, v, v}});
+  entries.push_back({"relu " + shape, Op::kRelu, {}, {x}, {x}});
+  entries.push_back({"gelu " + shape, Op::kGelu, {}, {x}, {x}});
+  entries.push_back({"max pool " + shape, Op::kMaxPool, pool, {x}, {half, index}});
+  entries.push_back({"max pool back " + shape, Op::kMaxPoolBackward, pool, {half, index}, {x}});
+  entries.push_back({"avg pool " + shape, Op::kAvgPool, {}, {x}, {f32({n, c})}});
+  entries.push_back({"dropout " + shape, Op::kDropout, dropout, {x}, {x}});
+}
+
+Entries table() {
+  Entries entries;
+  convolution(entries, 128, 28, 1, 32);
+  convolution(entries, 128, 28, 32, 32);
+  convolution(entries, 128, 14, 64, 64);
+  convolution(entries, 128, 7, 128, 128);
+  linear(entries, 128, 6272, 128);
+  linear(entries, 128, 128, 10);
+  images(entries, 128, 28, 32);
+  images(entries, 128, 14, 64);
+  const Shape logits = f32({128, 10}), words = f32({64, 50000}), labels = tensor(DType::kS32, {128}),
+              count = tensor(DType::kS32, {1});
+  entries.push_back({"loss 128x10", Op::kSoftmaxCrossEntropy, {}, {logits, labels}, {f32({1}), logits, count, count}});
+  entries.push_back({"loss 64x50000",
+                     Op::kSoftmaxCrossEntropy,
+                     {},
+                     {words, tensor(DType::kS32, {64})},
+                     {f32({1}), words, count, count}});
+  const Shape w = f32({1 << 20}), one = f32({1}), rows = f32({1024, 768}), d = f32({768}), r = f32({1024});
+  entries.push_back({"sgd 1M", Op::kSgd, {}, {w, w, w, one}, {w, w}});
+  entries.push_back({"adamw 1M", Op::kAdamW, {}, {w, w, w, w, one}, {w, w, w}});
+  entries.push_back({"layer norm 1024x768", Op::kLayerNorm, {}, {rows, d, d}, {rows, r, r}});
+  entries.push_back({"layer norm back 1024x768", Op::kLayerNormBackward, {}, {rows, rows, d, r, r}, {rows, d, d}});
+  Attrs attention;
+  attention.heads = 12;
+  const Shape qkv = f32({2, 256, 3 * 768}), y = f32({2, 256, 768}), lse = f32({2, 12, 256});
+  const double flops = 2.0 * 2.0 * 2 * 768 * 256 * 257 / 2;
+  entries.push_back({"attention 2x256x768", Op::kAttention, attention, {qkv}, {y, lse}, flops});
+  entries.push_back(
+      {"attention back 2x256x768", Op::kAttentionBackward, attention, {qkv, y, lse, y}, {qkv}, 2.5 * flops});
+  return entries;
+}
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<char, Free>;
+
+Memory allocate(std::size_t bytes) {
+  return Memory(static_cast<char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)));
+}
+
+// Small positive numbers: valid for every operation's inputs, labels 0.
+Memory filled(const Shape& shape) {
+  Memory memory = allocate(shape.rank < 0 ? 0 : shape.bytes());
+  if (shape.rank < 0) return memory;
+  std::memset(memory.get(), shape.dtype == DType::kU8 || shape.dtype == DType::kS8 ? 3 : 0, shape.bytes());
+  if (shape.dtype != DType::kF32) return memory;
+  for (std::int64_t i = 0; i < shape.count(); ++i)
+    reinterpret_cast<float*>(memory.get())[i] = 0.01f * static_cast<float>(i % 97 + 1);
+  return memory;
+}
+
+double seconds(const Plan& plan, const Args& args, Pool& pool) {
+  const auto once = [&] {
+    for (int phase = 0; phase < plan.phases; ++phase)
+      pool.run(plan.slices[static_cast<std::size_t>(phase)],
+               [&](std::int64_t slice) { plan.run(plan.state, args, phase, static_cast<int>(slice)); });
+  };
+  once();
+  double best = 1e9;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    once();
+    const auto after = std::chrono::steady_clock::now();
+    best = std::min(best, std::chrono::duration<double>(after - before).count());
+    if (std::chrono::duration<double>(after - start).count() > 0.3) break;
+  }
+  return best;
+}
+
+void measure(const Entry& entry, Level level, Pool& one, Pool& all) {
+  std::vector<Memory> memory;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  std::size_t bytes = 0;
+  for (const Shape& shape : entry.inputs) {
+    memory.push_back(filled(shape));
+    inputs.push_back(shape.rank < 0 ? nullptr : memory.back().get());
+    bytes += shape.rank < 0 ? 0 : shape.bytes();
+  }
+  for (const Shape& shape : entry.outputs) {
+    memory.push_back(filled(shape));
+    outputs.push_back(memory.back().get());
+    bytes += shape.bytes();
+  }
+  const bool quantized = entry.inputs[0].dtype == DType::kU8;
+  const Problem problem{entry.op,
+                        entry.attrs,
+                        static_cast<int>(inputs.size()),
+                        static_cast<int>(outputs.size()),
+                        entry.inputs.data(),
+                        entry.outputs.data(),
+                        quantized ? inputs.data() : nullptr};
+  const Prepared prepared = prepare(problem, level);
+  if (prepared.backend() == Backend::kRef) return;  // the oracle is not meant to be fast
+  const Plan& plan = prepared.plan();
+  const Memory workspace = allocate(plan.workspace_bytes), packed = allocate(plan.packed_bytes);
+  if (plan.packed_input >= 0) plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], packed.get());
+  const Args args{inputs.data(), outputs.data(), workspace.get(), packed.get(), 1, 1};
+  const double alone = seconds(plan, args, one), together = seconds(plan, args, all);
+  fmt::print("{:36} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s   {} threads: {:9.1f} us\n", entry.name,
+             name_of(prepared.backend()), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
+             static_cast<double>(bytes) / alone * 1e-9, all.threads(), together * 1e6);
+}
+
+}  // namespace
+
+int run(const std::string& part) {
+  Pool one(1), all;
+  for (const Entry& entry : table())
+    for (const char* name : {"avx512", "onednn"}) {
+      if (entry.name.find(part) == std::string::npos) continue;
+      try {
+        const Level level = parse_level(name);
+        measure(entry, level, one, all);
+      } catch (const Error& error) {
+        fmt::print("{:36} {:8} {}\n", entry.name, name, error.message);
+      }
+    }
+  return 0;
+}
+
+}  // namespace mlx::kernels
+
+int main(int argc, char** argv) {
+  return mlx::kernels::run(argc > 1 ? argv[1] : "");
+}

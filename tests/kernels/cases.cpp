@@ -1,0 +1,385 @@
+// The problems that every kernel of the table is tested on: per operation sizes of 0, 1, a vector's lanes ± 1 and large
+// ones, and values that are not finite or denormal. A new kernel is tested by its row alone; a new operation adds a
+// function here.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "harness.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+using Cases = std::vector<Case>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Shape f32(Dims dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
+Tensor random(Dims dims, std::uint64_t seed) {
+  return uniform(std::move(dims), -2.0f, 2.0f, seed);
+}
+Tensor positive(Dims dims, std::uint64_t seed) {
+  return uniform(std::move(dims), 0.1f, 2.0f, seed);
+}
+
+// Sets a few elements to NaN, infinities and denormals; also to numbers near the largest, unless they would drown a
+// sum.
+Tensor odd(Tensor tensor, float huge = 3e38f) {
+  const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, 0.0f, -0.0f, huge, -huge};
+  const std::int64_t count = tensor.shape.count();
+  std::int64_t at = 0;
+  for (const float value : values) {
+    if (at < count) tensor.data<float>()[at] = value;
+    at += 1 + count / 10;
+  }
+  return tensor;
+}
+
+const std::vector<std::int64_t> kCounts = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000};
+const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
+
+void pointwise(Cases& cases) {
+  for (const std::int64_t n : kCounts) {
+    const Tensor a = n == 1000 ? odd(random({n}, 1)) : random({n}, 1), b = random({n}, 2);
+    for (const Op op : {Op::kRelu, Op::kGelu})
+      cases.push_back({fmt::format("{}", n), op, {}, {a}, {f32({n})}, {}, {{0, 0}}});
+    for (const Op op : {Op::kReluBackward, Op::kGeluBackward})
+      cases.push_back({fmt::format("{}", n), op, {}, {a, b}, {f32({n})}, {}, {{1, 0}}});
+    cases.push_back({fmt::format("{}", n), Op::kAdd, {}, {a, b}, {f32({n})}, {}, {{0, 0}}});
+    Attrs attrs;
+    attrs.rate = 0.3f, attrs.stream = 5;
+    for (const Op op : {Op::kDropout, Op::kDropoutBackward})
+      cases.push_back({fmt::format("{}", n), op, attrs, {a}, {f32({n})}, {}, {}});
+    attrs = {};
+    attrs.scale_x = attrs.scale_y = 0.013f;
+    for (const DType type : {DType::kU8, DType::kS8}) {
+      const bool is_signed = type == DType::kS8;
+      const std::string name = fmt::format("{} {}", n, name_of(type));
+      const Tensor bytes = integers(type, {n}, is_signed ? -128 : 0, is_signed ? 127 : 255, 3);
+      cases.push_back({name, Op::kQuantize, attrs, {a}, {shape_of(type, {n})}, {}, {}});
+      cases.push_back({name, Op::kDequantize, attrs, {bytes}, {f32({n})}, {}, {}});
+    }
+  }
+}
+
+void optimizers(Cases& cases) {
+  for (const std::int64_t n : kCounts) {
+    const Tensor w = random({n}, 1), dw = random({n}, 2), m = random({n}, 3), v = positive({n}, 4),
+                 rate = scalar(0.01f);
+    Attrs attrs;
+    attrs.momentum = 0.9f, attrs.weight_decay = 0.02f, attrs.epsilon = 1e-8f;
+    const auto sgd = [&](const char* name) {
+      cases.push_back({fmt::format("{} {}", n, name),
+                       Op::kSgd,
+                       attrs,
+                       {w, dw, m, rate},
+                       {f32({n}), f32({n})},
+                       {{0, 0}, {2, 1}},
+                       {}});
+    };
+    sgd("momentum");
+    attrs.nesterov = true;
+    sgd("nesterov");
+    attrs.momentum = 0.0f;
+    cases.push_back({fmt::format("{} plain", n), Op::kSgd, attrs, {w, dw, absent(), rate}, {f32({n})}, {{0, 0}}, {}});
+    cases.push_back({fmt::format("{}", n),
+                     Op::kAdamW,
+                     attrs,
+                     {w, dw, m, v, rate},
+                     {f32({n}), f32({n}), f32({n})},
+                     {{0, 0}, {2, 1}, {3, 2}},
+                     {}});
+  }
+}
+
+void batch_norm(Cases& cases) {
+  const auto one = [&](std::int64_t rows, std::int64_t c, const Tensor& x, const char* name) {
+    for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+      Attrs attrs;
+      attrs.activation = activation;
+      const std::string title =
+          fmt::format("[{},{}] {} {}", rows, c, activation == Activation::kRelu ? "relu" : "", name);
+      const Tensor gamma = positive({c}, 2), beta = random({c}, 3), mean = random({c}, 4), variance = positive({c}, 5);
+      const Shape y = f32({rows, c}), channels = f32({c});
+      cases.push_back({title,
+                       Op::kBatchNorm,
+                       attrs,
+                       {x, gamma, beta, mean, variance},
+                       {y, channels, channels, channels, channels},
+                       {{3, 3}, {4, 4}},
+                       {}});
+      cases.push_back({title, Op::kBatchNormInference, attrs, {x, gamma, beta, mean, variance}, {y}, {}, {}});
+      cases.push_back({title,
+                       Op::kBatchNormBackward,
+                       attrs,
+                       {x, random({rows, c}, 6), gamma, mean, variance,
+                        activation == Activation::kRelu ? random({rows, c}, 7) : absent()},
+                       {y, channels, channels},
+                       {},
+                       {}});
+    }
+  };
+  for (const std::int64_t c : kWidths)
+    for (const std::int64_t rows : {2, 65, 300}) one(rows, c, random({rows, c}, 1), "");
+  one(0, 17, random({0, 17}, 1), "");
+  one(1, 16, random({1, 16}, 1), "");
+  one(5000, 32, random({5000, 32}, 1), "");
+  one(300, 33, uniform({300, 33}, 1000.0f, 1002.0f, 1), "large mean");
+  one(100, 40, odd(random({100, 40}, 1), 3.0f), "not finite");
+}
+
+void layer_norm(Cases& cases) {
+  for (const std::int64_t d : kWidths)
+    for (const std::int64_t rows : {0, 1, 3, 200}) {
+      const Tensor x = rows == 3 ? odd(random({rows, d}, 1), 3.0f) : random({rows, d}, 1);
+      const std::string name = fmt::format("[{},{}]", rows, d);
+      cases.push_back({name,
+                       Op::kLayerNorm,
+                       {},
+                       {x, random({d}, 2), random({d}, 3)},
+                       {f32({rows, d}), f32({rows}), f32({rows})},
+                       {},
+                       {}});
+      if (rows == 3) continue;
+      cases.push_back({name,
+                       Op::kLayerNormBackward,
+                       {},
+                       {x, random({rows, d}, 4), random({d}, 2), random({rows}, 5), positive({rows}, 6)},
+                       {f32({rows, d}), f32({d}), f32({d})},
+                       {},
+                       {}});
+    }
+}
+
+struct WindowCase {
+  Dims x;
+  std::int64_t kernel, stride, pad;
+};
+
+std::int64_t windows(std::int64_t size, const WindowCase& w) {
+  return (size + 2 * w.pad - w.kernel) / w.stride + 1;
+}
+
+Attrs window_attrs(const WindowCase& w) {
+  Attrs attrs;
+  attrs.kernel = {w.kernel, w.kernel}, attrs.stride = {w.stride, w.stride}, attrs.pad = {w.pad, w.pad, w.pad, w.pad};
+  return attrs;
+}
+
+// The index that max pooling of `x` gives: computed by ref, for its backward.
+Tensor index_of(const Case& forward) {
+  for (const Kernel& kernel : ref_kernels()) {
+    Prepared prepared;
+    std::string damage;
+    if (kernel.op == forward.op && prepare_case(kernel, forward, prepared))
+      return run_case(prepared.plan(), forward, {}, damage)[1];
+  }
+  return absent();
+}
+
+void pools(Cases& cases) {
+  const std::vector<WindowCase> table = {
+      {{2, 4, 4, 1}, 2, 2, 0},     {{1, 5, 7, 16}, 2, 2, 0}, {{3, 6, 6, 33}, 3, 2, 1},
+      {{2, 7, 7, 65}, 3, 1, 1},    {{0, 4, 4, 8}, 2, 2, 0},  {{2, 1, 1, 17}, 1, 1, 0},
+      {{40, 14, 14, 64}, 2, 2, 0}, {{2, 5, 5, 15}, 2, 3, 0}, {{1, 2, 2, 5}, 1, 1, 2}};
+  for (const WindowCase& w : table) {
+    const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), w.x[3]};
+    const Attrs attrs = window_attrs(w);
+    const std::string name =
+        fmt::format("{}x{}x{}x{} kernel {}/{} pad {}", w.x[0], w.x[1], w.x[2], w.x[3], w.kernel, w.stride, w.pad);
+    const Tensor x = w.x[3] == 33 ? odd(random(w.x, 1)) : random(w.x, 1);
+    const Case forward{name, Op::kMaxPool, attrs, {x}, {f32(y), shape_of(DType::kS32, y)}, {}, {}};
+    cases.push_back(forward);
+    cases.push_back({name + " no index", Op::kMaxPool, attrs, {x}, {f32(y)}, {}, {}});
+    cases.push_back({name, Op::kMaxPoolBackward, attrs, {random(y, 2), index_of(forward)}, {f32(w.x)}, {}, {}});
+    for (const DType type : {DType::kU8, DType::kS8}) {
+      const Tensor bytes = integers(type, w.x, type == DType::kS8 ? -128 : 0, type == DType::kS8 ? 127 : 255, 3);
+      cases.push_back({name + name_of(type), Op::kMaxPool, attrs, {bytes}, {shape_of(type, y)}, {}, {}});
+      Attrs scaled;
+      scaled.scale_x = 0.02f;
+      cases.push_back({name + name_of(type), Op::kAvgPool, scaled, {bytes}, {f32({w.x[0], w.x[3]})}, {}, {}});
+    }
+    cases.push_back({name, Op::kAvgPool, {}, {x}, {f32({w.x[0], w.x[3]})}, {}, {}});
+    cases.push_back({name, Op::kAvgPoolBackward, {}, {random({w.x[0], w.x[3]}, 4)}, {f32(w.x)}, {}, {}});
+  }
+}
+
+void losses(Cases& cases) {
+  for (const std::int64_t v : kWidths)
+    for (const std::int64_t rows : {0, 1, 5, 1000}) {
+      Attrs attrs;
+      const std::string name = fmt::format("[{},{}]", rows, v);
+      const Tensor x = uniform({rows, v}, -5.0f, 5.0f, 1);
+      const Tensor labels = integers(DType::kS32, {rows}, -1, static_cast<int>(v), 2);  // some are outside: ignored
+      const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
+      for (const float smoothing : {0.0f, 0.1f}) {
+        attrs.rate = smoothing;
+        cases.push_back(
+            {name, Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {one, f32({rows, v}), count, count}, {}, {}});
+      }
+      cases.push_back({name + " loss only", Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {one}, {}, {}});
+      cases.push_back({name, Op::kSoftmax, {}, {x}, {f32({rows, v})}, {}, {}});
+      if (rows == 5) {
+        cases.push_back({name + " not finite", Op::kSoftmax, {}, {odd(x)}, {f32({rows, v})}, {}, {}});
+        cases.push_back({name + " not finite",
+                         Op::kSoftmaxCrossEntropy,
+                         {},
+                         {odd(x), labels},
+                         {one, f32({rows, v}), count, count},
+                         {},
+                         {}});
+      }
+    }
+}
+
+void embeddings(Cases& cases) {
+  for (const std::int64_t d : {1, 16, 17, 64, 100})
+    for (const std::int64_t n : {0, 1, 37, 600}) {
+      const std::int64_t v = 29;
+      const std::string name = fmt::format("{} ids of {}x{}", n, v, d);
+      const Tensor ids = integers(DType::kS32, {n}, -1, static_cast<int>(v), 1);
+      cases.push_back({name, Op::kEmbedding, {}, {ids, random({v, d}, 2)}, {f32({n, d})}, {}, {}});
+      cases.push_back({name, Op::kEmbeddingBackward, {}, {ids, random({n, d}, 3)}, {f32({v, d})}, {}, {}});
+      const std::int64_t b = 3, t = n == 600 ? 50 : n % 8, p = 54;
+      for (const bool given : {false, true}) {
+        const Tensor first = given ? integers(DType::kS32, {b}, 0, 10, 4) : absent();
+        const std::string title = fmt::format("[{},{},{}] {}", b, t, d, given ? "from positions" : "");
+        cases.push_back(
+            {title, Op::kAddPositions, {}, {random({b, t, d}, 5), random({p, d}, 6), first}, {f32({b, t, d})}, {}, {}});
+        cases.push_back({title, Op::kAddPositionsBackward, {}, {random({b, t, d}, 7), first}, {f32({p, d})}, {}, {}});
+      }
+    }
+}
+
+void attention(Cases& cases) {
+  for (const auto& [b, t, d, heads] : std::vector<std::array<std::int64_t, 4>>{
+           {1, 1, 1, 1}, {2, 5, 32, 2}, {1, 17, 48, 3}, {2, 40, 34, 2}, {3, 0, 8, 1}, {0, 4, 8, 1}, {1, 33, 160, 2}}) {
+    Attrs attrs;
+    attrs.heads = heads;
+    const std::string name = fmt::format("[{},{},{}] {} heads", b, t, d, heads);
+    const Tensor qkv = random({b, t, 3 * d}, 1);
+    const Case forward{name, Op::kAttention, attrs, {qkv}, {f32({b, t, d}), f32({b, heads, t})}, {}, {}};
+    cases.push_back(forward);
+    std::string damage;
+    for (const Kernel& kernel : ref_kernels()) {
+      Prepared prepared;
+      if (kernel.op != Op::kAttention || !prepare_case(kernel, forward, prepared)) continue;
+      const std::vector<Tensor> y = run_case(prepared.plan(), forward, {}, damage);
+      cases.push_back(
+          {name, Op::kAttentionBackward, attrs, {qkv, y[0], y[1], random({b, t, d}, 2)}, {f32({b, t, 3 * d})}, {}, {}});
+    }
+    const std::int64_t p = 45;
+    for (const int most :
+         {static_cast<int>(p - t), static_cast<int>(p)})  // the second: some sequences outgrow the cache
+      cases.push_back({fmt::format("{} up to {}", name, most),
+                       Op::kAttentionCached,
+                       attrs,
+                       {qkv, random({b, p, d}, 3), random({b, p, d}, 4), integers(DType::kS32, {b}, 0, most, 5)},
+                       {f32({b, t, d}), f32({b, p, d}), f32({b, p, d})},
+                       {{1, 1}, {2, 2}},
+                       {}});
+  }
+}
+
+// int8: weights per channel; the scale of y keeps most results inside its range.
+Attrs quantized_attrs(Attrs attrs, DType y) {
+  attrs.scale_x = 0.02f, attrs.scale_y = y == DType::kU8 ? 0.05f : 0.1f;
+  return attrs;
+}
+
+void linear(Cases& cases) {
+  for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{{0, 4, 4},
+                                                                           {1, 1, 1},
+                                                                           {1, 300, 17},
+                                                                           {7, 16, 16},
+                                                                           {13, 33, 65},
+                                                                           {130, 600, 10},
+                                                                           {66, 128, 130},
+                                                                           {257, 64, 64}}) {
+    const std::string name = fmt::format("{}x{} to {}", rows, k, n);
+    const Tensor x = rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1);
+    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = random({rows, n}, 4);
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+      if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice
+      Attrs attrs;
+      attrs.activation = activation;
+      cases.push_back({name, Op::kLinear, attrs, {x, w, b}, {f32({rows, n})}, {}, {}});
+      for (const DType from : {DType::kU8, DType::kS8})
+        for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
+          if (activation == Activation::kGelu) continue;
+          const Tensor bytes =
+              integers(from, {rows, k}, from == DType::kS8 ? -128 : 0, from == DType::kS8 ? 127 : 255, 5);
+          cases.push_back({fmt::format("{} {} to {}", name, name_of(from), name_of(to)),
+                           Op::kLinear,
+                           quantized_attrs(attrs, to),
+                           {bytes, integers(DType::kS8, {n, k}, -127, 127, 6), b, uniform({n}, 0.0005f, 0.002f, 7)},
+                           {shape_of(to, {rows, n})},
+                           {},
+                           {},
+                           true});
+        }
+    }
+    cases.push_back({name + " no bias", Op::kLinear, {}, {x, w, absent()}, {f32({rows, n})}, {}, {}});
+    cases.push_back({name, Op::kLinearBackwardData, {}, {dy, w}, {f32({rows, k})}, {}, {}});
+    if (rows == 7) continue;
+    cases.push_back({name, Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k}), f32({n})}, {}, {}});
+    cases.push_back({name + " no bias", Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k})}, {}, {}});
+  }
+}
+
+struct ConvCase {
+  WindowCase window;
+  std::int64_t out, groups;
+};
+
+void conv(Cases& cases) {
+  const std::vector<ConvCase> table = {
+      {{{2, 5, 5, 1}, 3, 1, 1}, 8, 1},     {{{3, 9, 7, 1}, 5, 2, 2}, 33, 1}, {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
+      {{{17, 28, 28, 1}, 3, 1, 1}, 32, 1}, {{{1, 6, 6, 4}, 3, 1, 0}, 50, 1}, {{{2, 6, 6, 16}, 3, 1, 1}, 32, 1},
+      {{{3, 7, 7, 32}, 3, 1, 1}, 48, 1},   {{{2, 4, 4, 8}, 1, 1, 0}, 16, 1}, {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
+      {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},  {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},  {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}};
+  for (const ConvCase& t : table) {
+    const WindowCase& w = t.window;
+    const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), t.out};
+    const Dims kernel{t.out, w.kernel, w.kernel, w.x[3] / t.groups};
+    Attrs attrs = window_attrs(w);
+    attrs.groups = t.groups;
+    const std::string name = fmt::format("{}x{}x{}x{} to {} kernel {}/{} groups {}", w.x[0], w.x[1], w.x[2], w.x[3],
+                                         t.out, w.kernel, w.stride, t.groups);
+    const Tensor x = random(w.x, 1), weights = random(kernel, 2), b = random({t.out}, 3), dy = random(y, 4);
+    cases.push_back({name + " no bias", Op::kConv2d, attrs, {x, weights, absent()}, {f32(y)}, {}, {}});
+    cases.push_back({name, Op::kConv2dBackwardData, attrs, {dy, weights}, {f32(w.x)}, {}, {}});
+    cases.push_back({name, Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel), f32({t.out})}, {}, {}});
+    cases.push_back({name + " no bias", Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel)}, {}, {}});
+    attrs.activation = Activation::kRelu;
+    cases.push_back({name + " relu", Op::kConv2d, attrs, {x, weights, b}, {f32(y)}, {}, {}});
+    for (const DType from : {DType::kU8, DType::kS8})
+      for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
+        const Tensor bytes = integers(from, w.x, from == DType::kS8 ? -128 : 0, from == DType::kS8 ? 127 : 255, 5);
+        cases.push_back({fmt::format("{} {} to {}", name, name_of(from), name_of(to)),
+                         Op::kConv2d,
+                         quantized_attrs(attrs, to),
+                         {bytes, integers(DType::kS8, kernel, -127, 127, 6), b, uniform({t.out}, 0.0005f, 0.002f, 7)},
+                         {shape_of(to, y)},
+                         {},
+                         {},
+                         true});
+      }
+  }
+}
+
+}  // namespace
+
+std::vector<Case> all_cases() {
+  Cases cases;
+  for (void (*add)(Cases&) :
+       {pointwise, optimizers, batch_norm, layer_norm, pools, losses, embeddings, attention, linear, conv})
+    add(cases);
+  return cases;
+}
+
+}  // namespace mlx::kernels::test

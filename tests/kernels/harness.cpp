@@ -1,0 +1,257 @@
+// Running and comparing (harness.h).
+#include "harness.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+namespace mlx::kernels::test {
+namespace {
+
+constexpr std::size_t kGuard = 256;
+constexpr char kCanary = '\x5a';
+
+// `size` bytes at an address that misses 64-byte alignment by `offset`, with canaries on both sides.
+class Guarded {
+ public:
+  Guarded(std::size_t size, std::size_t offset, char fill) : size_(size), storage_(size + 2 * kGuard + 128, kCanary) {
+    auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
+    address = (address + 63) / 64 * 64 + offset;
+    data_ = reinterpret_cast<char*>(address);
+    std::memset(data_, fill, size);
+  }
+  char* data() const { return data_; }
+  std::string damage() const {
+    for (const char* at = storage_.data(); at < data_; ++at)
+      if (*at != kCanary) return fmt::format("{} bytes before its first", data_ - at);
+    for (const char* at = data_ + size_; at < storage_.data() + storage_.size(); ++at)
+      if (*at != kCanary) return fmt::format("{} bytes after its last", at - (data_ + size_) + 1);
+    return {};
+  }
+
+ private:
+  std::size_t size_;
+  std::vector<char> storage_;
+  char* data_;
+};
+
+std::uint64_t next(std::uint64_t& state) {  // SplitMix64 (Steele et al. 2014)
+  std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+void note(std::string& damage, const Guarded& memory, const std::string& what) {
+  const std::string found = memory.damage();
+  if (damage.empty() && !found.empty()) damage = what + ": " + found;
+}
+
+double value_at(const Tensor& tensor, std::int64_t i) {
+  switch (tensor.shape.dtype) {
+    case DType::kF32:
+      return tensor.data<float>()[i];
+    case DType::kS32:
+      return tensor.data<std::int32_t>()[i];
+    case DType::kU8:
+      return tensor.data<std::uint8_t>()[i];
+    case DType::kS8:
+      return tensor.data<std::int8_t>()[i];
+    default:
+      return 0.0;
+  }
+}
+
+}  // namespace
+
+Shape shape_of(DType dtype, std::vector<std::int64_t> dims) {
+  Shape shape;
+  shape.dtype = dtype;
+  shape.rank = static_cast<int>(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) shape.dims[i] = dims[i];
+  return shape;
+}
+
+Tensor zeros(DType dtype, std::vector<std::int64_t> dims) {
+  Tensor tensor{shape_of(dtype, std::move(dims)), {}};
+  tensor.bytes.resize(tensor.shape.bytes());
+  return tensor;
+}
+
+Tensor absent() {
+  Tensor tensor;
+  tensor.shape.rank = -1;
+  return tensor;
+}
+
+Tensor uniform(std::vector<std::int64_t> dims, float low, float high, std::uint64_t seed) {
+  Tensor tensor = zeros(DType::kF32, std::move(dims));
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+    tensor.data<float>()[i] = low + (high - low) * static_cast<float>(next(seed) >> 40) * 0x1p-24f;
+  return tensor;
+}
+
+Tensor integers(DType dtype, std::vector<std::int64_t> dims, int low, int high, std::uint64_t seed) {
+  Tensor tensor = zeros(dtype, std::move(dims));
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i) {
+    const int value = low + static_cast<int>(next(seed) % static_cast<std::uint64_t>(high - low + 1));
+    if (dtype == DType::kS32) tensor.data<std::int32_t>()[i] = value;
+    if (dtype == DType::kU8) tensor.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(value);
+    if (dtype == DType::kS8) tensor.data<std::int8_t>()[i] = static_cast<std::int8_t>(value);
+  }
+  return tensor;
+}
+
+Tensor scalar(float value) {
+  Tensor tensor = zeros(DType::kF32, {1});
+  tensor.data<float>()[0] = value;
+  return tensor;
+}
+
+bool prepare_case(const Kernel& kernel, const Case& test, Prepared& prepared) {
+  std::vector<Shape> inputs;
+  std::vector<const void*> constants(test.inputs.size(), nullptr);
+  for (std::size_t i = 0; i < test.inputs.size(); ++i) {
+    inputs.push_back(test.inputs[i].shape);
+    if (test.constants && i > 0 && !test.inputs[i].absent()) constants[i] = test.inputs[i].bytes.data();
+  }
+  Problem problem;
+  problem.op = test.op;
+  problem.attrs = test.attrs;
+  problem.input_count = static_cast<int>(inputs.size());
+  problem.output_count = static_cast<int>(test.outputs.size());
+  problem.inputs = inputs.data();
+  problem.outputs = test.outputs.data();
+  problem.constants = constants.data();
+  Plan plan;
+  const bool served = kernel.prepare(problem, plan);
+  prepared = Prepared(plan, kernel.backend);
+  return served;
+}
+
+std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOptions& options, std::string& damage) {
+  std::vector<std::unique_ptr<Guarded>> inputs, outputs;
+  std::vector<const void*> input_pointers;
+  std::vector<void*> output_pointers;
+  for (const Tensor& tensor : test.inputs) {
+    inputs.push_back(std::make_unique<Guarded>(tensor.bytes.size(), options.offset, options.fill));
+    if (!tensor.bytes.empty()) std::memcpy(inputs.back()->data(), tensor.bytes.data(), tensor.bytes.size());
+    input_pointers.push_back(tensor.absent() ? nullptr : inputs.back()->data());
+  }
+  for (const Shape& shape : test.outputs) {
+    outputs.push_back(std::make_unique<Guarded>(shape.rank < 0 ? 0 : shape.bytes(), options.offset, options.fill));
+    output_pointers.push_back(shape.rank < 0 ? nullptr : outputs.back()->data());
+  }
+  const auto share = [&](const std::vector<std::pair<int, int>>& pairs) {
+    for (const auto& [in, out] : pairs)
+      output_pointers[static_cast<std::size_t>(out)] = inputs[static_cast<std::size_t>(in)]->data();
+  };
+  share(test.shared);
+  if (options.share) share(test.may_share);
+  const Guarded workspace(plan.workspace_bytes, 0, options.fill), packed(plan.packed_bytes, 0, options.fill);
+  Args args;
+  args.inputs = input_pointers.data();
+  args.outputs = output_pointers.data();
+  args.workspace = workspace.data();
+  args.seed = test.seed, args.step = test.step;
+  if (plan.packed_input >= 0) {
+    plan.pack(plan.state, input_pointers[static_cast<std::size_t>(plan.packed_input)], packed.data());
+    args.packed = packed.data();
+  }
+  for (int phase = 0; phase < plan.phases; ++phase) {
+    const int slices = plan.slices[static_cast<std::size_t>(phase)];
+    for (int i = 0; i < slices; ++i) plan.run(plan.state, args, phase, options.reverse ? slices - 1 - i : i);
+  }
+  damage.clear();
+  note(damage, workspace, "workspace");
+  note(damage, packed, "packed weights");
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    note(damage, *outputs[i], fmt::format("output {}", i));
+    Tensor tensor{test.outputs[i], {}};
+    const auto* from = static_cast<const char*>(output_pointers[i]);
+    if (from) tensor.bytes.assign(from, from + test.outputs[i].bytes());
+    results.push_back(std::move(tensor));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    note(damage, *inputs[i], fmt::format("input {}", i));
+    bool shared = false;
+    for (const auto& pairs : {test.shared, options.share ? test.may_share : std::vector<std::pair<int, int>>{}})
+      for (const auto& pair : pairs) shared = shared || pair.first == static_cast<int>(i);
+    const std::vector<char>& before = test.inputs[i].bytes;
+    if (!shared && !before.empty() && std::memcmp(inputs[i]->data(), before.data(), before.size()) != 0 &&
+        damage.empty())
+      damage = fmt::format("input {} was changed", i);
+  }
+  return results;
+}
+
+std::string difference(const Tensor& expected, const Tensor& got, Tolerance tolerance) {
+  if (expected.absent()) return {};
+  const std::int64_t count = expected.shape.count();
+  double squares = 0.0, finite = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = value_at(expected, i);
+    if (std::isfinite(value)) squares += value * value, finite += 1.0;
+  }
+  const double rms = finite > 0.0 ? std::sqrt(squares / finite) : 0.0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double want = value_at(expected, i), have = value_at(got, i);
+    if (!std::isfinite(want) || !std::isfinite(have)) {
+      if (std::isfinite(want) == std::isfinite(have)) continue;
+      return fmt::format("element {} of {}: {} instead of {}", i, count, have, want);
+    }
+    double allowed = tolerance.relative * std::fabs(want) + tolerance.scaled * rms;
+    if (expected.shape.dtype == DType::kS32) allowed = 0.0;
+    if (expected.shape.dtype == DType::kU8 || expected.shape.dtype == DType::kS8)
+      allowed = tolerance.scaled > 0.0 ? 1.0 : 0.0;
+    if (std::fabs(have - want) > allowed)
+      return fmt::format("element {} of {}: {} instead of {}, allowed {}", i, count, have, want, allowed);
+  }
+  return {};
+}
+
+// f32 has 2^-24 = 6e-8 of relative rounding error. Sums of a few hundred terms lose up to about 1e-6 of the size of
+// their terms; what is allowed is several times what was measured, and far below what a wrong formula or a lost term
+// would give.
+Tolerance tolerance_of(Op op, Backend backend) {
+  if (backend == Backend::kRef) return {};  // the oracle equals itself
+  switch (op) {
+    case Op::kRelu:
+    case Op::kReluBackward:
+    case Op::kAdd:
+    case Op::kAddPositions:
+    case Op::kMaxPool:
+    case Op::kDropout:
+    case Op::kDropoutBackward:
+    case Op::kEmbedding:
+    case Op::kDequantize:
+      return {};  // one rounding or none: the bits agree
+    case Op::kAvgPoolBackward:
+      return {1e-6, 0.0};  // one division
+    case Op::kQuantize:
+      return {0.0, 1e-9};  // one step: division in f32 may fall on the other side of a half
+    case Op::kGelu:
+    case Op::kGeluBackward:
+    case Op::kSoftmax:
+      return {1e-5, 2e-6};  // exp to 1.5 ulp, of an argument that carries an ulp of up to 1e2
+    case Op::kSgd:
+    case Op::kAdamW:
+      return {2e-6, 1e-6};  // a handful of roundings, cancellation in w - change
+    case Op::kAddPositionsBackward:
+    case Op::kEmbeddingBackward:
+    case Op::kMaxPoolBackward:
+      return {1e-6, 1e-6};  // short sums in f32
+    case Op::kBatchNorm:
+    case Op::kBatchNormBackward:
+    case Op::kBatchNormInference:
+    case Op::kLayerNorm:
+    case Op::kLayerNormBackward:
+      return {2e-5, 1e-5};  // x - mean cancels; the same error is scaled by 1/std
+    default:
+      return {1e-5, 1e-5};  // dot products of hundreds of terms in f32
+  }
+}
+
+}  // namespace mlx::kernels::test

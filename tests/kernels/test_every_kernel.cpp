@@ -1,0 +1,106 @@
+// Every row of the kernel table at every level this machine has, on every case of its operation, against ref: values,
+// memory outside, misaligned and shared memory, and that the order in which slices run changes no bit.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "harness.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+std::string title(const Kernel& kernel, const Case& test) {
+  return std::string(name_of(kernel.backend)) + " " + name_of(kernel.op) + ": " + test.name;
+}
+
+bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].bytes != b[i].bytes) return false;
+  return a.size() == b.size();
+}
+
+std::vector<Tensor> reference(const Case& test) {
+  static const std::vector<Kernel> rows = ref_kernels();
+  for (const Kernel& kernel : rows) {
+    Prepared prepared;
+    std::string damage;
+    if (kernel.op != test.op || !prepare_case(kernel, test, prepared)) continue;
+    return run_case(prepared.plan(), test, {}, damage);
+  }
+  return {};
+}
+
+// How many cases each row served.
+using Served = std::map<Op, int>;
+
+void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor>& expected, Served& served) {
+  Prepared prepared;
+  if (!prepare_case(kernel, test, prepared)) return;
+  ++served[kernel.op];
+  std::string damage;
+  const auto run = [&](RunOptions options) {
+    auto outputs = run_case(prepared.plan(), test, options, damage);
+    CHECK_MESSAGE(damage.empty(), title(kernel, test) << ": " << damage);
+    return outputs;
+  };
+  const std::vector<Tensor> outputs = run({});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string wrong = difference(expected[i], outputs[i], tolerance_of(test.op, kernel.backend));
+    CHECK_MESSAGE(wrong.empty(), title(kernel, test) << ", output " << i << ": " << wrong);
+  }
+  RunOptions options;
+  options.reverse = true, options.fill = '\xff';  // workspace full of NaN
+  CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test)
+                                                      << ": depends on the order of slices or on old memory");
+  options = {};
+  options.offset = 4;
+  CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test) << ": depends on alignment");
+  if (test.may_share.empty()) return;
+  options = {};
+  options.share = true;
+  CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test) << ": wrong in place");
+}
+
+void check_rows(const std::vector<Kernel>& rows) {
+  Served served;
+  for (const Case& test : all_cases()) {
+    const std::vector<Tensor> expected = reference(test);
+    REQUIRE_MESSAGE(!expected.empty(), name_of(test.op) << ": " << test.name << " is not served by ref");
+    for (const Kernel& kernel : rows)
+      if (kernel.op == test.op) check_case(kernel, test, expected, served);
+  }
+  for (const Kernel& kernel : rows)
+    CHECK_MESSAGE(served[kernel.op] > 0, name_of(kernel.backend) << " " << name_of(kernel.op) << " served no case");
+}
+
+// Whether this machine has the level; says so where it has not.
+bool available(const char* level) {
+  try {
+    parse_level(level);
+    return true;
+  } catch (const Error& error) {
+    MESSAGE("skipped: " << error.message);
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels: ref serves every operation, stays inside its memory and does not depend on the order of slices") {
+  check_rows(ref_kernels());
+  std::map<Op, bool> rows;
+  for (const Kernel& kernel : ref_kernels()) rows[kernel.op] = true;
+  for (int op = 0; op < static_cast<int>(Op::kCount); ++op)
+    CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
+}
+
+TEST_CASE("kernels: avx512 agrees with ref") {
+  if (available("avx512")) check_rows(avx512_kernels());
+}
+
+TEST_CASE("kernels: onednn agrees with ref") {
+  if (available("onednn")) check_rows(onednn_kernels());
+}
+
+}  // namespace mlx::kernels::test

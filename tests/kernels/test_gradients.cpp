@@ -1,0 +1,213 @@
+// The reference gradients against central differences of the reference forward, of a random linear function of its
+// outputs summed in float64. Inputs and outputs are f32, so that a difference over 2h carries an error of about 1e-7 /
+// h; with h near 1e-2 that and the cut-off h² term stay below the tolerance of 2e-3 of the gradients' size.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "harness.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+std::vector<Tensor> run_ref(const Case& test) {
+  for (const Kernel& kernel : ref_kernels()) {
+    Prepared prepared;
+    std::string damage;
+    if (kernel.op == test.op && prepare_case(kernel, test, prepared))
+      return run_case(prepared.plan(), test, {}, damage);
+  }
+  return {};
+}
+
+double dot(const Tensor& a, const Tensor& b) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < a.shape.count(); ++i) sum += double{a.data<float>()[i]} * b.data<float>()[i];
+  return sum;
+}
+
+// d(weights · output 0)/d(input `which`) by central differences.
+std::vector<double> numeric(Case test, std::size_t which, const Tensor& weights, float h) {
+  std::vector<double> gradient;
+  for (std::int64_t i = 0; i < test.inputs[which].shape.count(); ++i) {
+    float& x = test.inputs[which].data<float>()[i];
+    const float old = x;
+    x = old + h;
+    const double up = x, high = dot(run_ref(test)[0], weights);
+    x = old - h;
+    const double down = x, low = dot(run_ref(test)[0], weights);
+    x = old;
+    gradient.push_back((high - low) / (up - down));
+  }
+  return gradient;
+}
+
+void check_gradient(const std::string& what, const Case& forward, std::size_t which, const Tensor& weights,
+                    const Tensor& got, float h = 1e-2f) {
+  const std::vector<double> expected = numeric(forward, which, weights, h);
+  REQUIRE(static_cast<std::int64_t>(expected.size()) == got.shape.count());
+  double squares = 0.0;
+  for (const double value : expected) squares += value * value;
+  const double size = std::sqrt(squares / static_cast<double>(expected.size())) + 1e-6;
+  CHECK(size > 1e-4);  // a gradient that is zero everywhere would prove nothing
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK_MESSAGE(std::fabs(got.data<float>()[i] - expected[i]) < 2e-3 * (size + std::fabs(expected[i])),
+                  what << ", element " << i << ": " << got.data<float>()[i] << " instead of " << expected[i]);
+}
+
+Tensor random(std::vector<std::int64_t> dims, std::uint64_t seed) {
+  return uniform(std::move(dims), -1.0f, 1.0f, seed);
+}
+Shape f32(std::vector<std::int64_t> dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
+
+}  // namespace
+
+TEST_CASE("gradients: linear") {
+  const Tensor x = random({5, 7}, 1), w = random({4, 7}, 2), b = random({4}, 3), dy = random({5, 4}, 4);
+  const Case forward{"", Op::kLinear, {}, {x, w, b}, {f32({5, 4})}, {}, {}};
+  const auto data = run_ref({"", Op::kLinearBackwardData, {}, {dy, w}, {x.shape}, {}, {}});
+  const auto weights = run_ref({"", Op::kLinearBackwardWeights, {}, {x, dy}, {w.shape, b.shape}, {}, {}});
+  check_gradient("dx", forward, 0, dy, data[0]);
+  check_gradient("dw", forward, 1, dy, weights[0]);
+  check_gradient("db", forward, 2, dy, weights[1]);
+}
+
+TEST_CASE("gradients: convolution with stride, padding and groups") {
+  Attrs attrs;
+  attrs.kernel = {3, 2}, attrs.stride = {2, 1}, attrs.pad = {1, 0, 1, 1}, attrs.groups = 2;
+  const Tensor x = random({2, 5, 4, 4}, 1), w = random({6, 3, 2, 2}, 2), b = random({6}, 3),
+               dy = random({2, 2, 5, 6}, 4);
+  const Case forward{"", Op::kConv2d, attrs, {x, w, b}, {dy.shape}, {}, {}};
+  const auto data = run_ref({"", Op::kConv2dBackwardData, attrs, {dy, w}, {x.shape}, {}, {}});
+  const auto weights = run_ref({"", Op::kConv2dBackwardWeights, attrs, {x, dy}, {w.shape, b.shape}, {}, {}});
+  check_gradient("dx", forward, 0, dy, data[0]);
+  check_gradient("dw", forward, 1, dy, weights[0]);
+  check_gradient("db", forward, 2, dy, weights[1]);
+}
+
+// Inputs whose normalised values keep off relu's corner, where there is no gradient to compare.
+static Tensor away_from_corner(const Tensor& gamma, const Tensor& beta) {
+  for (std::uint64_t seed = 1;; ++seed) {
+    Tensor x = random({9, 3}, seed);
+    const Shape channels = f32({3});
+    const Tensor mean = zeros(DType::kF32, {3});
+    const Tensor y = run_ref({"",
+                              Op::kBatchNorm,
+                              {},
+                              {x, gamma, beta, mean, mean},
+                              {x.shape, channels, channels, channels, channels},
+                              {},
+                              {}})[0];
+    float nearest = 1.0f;
+    for (int i = 0; i < 27; ++i) nearest = std::fmin(nearest, std::fabs(y.data<float>()[i]));
+    if (nearest > 0.02f) return x;
+  }
+}
+
+TEST_CASE("gradients: batch norm, with and without relu") {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+    Attrs attrs;
+    attrs.activation = activation;
+    const Tensor x = random({9, 3}, 11), gamma = random({3}, 2), beta = uniform({3}, 0.1f, 0.2f, 3),
+                 dy = random({9, 3}, 4);
+    const Shape channels = f32({3});
+    const Case forward{"",
+                       Op::kBatchNorm,
+                       attrs,
+                       {x, gamma, beta, zeros(DType::kF32, {3}), zeros(DType::kF32, {3})},
+                       {x.shape, channels, channels, channels, channels},
+                       {},
+                       {}};
+    const auto y = run_ref(forward);
+    const auto got = run_ref({"",
+                              Op::kBatchNormBackward,
+                              attrs,
+                              {x, dy, gamma, y[1], y[2], activation == Activation::kRelu ? y[0] : absent()},
+                              {x.shape, channels, channels},
+                              {},
+                              {}});
+    const float h = 2e-3f;  // small, so that relu's corner is not crossed
+    check_gradient("dx", forward, 0, dy, got[0], h);
+    check_gradient("dgamma", forward, 1, dy, got[1], h);
+    check_gradient("dbeta", forward, 2, dy, got[2], h);
+  }
+}
+
+TEST_CASE("gradients: layer norm") {
+  const Tensor x = random({4, 6}, 1), gamma = random({6}, 2), beta = random({6}, 3), dy = random({4, 6}, 4);
+  const Case forward{"", Op::kLayerNorm, {}, {x, gamma, beta}, {x.shape, f32({4}), f32({4})}, {}, {}};
+  const auto y = run_ref(forward);
+  const auto got =
+      run_ref({"", Op::kLayerNormBackward, {}, {x, dy, gamma, y[1], y[2]}, {x.shape, f32({6}), f32({6})}, {}, {}});
+  check_gradient("dx", forward, 0, dy, got[0], 4e-3f);
+  check_gradient("dgamma", forward, 1, dy, got[1]);
+  check_gradient("dbeta", forward, 2, dy, got[2]);
+}
+
+TEST_CASE("gradients: relu, gelu, dropout") {
+  const Tensor x = uniform({40}, -3.0f, 3.0f, 1), dy = random({40}, 2);
+  const Case relu{"", Op::kRelu, {}, {x}, {x.shape}, {}, {}};
+  check_gradient("relu", relu, 0, dy,
+                 run_ref({"", Op::kReluBackward, {}, {run_ref(relu)[0], dy}, {x.shape}, {}, {}})[0], 1e-3f);
+  const Case gelu{"", Op::kGelu, {}, {x}, {x.shape}, {}, {}};
+  check_gradient("gelu", gelu, 0, dy, run_ref({"", Op::kGeluBackward, {}, {x, dy}, {x.shape}, {}, {}})[0]);
+  Attrs attrs;
+  attrs.rate = 0.4f;
+  const Case dropout{"", Op::kDropout, attrs, {x}, {x.shape}, {}, {}};
+  check_gradient("dropout", dropout, 0, dy, run_ref({"", Op::kDropoutBackward, attrs, {dy}, {x.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("gradients: pooling") {
+  Attrs attrs;
+  attrs.kernel = {3, 3}, attrs.stride = {2, 2}, attrs.pad = {1, 1, 1, 1};
+  Tensor x = zeros(DType::kF32, {2, 5, 5, 2});  // far enough apart that no step changes which is largest
+  for (int i = 0; i < 100; ++i) x.data<float>()[i] = static_cast<float>(i * 37 % 101) * 0.1f;
+  const Tensor dy = random({2, 3, 3, 2}, 2);
+  const Case max{"", Op::kMaxPool, attrs, {x}, {dy.shape, shape_of(DType::kS32, {2, 3, 3, 2})}, {}, {}};
+  check_gradient("max", max, 0, dy,
+                 run_ref({"", Op::kMaxPoolBackward, attrs, {dy, run_ref(max)[1]}, {x.shape}, {}, {}})[0]);
+  const Tensor d = random({2, 2}, 3);
+  const Case average{"", Op::kAvgPool, {}, {x}, {d.shape}, {}, {}};
+  check_gradient("average", average, 0, d, run_ref({"", Op::kAvgPoolBackward, {}, {d}, {x.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("gradients: softmax cross-entropy gives the gradient of its loss, with and without smoothing") {
+  for (const float smoothing : {0.0f, 0.2f}) {
+    Attrs attrs;
+    attrs.rate = smoothing;
+    const Tensor x = uniform({4, 6}, -2.0f, 2.0f, 1);
+    Tensor labels = integers(DType::kS32, {4}, 0, 5, 2);
+    labels.data<std::int32_t>()[1] = -1;
+    const Shape count = shape_of(DType::kS32, {1});
+    const Case forward{"", Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {f32({1}), x.shape, count, count}, {}, {}};
+    const auto got = run_ref(forward);
+    check_gradient("dlogits", forward, 0, scalar(1.0f), got[1]);
+    CHECK(got[3].data<std::int32_t>()[0] == 3);
+  }
+}
+
+TEST_CASE("gradients: embedding and positions") {
+  const Tensor ids = integers(DType::kS32, {2, 5}, -1, 7, 1), table = random({7, 3}, 2), dy = random({2, 5, 3}, 3);
+  const Case embedding{"", Op::kEmbedding, {}, {ids, table}, {dy.shape}, {}, {}};
+  check_gradient("table", embedding, 1, dy,
+                 run_ref({"", Op::kEmbeddingBackward, {}, {ids, dy}, {table.shape}, {}, {}})[0]);
+  const Tensor first = integers(DType::kS32, {2}, 0, 2, 4), x = random({2, 5, 3}, 5);
+  const Case positions{"", Op::kAddPositions, {}, {x, table, first}, {dy.shape}, {}, {}};
+  check_gradient("positions", positions, 1, dy,
+                 run_ref({"", Op::kAddPositionsBackward, {}, {dy, first}, {table.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("gradients: attention") {
+  Attrs attrs;
+  attrs.heads = 2;
+  const Tensor qkv = random({2, 5, 18}, 1), dy = random({2, 5, 6}, 2);
+  const Case forward{"", Op::kAttention, attrs, {qkv}, {dy.shape, f32({2, 2, 5})}, {}, {}};
+  const auto y = run_ref(forward);
+  check_gradient("dqkv", forward, 0, dy,
+                 run_ref({"", Op::kAttentionBackward, attrs, {qkv, y[0], y[1], dy}, {qkv.shape}, {}, {}})[0]);
+}
+
+}  // namespace mlx::kernels::test

@@ -1,0 +1,82 @@
+// The table: names that never change, levels by name, problems that are refused with what is wrong.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "harness.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+// The message of the Error that preparing throws; "" for none.
+std::string refusal(Op op, std::vector<Shape> inputs, std::vector<Shape> outputs, Attrs attrs = {}) {
+  const Problem problem{
+      op,     attrs, static_cast<int>(inputs.size()), static_cast<int>(outputs.size()), inputs.data(), outputs.data(),
+      nullptr};
+  try {
+    prepare(problem, Level::kRef);
+    return {};
+  } catch (const Error& error) {
+    CHECK(error.kind == ErrorKind::kUsage);
+    return error.message;
+  }
+}
+
+Shape f32(std::vector<std::int64_t> dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("table: every operation has a name of its own") {
+  std::set<std::string> names;
+  for (int op = 0; op < static_cast<int>(Op::kCount); ++op) names.insert(name_of(static_cast<Op>(op)));
+  CHECK(names.size() == static_cast<std::size_t>(Op::kCount));
+  CHECK(std::string(name_of(Op::kConv2dBackwardData)) == "conv2d_backward_data");
+  CHECK(std::string(name_of(Op::kReshape)) == "reshape");
+}
+
+TEST_CASE("table: levels by name") {
+  CHECK(parse_level("ref") == Level::kRef);
+  CHECK(parse_level("") == best_level());
+  CHECK_THROWS_AS(parse_level("sse9"), Error);
+  for (const Level level : {Level::kRef, Level::kAvx512, Level::kOneDnn})
+    CHECK(std::string(name_of(level)) != "unknown");
+}
+
+TEST_CASE("table: a level serves what it lacks by the ones below it") {
+  const std::vector<Shape> shape = {f32({3, 5})};
+  const Problem problem{Op::kRelu, {}, 1, 1, shape.data(), shape.data(), nullptr};
+  CHECK(prepare(problem, Level::kRef).backend() == Backend::kRef);
+  CHECK(prepare(problem, best_level()).backend() <= Backend::kOneDnn);
+}
+
+TEST_CASE("table: problems that do not fit together are refused before any kernel sees them") {
+  CHECK(refusal(Op::kRelu, {f32({4})}, {f32({4})}).empty());
+  CHECK(contains(refusal(Op::kRelu, {f32({4})}, {f32({5})}), "output 0 must be [4]"));
+  CHECK(contains(refusal(Op::kAdd, {f32({4})}, {f32({4})}), "input 1 is missing"));
+  CHECK(contains(refusal(Op::kLinear, {f32({2, 3}), f32({4, 5})}, {f32({2, 4})}), "last dim"));
+  CHECK(contains(refusal(Op::kRelu, {f32({-4})}, {f32({-4})}), "negative"));
+  CHECK(contains(refusal(Op::kRelu, {f32({1 << 30, 1 << 30})}, {f32({1 << 30, 1 << 30})}), "too large"));
+  CHECK(contains(refusal(Op::kRelu, {shape_of(DType::kS8, {4})}, {f32({4})}), "is s8, not f32"));
+  CHECK(contains(refusal(Op::kReshape, {f32({4})}, {f32({4})}), "no kernel"));
+  Attrs attrs;
+  attrs.kernel = {3, 3};
+  const std::vector<Shape> image = {f32({1, 2, 2, 1}), f32({1, 3, 3, 1})};
+  CHECK(contains(refusal(Op::kConv2d, image, {f32({1, 1, 1, 1})}, attrs), "larger than the padded image"));
+  attrs.stride = {0, 1};
+  CHECK(contains(refusal(Op::kMaxPool, {f32({1, 8, 8, 1})}, {f32({1, 3, 3, 1})}, attrs), "at least 1"));
+  attrs = {};
+  attrs.rate = 1.0f;
+  CHECK(contains(refusal(Op::kDropout, {f32({4})}, {f32({4})}, attrs), "[0, 1)"));
+  attrs = {};
+  attrs.heads = 3;
+  CHECK(contains(refusal(Op::kAttention, {f32({1, 2, 12})}, {f32({1, 2, 4})}, attrs), "multiple of heads"));
+}
+
+}  // namespace mlx::kernels::test
