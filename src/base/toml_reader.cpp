@@ -101,6 +101,16 @@ const TomlNode* TomlReader::find(std::string_view key) {
 
 const TomlNode& TomlReader::require(std::string_view key, std::string_view expected) {
   if (const TomlNode* const node = find(key)) return *node;
+  // A key that nobody knows and that looks like this one is what was meant.
+  for (const auto& [name, value] : table_->members) {
+    const bool asked = std::ranges::find(known_, name) != known_.end();
+    if (!asked && !did_you_mean(name, {std::string(key)}).empty()) {
+      throw Error(
+          ErrorKind::kUsage,
+          fmt::format("{}: {}{}unknown key '{}'", place(file_, line(name)), where_, where_.empty() ? "" : " ", name),
+          fmt::format("did you mean '{}'?", key));
+    }
+  }
   fail(ErrorKind::kUsage, "{}: {}{}needs the key '{}' ({})", file_, where_, where_.empty() ? "" : " ", key, expected);
 }
 

@@ -1,0 +1,84 @@
+# The work commands through the real binary, on a dataset that is made here.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+python3 - <<'PY'
+import os, random, struct
+random.seed(3)
+os.makedirs("data/bars")
+for name, count in (("train", 240), ("t10k", 60)):
+    pixels, labels = bytearray(), bytearray()
+    for i in range(count):
+        label = i % 2
+        labels.append(label)
+        for y in range(10):
+            for x in range(10):
+                pixels.append((150 if (x, y)[label] % 4 < 2 else 10) + random.randrange(90))
+    open(f"data/bars/{name}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, count, 10, 10) + pixels)
+    open(f"data/bars/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, count) + labels)
+PY
+cat > train.toml <<'TOML'
+[data]
+dataset = "data/bars"
+[model]
+name = "clf"
+family = "cnn"
+layers = [{ conv = 8, norm = "batch", activation = "relu" }, { pool = "max", size = 2 }, { flatten = true }]
+[train]
+epochs = 4
+batch = 24
+TOML
+
+mlx init >/dev/null
+field() { python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
+
+# Before there is data, and with a config that is wrong.
+error 3 "data/bars" mlx train
+mlx add data/bars >/dev/null
+mlx commit -m bars >/dev/null
+sed 's/epochs = 4/epochs = "four"/' train.toml >bad.toml
+error 2 "bad.toml:8" mlx train -c bad.toml
+sed 's/batch = 24/bach = 24/' train.toml >bad.toml
+error 2 "did you mean 'batch'" mlx train -c bad.toml
+error 3 "missing.toml" mlx train -c missing.toml
+
+# Train, again, evaluate, quantize.
+id=$(mlx train --json 2>/dev/null | field "['digest']")
+[ "$(mlx train --json 2>/dev/null | field "['unchanged']")" = True ] || fail "training again is not unchanged"
+mlx train | grep -q unchanged || fail "training again does not say unchanged"
+grep -q "$id" models/clf.mlx || fail "the pointer does not name the version"
+accuracy=$(mlx eval clf --data data/bars --json 2>/dev/null | field "['accuracy']")
+python3 -c "import sys; sys.exit($accuracy < 0.9)" || fail "accuracy is $accuracy"
+mlx eval clf --data data/bars | grep -q "support" || fail "no table of classes"
+[ "$(mlx quantize clf --calibrate data/bars --json 2>/dev/null | field "['model']")" = clf@v2 ] || fail "not clf@v2"
+grep -q "$id" models/clf.mlx || fail "quantize moved the pointer"
+mlx quantize clf --calibrate data/bars --point | grep -q unchanged || fail "quantizing again is not unchanged"
+grep -q "$id" models/clf.mlx && fail "quantize --point did not move the pointer"
+error 2 "is a dataset" mlx eval data/bars --data data/bars
+error 2 "int8 already" mlx quantize clf@v2 --calibrate data/bars
+error 3 "no split 'valid'" mlx eval clf --data data/bars --split valid
+error 2 "" mlx quantize clf --to int3 --calibrate data/bars
+
+# The same inputs in another repository give the same version.
+mkdir other && cp -r data train.toml other/ && cd other
+mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
+[ "$(mlx train --json 2>/dev/null | field "['digest']")" = "$id" ] || fail "another repository made another version"
+cd ..
+
+# Data that is broken is refused with what and where, and makes nothing.
+breaks() { # MESSAGE: the folder data/broken as it is now
+  mlx add data/broken >/dev/null
+  sed 's,data/bars,data/broken,; s,clf,broken,' train.toml >broken.toml
+  error 6 "$1" mlx train -c broken.toml
+}
+cp -r data/bars data/broken && chmod -R u+w data/broken
+truncate -s 5000 data/broken/train-images-idx3-ubyte
+breaks "cut off"
+cp data/bars/t10k-labels-idx1-ubyte data/broken/train-labels-idx1-ubyte
+cp data/bars/train-images-idx3-ubyte data/broken/
+breaks "do not match"
+printf 'garbage!garbage!' >data/broken/train-images-idx3-ubyte
+breaks "train-images-idx3-ubyte"
+mlx ls | grep -q broken@ && fail "a broken training left a model" || true
+mkdir data/empty
+error 2 "" mlx add data/empty

@@ -1,0 +1,87 @@
+// A small dataset that can be learned: 12x12 images of three bar patterns with noise, as IDX files, added to a
+// repository.
+#pragma once
+
+#include <string>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "kernels/philox.h"
+#include "registry/artifacts.h"
+#include "registry/pointers.h"
+#include "store/worktree.h"
+
+namespace mlx::synthetic {
+
+inline void put_big_endian(Bytes& out, std::uint32_t v) {
+  for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(v >> shift));
+}
+
+inline void write_split(const std::string& folder, const std::string& name, std::uint32_t count, std::uint64_t stream) {
+  Bytes images, labels;
+  put_big_endian(images, 0x803);
+  for (const std::uint32_t dim : {count, 12u, 12u}) put_big_endian(images, dim);
+  put_big_endian(labels, 0x801);
+  put_big_endian(labels, count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t label = i % 3;
+    labels.push_back(static_cast<std::uint8_t>(label));
+    for (std::uint32_t y = 0; y < 12; ++y) {
+      for (std::uint32_t x = 0; x < 12; ++x) {
+        const std::uint32_t at = label == 0 ? x : label == 1 ? y : x + y;
+        const std::uint32_t noise = kernels::random_u32(7, stream, i, y * 12 + x) % 90;
+        images.push_back(static_cast<std::uint8_t>((at % 4 < 2 ? 140 : 10) + noise));
+      }
+    }
+  }
+  make_folders(folder);
+  write_file_atomically(join_path(folder, name + "-images-idx3-ubyte"), images);
+  write_file_atomically(join_path(folder, name + "-labels-idx1-ubyte"), labels);
+}
+
+// A repository in `folder` with data/bars@v1 (300 train, 99 test) and its pointer.
+inline void make_repository(const std::string& folder, store::Disk& disk, Pool& pool) {
+  registry::Repository::init(folder, disk);
+  const std::string data = join_path(folder, "data/bars");
+  write_split(data, "train", 300, 1);
+  write_split(data, "test", 99, 2);
+  registry::Repository repository(folder, disk, pool);
+  NoProgress silent;
+  const store::ManifestSummary summary =
+      store::add_folder(repository.store(), data, &repository.stat_cache(), pool, silent);
+  registry::write_pointer(repository,
+                          {"data/bars", registry::ArtifactKind::kDataset, summary.id, summary.files, summary.bytes});
+  registry::NewVersion version;
+  version.artifact = "data/bars";
+  version.manifest = summary;
+  version.message = "bars";
+  registry::create_version(repository, version);
+}
+
+inline const char* const kConfig = R"([data]
+dataset = "data/bars"
+hold_out = 44
+augment = { shift = 1 }
+
+[model]
+name = "clf"
+family = "cnn"
+layers = [
+  { conv = 8, kernel = 3, norm = "batch", activation = "relu" },
+  { pool = "max", size = 2 },
+  { conv = 16, kernel = 3, norm = "batch", activation = "relu" },
+  { pool = "max", size = 2 },
+  { dropout = 0.1 },
+  { flatten = true },
+  { dense = 32, activation = "relu" },
+]
+
+[train]
+epochs = 3
+batch = 32
+seed = 5
+learning_rate = 0.05
+checkpoint_every = 0.5
+)";
+
+}  // namespace mlx::synthetic
