@@ -72,4 +72,9 @@ class FaultDisk final : public Disk {
   std::atomic<bool> failed_in_remove_{false};
 };
 
+// Works, and leaves out syncing, which tests do not need and wait for.
+inline std::unique_ptr<Disk> unsynced_disk() {
+  return std::make_unique<FaultDisk>(FaultDisk::Fault::kFail, 0);
+}
+
 }  // namespace mlx::store

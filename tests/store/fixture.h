@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "store/disk.h"
+#include "fault_disk.h"
 #include "store/store.h"
 
 namespace mlx::store {
@@ -57,7 +57,7 @@ inline std::optional<ErrorKind> error_of(const std::function<void()>& body) {
 
 struct TestStore {
   TempFolder temp;
-  std::unique_ptr<Disk> disk = real_disk();
+  std::unique_ptr<Disk> disk = unsynced_disk();
   Pool pool{2};
   NoProgress progress;
   std::string folder = temp.path() + "/.mlx";

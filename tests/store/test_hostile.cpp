@@ -133,7 +133,7 @@ TEST_CASE("mutated manifests and chunk lists decode to themselves or not at all"
 
 TEST_CASE("mutated journals give whole operations or errors") {
   TempFolder temp;
-  auto disk = real_disk();
+  auto disk = unsynced_disk();
   std::string path = temp.path() + "/journal";
   Journal journal(path, *disk);
   for (int i = 0; i < 5; ++i) journal.append(as_bytes("operation " + std::to_string(i)));

@@ -13,7 +13,7 @@ namespace {
 
 struct Log {
   TempFolder temp;
-  std::unique_ptr<Disk> disk = real_disk();
+  std::unique_ptr<Disk> disk = unsynced_disk();
   std::string path = temp.path() + "/journal";
   Journal journal{path, *disk};
 
