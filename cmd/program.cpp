@@ -34,8 +34,11 @@ void prepare_signals() {
   struct sigaction action {};
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // a shell's background job ignores SIGINT
+  }
   // A handler and not SIG_IGN, which programs that we start would inherit: writing gives EPIPE here, and kills them.
   action.sa_handler = on_closed_pipe;
   sigaction(SIGPIPE, &action, nullptr);

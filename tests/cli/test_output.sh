@@ -40,3 +40,23 @@ has "$out" "data/x@v1"
 expect 0 terminal env PAGER="sed s/^/paged:/" "$mlx_binary" log --json
 lacks "$out" "paged:"
 expect 2 terminal env PAGER=cat "$mlx_binary" log -n -3
+
+# SIGINT and SIGTERM end with 128 + signal, in order; a second one ends at once.
+head -c 6000000 /dev/zero >data/x/big
+mlx add -q data/x && mlx commit -q -m big
+interrupted() { # SIGNAL CODE READ_ON
+  mkfifo pipe
+  "$mlx_binary" cat data/x:big >pipe 2>"$work/err" &
+  local pid=$! code=0
+  exec 3<pipe
+  head -c 1000 <&3 >/dev/null
+  kill -s "$1" "$pid"
+  if [ "$3" = yes ]; then cat <&3 >/dev/null; else sleep 0.05 && kill -s "$1" "$pid"; fi
+  wait "$pid" || code=$?
+  exec 3<&-
+  rm pipe
+  same "$code" "$2"
+}
+interrupted TERM 143 yes
+has "$(cat "$work/err")" "terminated"
+interrupted TERM 143 no

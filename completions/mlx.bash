@@ -1,0 +1,318 @@
+# bash completion of mlx
+# Made by `mlx help --generate` from the options' declarations. Do not edit.
+
+# _mlx_command PATH PREVIOUS POSITION: sets options, subcommands, and the kind of word that is due.
+_mlx_command() {
+  options='' subcommands='' kind=''
+  case $1 in
+    '')
+      options='--version -C -q --quiet -v --verbose --color -h --help'
+      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train help completion version'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'init')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=folder ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'add')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'status')
+      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'commit')
+      options='-m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -m|--message) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'log')
+      options='--runs -n --max-count --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -n|--max-count) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'show')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'ls')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'cat')
+      options='-C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'checkout')
+      options='--to -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        --to) kind=folder ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'tag')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+        1) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'fsck')
+      options='--rebuild --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'remote')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='add list remove'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'remote add')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+        1) kind=folder ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'remote list')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'remote remove')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'fetch')
+      options='--all --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'pull')
+      options='--all --renumber -f --force --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'push')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'promote')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+        1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'lineage')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'eval')
+      options='-d --data -s --split --force --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -d|--data) kind=reference ;;
+        -s|--split) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'quantize')
+      options='--to --calibrate -s --split --examples --point --force --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        --to) kind='choice int8' ;;
+        --calibrate) kind=reference ;;
+        -s|--split) kind=nothing ;;
+        --examples) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'train')
+      options='-c --config --resume --force --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -c|--config) kind=file ;;
+        --resume) kind=run ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'help')
+      options='-C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=command ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'completion')
+      options='-C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind='choice bash zsh fish' ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'version')
+      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+  esac
+}
+
+_mlx() {
+  local line=${COMP_LINE:0:COMP_POINT} options subcommands kind path='' previous='' word
+  local -a words replies=()
+  read -ra words <<<"$line"
+  [[ $line == *[[:space:]] ]] && words+=('')
+  local cur=${words[-1]} position=0 i
+  for ((i = 1; i < ${#words[@]} - 1; i++)); do
+    word=${words[i]}
+    _mlx_command "$path" "$previous" 0
+    if [[ $previous == -* && $kind ]]; then
+      previous=''  # the value of an option
+    elif [[ $word == -* ]]; then
+      _mlx_command "$path" "$word" value
+      previous=''
+      [[ $kind ]] && previous=$word
+    elif [[ $subcommands && " $subcommands " == *" $word "* ]]; then
+      path=${path:+$path }$word
+    else
+      position=$((position + 1))
+    fi
+  done
+  [[ $previous ]] && position=value
+  _mlx_command "$path" "$previous" "$position"
+  if [[ $cur == --*=* ]]; then
+    _mlx_command "$path" "${cur%%=*}" value
+    cur=${cur#*=}
+  elif [[ ! $previous && $cur == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+    return
+  elif [[ ! $previous && $subcommands ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$cur")
+    return
+  fi
+  case $kind in
+    file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+    folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+    'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
+    reference|run|remote|command)
+      mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
+  esac
+  # bash replaces what stands behind the last of these characters only.
+  local before=''
+  [[ $cur == *[@:=]* ]] && before=${cur%"${cur##*[@:=]}"}
+  COMPREPLY=("${replies[@]#"$before"}")
+}
+complete -F _mlx mlx

@@ -1,0 +1,67 @@
+// Lines that people read: progress, help, man pages, names of odd bytes.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "cmd/describe.h"
+#include "cmd/help.h"
+#include "cmd/progress_bar.h"
+#include "cmd/terminal.h"
+
+using namespace mlx;
+using namespace mlx::cmd;
+
+TEST_CASE("progress says share, rate and time left") {
+  CHECK(progress_text("train", 50, 200, "images", 2, "loss 0.3") == "train   25 %  25 images/s  ETA 0:06  loss 0.3");
+  CHECK(progress_text("train", 0, 200, "images", 0, "") == "train    0 %");
+  CHECK(progress_text("scan", 12345, 0, "files", 1, "") == "scan  12.3k files  12.3k files/s");
+  CHECK(progress_text("send", 2 << 20, 4 << 20, "B", 1, "") == "send   50 %  2.0 MiB/s  ETA 0:01");
+  CHECK(progress_text("x", 1, 7201, "steps", 1, "") == "x    0 %  1 steps/s  ETA 2:00:00");
+  CHECK(progress_text("x", 9, 3, "steps", 1, "") == "x  100 %  9 steps/s");
+}
+
+TEST_CASE("names of any bytes are one printable line") {
+  CHECK(printable("ü/日本") == "ü/日本");
+  CHECK(printable("a\nb\x1b[31m") == "a\\x0ab\\x1b[31m");
+  CHECK(printable("caf\xe9") == "caf\\xe9");
+}
+
+TEST_CASE("durations and sizes") {
+  CHECK(duration_text(1'250'000) == "1.2 s");
+  CHECK(duration_text(185'000'000) == "3 min 5 s");
+  CHECK(duration_text(7'380'000'000) == "2 h 3 min");
+  CHECK(files_text(1, 0).starts_with("1 file,"));
+  CHECK(files_text(2, 0).starts_with("2 files,"));
+}
+
+TEST_CASE("colour: flag, then NO_COLOR, then CLICOLOR_FORCE, then terminal") {
+  unsetenv("NO_COLOR");
+  unsetenv("CLICOLOR_FORCE");
+  CHECK(wants_colour("always", -1));
+  CHECK_FALSE(wants_colour("never", -1));
+  CHECK_FALSE(wants_colour("auto", -1));
+  setenv("CLICOLOR_FORCE", "1", 1);
+  CHECK(wants_colour("auto", -1));
+  CHECK_FALSE(wants_colour("never", -1));
+  setenv("NO_COLOR", "1", 1);
+  CHECK_FALSE(wants_colour("auto", -1));
+  CHECK(wants_colour("always", -1));
+  unsetenv("NO_COLOR");
+  unsetenv("CLICOLOR_FORCE");
+}
+
+TEST_CASE("prose becomes roff that prints as written") {
+  std::string name;
+  Command command;
+  command.name = "x";
+  command.summary = "Do it";
+  command.options = {argument("NAME", name, "The -n of it")};
+  command.run = [](Context&) { return 0; };
+  const std::string page =
+      man_page(command, "# DESCRIPTION\n.starts with a dot, `a-b` and \\.\n\n- item\n\n    code --x\n\nafter\n");
+  CHECK(page.find("\n\\&.starts with a dot, \\fBa\\-b\\fR and \\e.\n") != std::string::npos);
+  CHECK(page.find(".IP \\(bu 2\nitem\n") != std::string::npos);
+  CHECK(page.find(".EX\ncode \\-\\-x\n.EE") != std::string::npos);
+  CHECK(page.find("\nafter\n") != std::string::npos);
+  CHECK(page.find("The \\-n of it.\n") != std::string::npos);
+}
