@@ -63,7 +63,8 @@ enum class Op : std::uint16_t {
   kAttentionBackward,  // qkv, y, lse, dy → dqkv
   // With a cache: qkv[B,T,3D] of T new positions, k_cache[B,P,D], v_cache[B,P,D] (in place: outputs 1 and 2), positions
   // s32[B]:
-  // how many positions each sequence already holds → y[B,T,D]. The new keys and values are written, then attended to.
+  // how many positions each sequence already holds → y[B,T,D]. The new keys and values are written, then attended to;
+  // where a sequence would outgrow P nothing is written and its y is 0.
   kAttentionCached,
 
   kQuantize,    // x f32 → y s8|u8 at scale_y, round to nearest even, saturating

@@ -36,17 +36,21 @@ void statistics(const State* s, const Args& args, Range rows, double* sums) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
       __m512 shift[N], sum[N], square[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         shift[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + c + 16 * v);
         sum[v] = square[v] = _mm512_setzero_ps();
       }
-      for (std::int64_t r = row; r < end; ++r)
+      for (std::int64_t r = row; r < end; ++r) {
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const __m512 value = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + r * width + c + 16 * v);
           const __m512 off = _mm512_sub_ps(value, shift[v]);
           sum[v] = _mm512_add_ps(sum[v], off);
           square[v] = _mm512_fmadd_ps(off, off, square[v]);
         }
+      }
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         add_to_doubles(sums + c + 16 * v, sum[v], lanes_of(v, N, last));
         add_to_doubles(sums + width + c + 16 * v, square[v], lanes_of(v, N, last));
@@ -65,19 +69,22 @@ void normalise(const State* s, const float* x, const float* mean, const float* s
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
       __m512 means[N], scales[N], betas[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         const __mmask16 mask = lanes_of(v, N, last);
         means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
         scales[v] = _mm512_maskz_loadu_ps(mask, scale + c + 16 * v);
         betas[v] = _mm512_maskz_loadu_ps(mask, beta + c + 16 * v);
       }
-      for (std::int64_t r = row; r < end; ++r)
+      for (std::int64_t r = row; r < end; ++r) {
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
           const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
           _mm512_mask_storeu_ps(y + i, mask, _mm512_max_ps(floor, _mm512_fmadd_ps(off, scales[v], betas[v])));
         }
+      }
     });
   }
 }
@@ -137,11 +144,13 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
       __m512 means[N], plain[N], weighted[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         means[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), mean + c + 16 * v);
         plain[v] = weighted[v] = _mm512_setzero_ps();
       }
-      for (std::int64_t r = row; r < end; ++r)
+      for (std::int64_t r = row; r < end; ++r) {
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
@@ -149,6 +158,8 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
           plain[v] = _mm512_add_ps(plain[v], g);
           weighted[v] = _mm512_fmadd_ps(g, _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]), weighted[v]);
         }
+      }
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         add_to_doubles(sums + c + 16 * v, plain[v], lanes_of(v, N, last));
         add_to_doubles(sums + width + c + 16 * v, weighted[v], lanes_of(v, N, last));
@@ -166,6 +177,7 @@ void gradient_rows(const State* s, const Args& args, const float* y, Range rows,
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
       __m512 means[N], scale[N], plain[N], weighted[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         const __mmask16 mask = lanes_of(v, N, last);
         means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
@@ -173,7 +185,8 @@ void gradient_rows(const State* s, const Args& args, const float* y, Range rows,
         plain[v] = _mm512_maskz_loadu_ps(mask, factors + width + c + 16 * v);
         weighted[v] = _mm512_maskz_loadu_ps(mask, factors + 2 * width + c + 16 * v);
       }
-      for (std::int64_t r = row; r < end; ++r)
+      for (std::int64_t r = row; r < end; ++r) {
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
@@ -182,6 +195,7 @@ void gradient_rows(const State* s, const Args& args, const float* y, Range rows,
           const __m512 inner = _mm512_fnmadd_ps(off, weighted[v], centred);
           _mm512_mask_storeu_ps(dx + i, mask, _mm512_mul_ps(inner, scale[v]));
         }
+      }
     });
   }
 }

@@ -47,9 +47,11 @@ void pixels(const Geometry& g, const Forward& f, float* y, std::int64_t oh, std:
             __mmask16 last) {
   const std::int64_t stride = padded_channels(g), wide = reach_w(g), step = g.sw * g.c;
   __m512 sum[P][N];
+  MLX_UNROLL
   for (int v = 0; v < N; ++v) {
     const __m512 start =
         f.bias ? _mm512_maskz_loadu_ps(lanes_of(v, N, last), f.bias + o + 16 * v) : _mm512_setzero_ps();
+    MLX_UNROLL
     for (int p = 0; p < P; ++p) sum[p][v] = start;
   }
   const float* w = f.weights + o;
@@ -57,19 +59,25 @@ void pixels(const Geometry& g, const Forward& f, float* y, std::int64_t oh, std:
     const float* row = f.image + ((oh * g.sh + kh) * wide + ow * g.sw) * g.c;
     for (std::int64_t i = 0; i < g.kw * g.c; ++i, w += stride) {
       __m512 weight[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) weight[v] = _mm512_loadu_ps(w + 16 * v);
+      MLX_UNROLL
       for (int p = 0; p < P; ++p) {
         const __m512 value = _mm512_set1_ps(row[i + p * step]);
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) sum[p][v] = _mm512_fmadd_ps(value, weight[v], sum[p][v]);
       }
     }
   }
   float* out = y + (oh * g.ow + ow) * g.o + o;
-  for (int p = 0; p < P; ++p)
+  MLX_UNROLL
+  for (int p = 0; p < P; ++p) {
+    MLX_UNROLL
     for (int v = 0; v < N; ++v) {
       const __m512 value = f.relu ? relu16(sum[p][v]) : sum[p][v];
       _mm512_mask_storeu_ps(out + p * g.o + 16 * v, lanes_of(v, N, last), value);
     }
+  }
 }
 
 template <int N>
@@ -119,24 +127,33 @@ template <int T, int N>
 void gradient(const Geometry& g, const float* image, const float* dy, const std::int64_t* offsets, float* sums,
               std::int64_t stride, __mmask16 last) {
   __m512 sum[T][N];
-  for (int t = 0; t < T; ++t)
+  MLX_UNROLL
+  for (int t = 0; t < T; ++t) {
+    MLX_UNROLL
     for (int v = 0; v < N; ++v) sum[t][v] = _mm512_setzero_ps();
+  }
   for (std::int64_t oh = 0; oh < g.oh; ++oh) {
     const float* x = image + oh * g.sh * reach_w(g) * g.c;
     for (std::int64_t ow = 0; ow < g.ow; ++ow, x += g.sw * g.c, dy += g.o) {
       __m512 d[N];
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) d[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), dy + 16 * v);
+      MLX_UNROLL
       for (int t = 0; t < T; ++t) {
         const __m512 value = _mm512_set1_ps(x[offsets[t]]);
+        MLX_UNROLL
         for (int v = 0; v < N; ++v) sum[t][v] = _mm512_fmadd_ps(value, d[v], sum[t][v]);
       }
     }
   }
-  for (int t = 0; t < T; ++t)
+  MLX_UNROLL
+  for (int t = 0; t < T; ++t) {
+    MLX_UNROLL
     for (int v = 0; v < N; ++v) {
       float* at = sums + t * stride + 16 * v;
       _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), sum[t][v]));
     }
+  }
 }
 
 template <int N>

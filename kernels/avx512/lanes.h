@@ -6,6 +6,13 @@
 
 #include "kernels/avx512/avx512.h"
 
+// Before a loop over accumulators: unrolled whole, or gcc keeps the array of them in memory.
+#ifdef __clang__
+#define MLX_UNROLL _Pragma("unroll")
+#else
+#define MLX_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace mlx::kernels::avx512 {
 
 static inline const State* state_of(const void* state) {

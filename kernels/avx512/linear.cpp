@@ -26,24 +26,32 @@ template <int R, int N>
 void tile(const Product& m, std::int64_t i, std::int64_t j, __mmask16 last, std::int64_t begin, std::int64_t end) {
   __m512 sum[R][N];
   float* c = m.c + i * m.c_stride + j;
-  for (int r = 0; r < R; ++r)
+  MLX_UNROLL
+  for (int r = 0; r < R; ++r) {
+    MLX_UNROLL
     for (int v = 0; v < N; ++v)
       sum[r][v] =
           begin == 0 ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes_of(v, N, last), c + r * m.c_stride + 16 * v);
+  }
   const float* a = m.a + i * m.row_step + begin * m.sum_step;
   const float* b = m.b + begin * m.b_stride + j;
   for (std::int64_t p = begin; p < end; ++p, a += m.sum_step, b += m.b_stride) {
     __m512 row[N];
+    MLX_UNROLL
     for (int v = 0; v < N; ++v) row[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), b + 16 * v);
+    MLX_UNROLL
     for (int r = 0; r < R; ++r) {
       const __m512 factor = _mm512_set1_ps(a[r * m.row_step]);
+      MLX_UNROLL
       for (int v = 0; v < N; ++v) sum[r][v] = _mm512_fmadd_ps(factor, row[v], sum[r][v]);
     }
   }
+  MLX_UNROLL
   for (int v = 0; v < N; ++v) {
     const __mmask16 mask = lanes_of(v, N, last);
     __m512 shift = _mm512_setzero_ps();
     if (end == m.depth && m.bias) shift = _mm512_maskz_loadu_ps(mask, m.bias + j + 16 * v);
+    MLX_UNROLL
     for (int r = 0; r < R; ++r) {
       __m512 value = sum[r][v];
       if (end == m.depth) {
@@ -69,16 +77,25 @@ void multiply(const Product& m, Range rows, Range columns) {
   }
 }
 
-// Slices of rows where there are many, else of blocks of 64 columns.
+// The result is cut in blocks of 48 rows and 64 columns, column after column of blocks: enough rows to use b again
+// while it is in the second-level cache.
+constexpr std::int64_t kBlockRows = 48, kBlockColumns = 64;
+
+inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+
 void sliced(const State* s, const Product& m, std::int64_t rows, std::int64_t columns, int phase, int slice) {
   const Range items = range_of(s, phase, slice);
-  if (s->items[phase] == rows) return multiply(m, items, {0, columns});
-  const std::int64_t end = items.end * 64 < columns ? items.end * 64 : columns;
-  multiply(m, {0, rows}, {items.begin * 64, end});
+  const std::int64_t high = (rows + kBlockRows - 1) / kBlockRows;
+  for (std::int64_t item = items.begin; item < items.end; ++item) {
+    const std::int64_t i = item % high * kBlockRows, j = item / high * kBlockColumns;
+    multiply(m, {i, smaller(i + kBlockRows, rows)}, {j, smaller(j + kBlockColumns, columns)});
+  }
 }
 void cut_product(State* s, Plan& plan, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  const std::int64_t blocks = (columns + 63) / 64;
-  cut(s, plan, 0, rows >= 64 || rows >= blocks ? rows : blocks, rows * columns * (depth / 4 + 4));
+  const std::int64_t high = (rows + kBlockRows - 1) / kBlockRows, wide = (columns + kBlockColumns - 1) / kBlockColumns;
+  cut(s, plan, 0, high * wide, rows * columns * (depth / 4 + 4));
 }
 
 std::int64_t padded(std::int64_t width) {
