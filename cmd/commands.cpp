@@ -35,6 +35,7 @@ Command add_status();
 Command add_tag();
 Command add_eval();
 Command add_quantize();
+Command add_serve();
 Command add_train();
 Command add_version();
 
@@ -59,6 +60,7 @@ const std::vector<CommandRow> kCommands = {
     {"eval", add_eval, kNeedsRepo},
     {"quantize", add_quantize, kNeedsRepo},
     {"train", add_train, kNeedsRepo},
+    {"serve", add_serve, kNeedsRepo},
     {"help", add_help, kNothing},
     {"completion", add_completion, kNothing},
     {"version", add_version, kNothing},

@@ -1,0 +1,77 @@
+// One HTTP/1.1 connection: reads requests one after another (pipelined ones wait), guards limits and times, writes
+// replies. Source: RFC 9110, RFC 9112.
+//
+// Used by server.cpp. Everything runs on the server's one I/O thread; a connection keeps itself alive while it waits
+// for something.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "serve/service.h"
+
+namespace mlx::serve {
+
+class Connection;
+
+// What all connections share; outlives them.
+struct Shared {
+  Service& service;
+  const ServerOptions& options;
+  std::set<Connection*> open;
+  bool draining = false;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::ip::tcp::socket socket, Shared& shared);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void start() { read_head(); }
+  void refuse(const Reply& reply);  // instead of start(): answers once, without reading
+  void close_if_idle();             // between two requests
+  void abort();                     // whatever it does
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  enum class State { kHead, kBody, kAnswer, kLinger };
+
+  void read_head();
+  void on_head(const boost::system::error_code& error);
+  std::optional<Reply> refusal() const;  // of a request whose body has not been read yet
+  void read_body();
+  void on_body(const boost::system::error_code& error);
+  void on_broken(const boost::system::error_code& error);
+  void answer();
+  void send(const Reply& reply, bool keep_alive);
+  void linger();
+  void discard();
+  void close();
+  void arm(double seconds);
+  void log(const Reply& reply) const;
+  bool idle() const;
+
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  Shared& shared_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::string method_, target_, out_;
+  State state_ = State::kHead;
+  bool timed_out_ = false;
+  std::size_t discarded_ = 0;
+  double started_ = 0;
+};
+
+}  // namespace mlx::serve

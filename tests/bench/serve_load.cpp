@@ -1,0 +1,145 @@
+// bench_serve: a load generator. Keeps so many connections busy with one request for some seconds and prints latencies
+// and rate as JSON. usage: bench_serve --url http://HOST:PORT --model NAME --request FILE [--seconds S] [--connections
+// N]
+//
+// One thread and poll(2), so that it takes little from the server on the same machine. Any answer but 200 is an error.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace {
+
+using mlx::ErrorKind;
+using mlx::seconds_now;
+
+struct Client {
+  mlx::Fd fd;
+  std::string received;
+  double sent_at = 0;
+};
+
+std::map<std::string, std::string> parse_args(int argc, char** argv) {
+  std::map<std::string, std::string> args = {{"--seconds", "3"}, {"--connections", "1"}};
+  for (int i = 1; i + 1 < argc; i += 2) args[argv[i]] = argv[i + 1];
+  for (const char* name : {"--url", "--model", "--request"})
+    if (!args.contains(name)) mlx::fail(ErrorKind::kUsage, "bench_serve: {} is missing", name);
+  return args;
+}
+
+sockaddr_in parse_url(const std::string& url) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  const std::size_t colon = url.rfind(':');
+  const std::string host = url.starts_with("http://") && colon > 7 ? url.substr(7, colon - 7) : "";
+  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1)
+    mlx::fail(ErrorKind::kUsage, "bench_serve: --url {}: expected http://ADDRESS:PORT", url);
+  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(url.c_str() + colon + 1)));
+  return address;
+}
+
+mlx::Fd connect_to(const sockaddr_in& address) {
+  mlx::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    mlx::fail_errno(errno, "server", "connect to it");
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+void send_request(Client& client, const std::string& request) {
+  client.received.clear();
+  client.sent_at = seconds_now();
+  mlx::write_all(client.fd.get(), mlx::as_bytes(request), "server");
+}
+
+// Reads what is there; true once the answer is whole.
+bool receive(Client& client) {
+  char buffer[16384];
+  const ssize_t count = ::read(client.fd.get(), buffer, sizeof buffer);
+  if (count <= 0) mlx::fail(ErrorKind::kIo, "bench_serve: the server closed the connection");
+  client.received.append(buffer, static_cast<std::size_t>(count));
+  const std::size_t head = client.received.find("\r\n\r\n");
+  if (head == std::string::npos) return false;
+  const std::size_t length = client.received.find("Content-Length: ");
+  if (length == std::string::npos || length > head)
+    mlx::fail(ErrorKind::kIo, "bench_serve: an answer without Content-Length");
+  return client.received.size() >=
+         head + 4 + static_cast<std::size_t>(std::atol(client.received.c_str() + length + 16));
+}
+
+struct Outcome {
+  std::vector<double> latencies;
+  std::size_t errors = 0;
+  double seconds = 0;
+};
+
+Outcome load(const sockaddr_in& address, const std::string& request, int connections, double seconds) {
+  std::vector<Client> clients(static_cast<std::size_t>(connections));
+  std::vector<pollfd> polled;
+  for (Client& client : clients) {
+    client.fd = connect_to(address);
+    polled.push_back({client.fd.get(), POLLIN, 0});
+    send_request(client, request);
+  }
+  Outcome out;
+  const double started = seconds_now(), warm = started + 0.2, end = warm + seconds;
+  for (double now = started; now < end;) {
+    if (::poll(polled.data(), polled.size(), 10000) <= 0)
+      mlx::fail(ErrorKind::kIo, "bench_serve: no answer for 10 seconds");
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      if (polled[i].revents == 0 || !receive(clients[i])) continue;
+      now = seconds_now();
+      if (!clients[i].received.starts_with("HTTP/1.1 200 ")) ++out.errors;
+      if (clients[i].sent_at >= warm) out.latencies.push_back(now - clients[i].sent_at);
+      send_request(clients[i], request);
+    }
+  }
+  out.seconds = seconds_now() - warm;
+  std::ranges::sort(out.latencies);
+  return out;
+}
+
+double quantile_ms(const Outcome& outcome, double q) {
+  if (outcome.latencies.empty()) return 0;
+  const double last = static_cast<double>(outcome.latencies.size() - 1);
+  return 1e3 * outcome.latencies[static_cast<std::size_t>(q * last + 0.5)];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    auto args = parse_args(argc, argv);
+    const std::string body = mlx::read_text(args["--request"]);
+    const std::string request = fmt::format(
+        "POST /v2/models/{}/infer HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "
+        "{}\r\n\r\n{}",
+        args["--model"], body.size(), body);
+    const int connections = std::clamp(std::atoi(args["--connections"].c_str()), 1, 1000);
+    const Outcome outcome = load(parse_url(args["--url"]), request, connections, std::atof(args["--seconds"].c_str()));
+    fmt::print(
+        "{{\"connections\":{},\"requests\":{},\"errors\":{},\"requests_per_second\":{:.1f},\"p50_ms\":{:.4f},\"p99_"
+        "ms\":{:.4f}}}\n",
+        connections, outcome.latencies.size(), outcome.errors,
+        static_cast<double>(outcome.latencies.size()) / outcome.seconds, quantile_ms(outcome, 0.5),
+        quantile_ms(outcome, 0.99));
+    return outcome.errors == 0 ? 0 : 1;
+  } catch (const mlx::Error& error) {
+    fmt::print(stderr, "{}\n", error.message);
+    return static_cast<int>(error.kind);
+  }
+}

@@ -1,0 +1,180 @@
+// Every endpoint, and every error that a request can be answered with.
+#include "base/error.h"
+#include "http.h"
+
+namespace mlx::serve::test {
+namespace {
+
+TEST_CASE("health, server and model metadata") {
+  Running server;
+  CHECK(ask(server.port(), get("/v2/health/live")).json() == Json{{"live", true}});
+  CHECK(ask(server.port(), get("/v2/health/ready")).json() == Json{{"ready", true}});
+  const Json about = ask(server.port(), get("/v2")).json();
+  CHECK(about["name"] == "mlx");
+  CHECK(about["version"] == "1.2.3");
+  for (const char* target : {"/v2/models/clf", "/v2/models/clf/versions/2", "/v2/models/cl%66?x=1"}) {
+    CAPTURE(target);
+    const Json model = ask(server.port(), get(target)).json();
+    CHECK(model["name"] == "clf");
+    CHECK(model["versions"] == Json::array({"2"}));
+    CHECK(model["inputs"][0]["name"] == "images");
+    CHECK(model["inputs"][0]["shape"] == Json::array({-1, 4, 4, 1}));
+    CHECK(model["outputs"][0]["shape"] == Json::array({-1, 3}));
+  }
+  CHECK(ask(server.port(), get("/v2/models/clf/ready")).json()["ready"] == true);
+  CHECK(ask(server.port(), get("/v2/models/clf/versions/2/ready")).status == 200);
+  const Answer head = ask(server.port(), get("/v2/health/live", "HEAD"));
+  CHECK(head.status == 200);
+  CHECK(head.head.find("Content-Length: 13") != std::string::npos);
+}
+
+TEST_CASE("inference: outputs, id, datatypes and shapes that mean the same") {
+  Running server;
+  const Json full = ask(server.port(), post(infer(image(1), "[1,4,4,1]", R"(,"id":"q\"7")"))).json();
+  CHECK(full["model_name"] == "clf");
+  CHECK(full["model_version"] == "2");
+  CHECK(full["id"] == "q\"7");
+  REQUIRE(full["outputs"].size() == 3);
+  CHECK(full["outputs"][0]["name"] == "probabilities");
+  CHECK(full["outputs"][0]["shape"] == Json::array({1, 3}));
+  double sum = 0;
+  for (const Json& p : full["outputs"][0]["data"]) sum += p.get<double>();
+  CHECK(sum == doctest::Approx(1).epsilon(1e-6));
+  const int best = full["outputs"][2]["data"][0].get<int>();
+  CHECK(full["outputs"][1]["data"][0] == tiny_model().labels[static_cast<std::size_t>(best)]);
+  const Json nested = parse_json("[[" + image(1) + "]]", "test");
+  for (const std::string& same : {infer(image(1), "[1,16]"), infer(image(1), "[1,4,4]"),
+                                  infer(image(1), "[1,4,4,1]", "", "FP32"), infer("[" + image(1) + "]", "[1,16]")}) {
+    CAPTURE(same);
+    CHECK(ask(server.port(), post(same)).json()["outputs"] == full["outputs"]);
+  }
+  const Json label =
+      ask(server.port(), post(infer(image(1), "[1,16]", R"(,"outputs":[{"name":"class"},{"name":"label"}])"))).json();
+  REQUIRE(label["outputs"].size() == 2);
+  CHECK(label["outputs"][0] == full["outputs"][2]);
+  CHECK(label["outputs"][1] == full["outputs"][1]);
+  CHECK(ask(server.port(), post(infer(image(1)), "", "/v2/models/clf/versions/2/infer")).status == 200);
+}
+
+TEST_CASE("an example's answer does not depend on its batch") {
+  ServerOptions options;
+  options.max_batch = 8;
+  Running server(options);
+  std::string all;
+  const int count = 21;  // batches of 8, 8 and 5 in 8
+  for (int i = 0; i < count; ++i) all += (i ? "," : "") + image(i);
+  const Json together = ask(server.port(), post(infer(all, fmt::format("[{},4,4,1]", count)))).json();
+  CHECK(together["outputs"][0]["shape"] == Json::array({count, 3}));
+  for (int i = 0; i < count; ++i) {
+    const Json alone = ask(server.port(), post(infer(image(i)))).json();
+    for (std::size_t c = 0; c < 3; ++c)
+      CHECK(alone["outputs"][0]["data"][c] == together["outputs"][0]["data"][static_cast<std::size_t>(i) * 3 + c]);
+    CHECK(alone["outputs"][2]["data"][0] == together["outputs"][2]["data"][static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST_CASE("what is wrong with a request is said with 400") {
+  Running server;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "expected an object"},
+      {"[]", "expected an object"},
+      {"{", "expected a key"},
+      {R"({"id":"a" "x":1})", "',' or '}'"},
+      {"{} {}", "more than one"},
+      {"{}", "no 'inputs'"},
+      {R"({"inputs":[]})", "0 inputs"},
+      {R"({"inputs":[{"name":"images"}]})", "name, datatype, shape and data"},
+      {R"({"inputs":[{"name":"x","shape":[1,16],"datatype":"UINT8","data":[1]}]})", "no input 'x'"},
+      {infer(image(1), "[1,4,4,1]", "", "INT64"), "UINT8 or FP32"},
+      {infer(image(1), "[1,5,4,1]"), "expected [N,4,4,1], [N,4,4] or [N,16]"},
+      {infer(image(1), "[]"), "does not fit"},
+      {infer(image(1), "[0,16]"), "does not fit"},
+      {infer(image(1), "[-1,16]"), "does not fit"},
+      {infer(image(1), "[9223372036854775807,16]"), "data holds 16 values"},
+      {infer(image(1), "[2,16]"), "data holds 16 values"},
+      {infer("", "[1,16]"), "data holds 0 values"},
+      {infer("[" + image(1) + "],[" + image(2) + "]", "[2,4,4]"), "nested as [2,16]"},
+      {infer("256," + image(1).substr(image(1).find(',') + 1)), "data[0] is 256"},
+      {infer("1.5," + image(1).substr(image(1).find(',') + 1)), "data[0] is 1.5"},
+      {infer("NaN," + image(1)), "expected a number"},
+      {infer("null," + image(1)), "expected a number"},
+      {infer("1e39," + image(1), "[1,16]", "", "FP32"), "range of FP32"},
+      {infer(image(1), "[1,16]", R"(,"outputs":[{"name":"logits"}])"), "it has probabilities, label, class"},
+      {infer(image(1), "[1,16]", R"(,"outputs":[{"name":"label"},{"name":"label"}])"), "twice"},
+      {infer(image(1), "[1,16]", R"(,"id":"a","id":"b")"), "'id' is given twice"},
+      {infer(image(1), "[1,16]", R"(,"outputs":[{"name":"label","parameters":{"binary_data":true}}])"), "binary"},
+  };
+  for (const auto& [body, why] : cases) {
+    CAPTURE(body);
+    const Answer answer = ask(server.port(), post(body));
+    CHECK(answer.status == 400);
+    CHECK_MESSAGE(answer.error().find(why) != std::string::npos, answer.body);
+  }
+  CHECK(ask(server.port(),
+            post(infer(image(1), "[1,16]", R"(,"outputs":[{"name":"label","parameters":{"binary_data":false}}])")))
+            .status == 200);
+}
+
+TEST_CASE("paths, methods, types and lengths") {
+  Running server;
+  const std::uint16_t port = server.port();
+  for (const char* target :
+       {"/", "/v2/models", "/v2/models/other", "/v2/models/clf/versions/3", "/v2/models/clf/x", "/v2/%zz", "*"}) {
+    CAPTURE(target);
+    const Answer answer = ask(port, get(target));
+    CHECK(answer.status == 404);
+    CHECK_FALSE(answer.error().empty());
+  }
+  const Answer wrong = ask(port, get("/v2/models/clf/infer"));
+  CHECK(wrong.status == 405);
+  CHECK(wrong.head.find("Allow: POST\r\n") != std::string::npos);
+  const Answer deleted = ask(port, get("/v2/models/clf", "DELETE"));
+  CHECK(deleted.status == 405);
+  CHECK(deleted.head.find("Allow: GET, HEAD\r\n") != std::string::npos);
+  CHECK(ask(port, post(infer(image(1)), "Content-Type: text/plain\r\n")).status == 415);
+  CHECK(ask(port, post(infer(image(1)), "Content-Encoding: gzip\r\n")).status == 415);
+  CHECK(ask(port, post(infer(image(1)), "Content-Type: application/json; charset=utf-8\r\n")).status == 200);
+  CHECK(ask(port, "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\n\r\n").status == 411);
+  CHECK(ask(port, post(infer(image(1)), "Inference-Header-Content-Length: 3\r\n")).status == 400);
+  CHECK(ask(port, post(infer(image(1)), "Expect: miracles\r\n")).status == 417);
+  CHECK(ask(port, "GET /v2 HTTP/1.1\r\n\r\n").status == 400);
+  CHECK(ask(port, "GARBAGE\r\n\r\n").status == 400);
+  CHECK(ask(port,
+            "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nTransfer-Encoding: "
+            "chunked\r\n\r\n0\r\n\r\n")
+            .status == 400);
+  CHECK(ask(port, "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}")
+            .status == 400);
+  CHECK(ask(port, "GET /v2 HTTP/1.1\r\nHost: t\r\nX: " + std::string(40000, 'x') + "\r\n\r\n").status == 431);
+}
+
+TEST_CASE("a body larger than allowed is refused before it is read, chunked or not") {
+  ServerOptions options;
+  options.max_body = 1000;
+  Running server(options);
+  const Answer sized = ask(server.port(), post(std::string(2'000'000, ' ')));
+  CHECK(sized.status == 413);
+  CHECK(sized.error().find("1000") != std::string::npos);
+  const std::string head = "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+  CHECK(ask(server.port(), head + "800\r\n" + std::string(0x800, ' ') + "\r\n0\r\n\r\n").status == 413);
+  const std::string body = infer(image(1));
+  CHECK(ask(server.port(), head + fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body)).status == 200);
+}
+
+TEST_CASE("metrics count what happened") {
+  Running server;
+  CHECK(ask(server.port(), post(infer(image(1) + "," + image(2), "[2,16]"))).status == 200);
+  CHECK(ask(server.port(), get("/nowhere")).status == 404);
+  const Answer answer = ask(server.port(), get("/metrics"));
+  CHECK(answer.head.find("text/plain; version=0.0.4") != std::string::npos);
+  for (const char* line : {"mlx_http_requests_total{code=\"200\"} 1\n", "mlx_http_requests_total{code=\"404\"} 1\n",
+                           "mlx_examples_total 2\n", "mlx_batch_examples_bucket{le=\"2\"} 1\n",
+                           "mlx_inference_seconds_count 1\n", "mlx_queue_examples 0\n",
+                           "mlx_model_info{model=\"clf\",version=\"2\",digest=\"sha256:00\",precision=\"f32\"} 1\n"}) {
+    CAPTURE(line);
+    CHECK_MESSAGE(answer.body.find(line) != std::string::npos, answer.body);
+  }
+}
+
+}  // namespace
+}  // namespace mlx::serve::test
