@@ -51,7 +51,8 @@ struct Attrs {
   float scale_x = 1.0f;  // quantized: real = scale * stored (zero point 0); input
   float scale_y = 1.0f;  // quantized: output
   bool nesterov = false;
-  DType output = DType::kF32;  // quantized: what the output is stored as (for the graph's shape rule; kernels see the shape)
+  DType output =
+      DType::kF32;  // quantized: what the output is stored as (for the graph's shape rule; kernels see the shape)
   std::uint64_t stream = 0;  // Philox: which stream of random numbers this node draws
   bool operator==(const Attrs&) const = default;
 };
