@@ -39,15 +39,6 @@ bool PackBatch::claim(const ObjectKey& key) {
   return true;
 }
 
-bool PackBatch::has_blob(const Digest& id) {
-  ObjectKey chunk{storage_id(id), ObjectKind::kChunk};
-  ObjectKey list{storage_id(id), ObjectKind::kChunkList};
-  std::lock_guard lock(mutex_);
-  if (pending_.contains(chunk) || pending_.contains(list)) return true;
-  std::shared_ptr<const Index> index = store_.index();
-  return index->find(chunk) || index->find(list);
-}
-
 void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain) {
   if (!claim({storage_id(id), kind})) return;
   try {

@@ -34,8 +34,6 @@ class PackBatch final : public Batch {
   // Thread-safe. An object as another store keeps it; verified here, and read back from the new pack before commit
   // publishes it.
   void add_stored(const StoredObject& object);
-  // In the store or in this batch, whole or as a list.
-  bool has_blob(const Digest& id);
   Pool& pool() { return store_.pool; }
 
  private:
@@ -67,8 +65,9 @@ class PackBatch final : public Batch {
 
 std::unique_ptr<Batch> make_batch(Store::State& store);
 
-// add_stream and its kin (blob_writer.cpp): cuts, hashes, compresses and adds one file's content. `total` is its size
-// where it is known beforehand (for the tensors of known formats). Returns id and size.
+// add_stream and its kin (blob_writer.cpp): cuts, hashes, compresses and adds one file's content. `size_hint` is its
+// size where that is known: it sizes buffers, and formats with tensors are recognised by it. `advance` is told of bytes
+// as they go in.
 struct BlobSummary {
   Digest id;
   std::uint64_t size = 0;

@@ -102,7 +102,7 @@ BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t si
   if (window.last && window.fill <= kTargetChunk) {
     ByteView content = ByteView(window.bytes).first(window.fill);
     Digest id = Digest::of(content);
-    if (!batch.has_blob(id)) batch.put(ObjectKind::kChunk, id, content);
+    batch.put(ObjectKind::kChunk, id, content);
     advance(window.fill);
     return {id, window.fill};
   }

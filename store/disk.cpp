@@ -17,19 +17,6 @@ namespace mlx::store {
 
 namespace {
 
-[[noreturn]] void fail_write(int error_number, const std::string& path, const char* what) {
-  try {
-    fail_errno(error_number, path, what);
-  } catch (Error& error) {
-    error.kind = ErrorKind::kIo;
-    if (error.hint.empty() && error_number == ENOSPC) error.hint = "make room on the disk, then try again";
-    if (error.hint.empty() && (error_number == EROFS || error_number == EACCES)) {
-      error.hint = "check that you may write to this folder and that its file system is not mounted read-only";
-    }
-    throw error;
-  }
-}
-
 class RealDisk final : public Disk {
  public:
   explicit RealDisk(int kill_at) : kill_at_(kill_at) {}
@@ -38,14 +25,14 @@ class RealDisk final : public Disk {
     kill_point();
     int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) fail(ErrorKind::kConflict, "{}: exists already", path);
-    if (fd < 0) fail_write(errno, path, "create");
+    if (fd < 0) fail_errno(errno, path, "create");
     return Fd(fd);
   }
 
   Fd open_append(const std::string& path) override {
     kill_point();
     int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) fail_write(errno, path, "open");
+    if (fd < 0) fail_errno(errno, path, "open");
     return Fd(fd);
   }
 
@@ -54,37 +41,37 @@ class RealDisk final : public Disk {
     while (!bytes.empty()) {
       ssize_t count = ::write(fd.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_write(errno, path, "write");
+      if (count < 0) fail_errno(errno, path, "write");
       bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
   }
 
   void sync(const Fd& fd, const std::string& path) override {
     kill_point();
-    if (::fsync(fd.get()) != 0) fail_write(errno, path, "sync");
+    if (::fsync(fd.get()) != 0) fail_errno(errno, path, "sync");
   }
 
   void sync_folder(const std::string& path) override {
     kill_point();
     Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd) fail_write(errno, path, "open");
+    if (!fd) fail_errno(errno, path, "open");
     // Some file systems cannot sync a folder and say EINVAL; there is nothing more to do on those.
-    if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_write(errno, path, "sync");
+    if (::fsync(fd.get()) != 0 && errno != EINVAL) fail_errno(errno, path, "sync");
   }
 
   void rename(const std::string& from, const std::string& to) override {
     kill_point();
-    if (::rename(from.c_str(), to.c_str()) != 0) fail_write(errno, to, "rename into place");
+    if (::rename(from.c_str(), to.c_str()) != 0) fail_errno(errno, to, "rename into place");
   }
 
   void truncate(const std::string& path, std::uint64_t size) override {
     kill_point();
-    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) fail_write(errno, path, "truncate");
+    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) fail_errno(errno, path, "truncate");
   }
 
   void remove(const std::string& path) override {
     kill_point();
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_write(errno, path, "remove");
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno(errno, path, "remove");
   }
 
  private:

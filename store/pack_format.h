@@ -2,7 +2,6 @@
 // writer, the pack reader and the index over many packs; nothing here touches a disk.
 #pragma once
 
-#include <compare>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,8 @@ std::uint64_t checksum_of_digest(const Digest& digest);
 struct ObjectKey {
   Digest id;  // storage id
   ObjectKind kind;
-  auto operator<=>(const ObjectKey&) const = default;
+  bool operator==(const ObjectKey&) const = default;
+  bool operator<(const ObjectKey& other) const { return id != other.id ? id < other.id : kind < other.kind; }
 };
 struct ObjectKeyHash {
   std::size_t operator()(const ObjectKey& key) const {
