@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "graph/passes.h"
 
 namespace mlx::compress {
 namespace {
@@ -102,6 +103,7 @@ class Quantizer {
         copy(node);
     }
     for (const ValueId output : from_.outputs) out_.graph.outputs.push_back(as_f32(output));
+    out_.graph = graph::remove_dead(out_.graph);  // what pooling remembers for a backward pass, too
     graph::validate(out_.graph);
     return std::move(out_);
   }
