@@ -80,7 +80,7 @@ void run_with(FaultDisk::Fault fault) {
   for (int at = 1; at <= calls + 1; ++at) {
     CAPTURE(at);
     TempFolder temp;
-    std::string folder = temp.path();
+    const std::string& folder = temp.path();
     Digest first, second;
     FaultDisk sound(FaultDisk::Fault::kFail, 0);
     Store::create(folder, sound);
@@ -138,7 +138,7 @@ TEST_CASE("SIGKILL at several calls: committed work stays, and the next writer c
   for (int at : {1, 3, 5, 8, 12, 14, 16, 18}) {
     CAPTURE(at);
     TempFolder temp;
-    std::string folder = temp.path();
+    const std::string& folder = temp.path();
     Digest first, second;
     {
       FaultDisk sound(FaultDisk::Fault::kFail, 0);

@@ -93,6 +93,7 @@ TEST_CASE("mutated packs give errors or the right content") {
 TEST_CASE("mutated indexes over many packs give errors or the right content") {
   TestStore t;
   std::vector<Digest> ids;
+  ids.reserve(10);
   for (int i = 0; i < 10; ++i) ids.push_back(t.add_blob(as_bytes("blob " + std::to_string(i))));
   std::string path = t.folder + "/packs/multi.idx";
   Bytes whole = read_file(path);
@@ -114,6 +115,7 @@ TEST_CASE("mutated indexes over many packs give errors or the right content") {
 
 TEST_CASE("mutated manifests and chunk lists decode to themselves or not at all") {
   std::vector<Entry> entries;
+  entries.reserve(20);
   for (int i = 0; i < 20; ++i) entries.push_back({"file" + std::to_string(100 + i), kModeFile, 5, Digest::of("x")});
   Bytes shard = encode_shard(entries);
   Bytes root = encode_root({{"file100", Digest::of(shard), 20, 100}, {"g", Digest::of("y"), 1, 1}});

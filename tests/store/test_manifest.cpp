@@ -99,9 +99,10 @@ TEST_CASE("a shard that goes on behind its end is kCorrupt") {
 }
 
 TEST_CASE("a path that is a file and a folder is found") {
-  auto entries = [](std::vector<std::string> paths) {
+  auto entries = [](const std::vector<std::string>& paths) {
     std::vector<Entry> list;
-    for (auto& path : paths) list.push_back({path, kModeFile, 0, {}});
+    list.reserve(paths.size());
+    for (const auto& path : paths) list.push_back({path, kModeFile, 0, {}});
     return list;
   };
   CHECK(find_path_clash(entries({"a", "a-b", "a/b"})) == "a");

@@ -104,6 +104,7 @@ TEST_CASE("of several that race to publish, each step is won by one") {
   constexpr int kThreads = 4, kSteps = 20;
   std::atomic<int> won{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int n = 0; n < kThreads; ++n) {
     threads.emplace_back([&, n] {
       auto remote = open_remote(t.url, false, *t.disk, t.pool);

@@ -136,6 +136,7 @@ TEST_CASE("a manifest refuses paths that occur twice, leave their folder, or are
   auto add = [&](std::vector<std::string> paths) {
     return error_of([&] {
       std::vector<Entry> entries;
+      entries.reserve(paths.size());
       for (auto& path : paths) entries.push_back({path, kModeFile, 1, id});
       batch->add_manifest(entries);
     });
@@ -198,6 +199,7 @@ TEST_CASE("a file that keeps changing while it is read is kConflict") {
 TEST_CASE("many packs are merged into one index, which may be lost or damaged") {
   TestStore t;
   std::vector<Digest> ids;
+  ids.reserve(40);
   for (int i = 0; i < 40; ++i) ids.push_back(t.add_blob(as_bytes("blob " + std::to_string(i))));
   CHECK(t.store->stat().packs == 40);
   REQUIRE(t.files_in_packs("multi.idx").size() == 1);
