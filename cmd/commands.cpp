@@ -35,6 +35,7 @@ Command add_status();
 Command add_tag();
 Command add_eval();
 Command add_quantize();
+Command add_report();
 Command add_serve();
 Command add_train();
 Command add_version();
@@ -63,6 +64,7 @@ const std::vector<CommandRow> kCommands = {
     {"serve", add_serve, kNeedsRepo},
     {"help", add_help, kNothing},
     {"completion", add_completion, kNothing},
+    {"report", add_report, kNeedsRepo},
     {"version", add_version, kNothing},
 };
 

@@ -1,5 +1,8 @@
 // One self-contained HTML file about a model: curves, confusion matrix, per-class table, lineage, environment, and what
-// quantization changed. Inline SVG and CSS, no scripts from elsewhere, no network; light and dark by prefers-color-scheme.
+// quantization changed. Inline SVG and CSS, no scripts, no network; light and dark by prefers-color-scheme.
+//
+// Used by cmd/report.cpp. The same repository state gives the same bytes. What is not known yet (no evaluation, no
+// quantization) is left out or said.
 #pragma once
 
 #include <string>
@@ -8,7 +11,10 @@
 
 namespace mlx::report {
 
-// About `reference` (a model version), with its parent where it was quantized from one; "" for the newest model.
+// About `reference` (a model version), with its parent where it was quantized from one, and with what was quantized
+// from it; "" for the newest model. kNotFound where there is none, kUsage for a dataset.
 std::string html_report(registry::Repository& repository, const std::string& reference);
+// The version that html_report is about.
+registry::Version report_subject(registry::Repository& repository, const std::string& reference);
 
 }  // namespace mlx::report

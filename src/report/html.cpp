@@ -1,0 +1,92 @@
+// Escaping, figures as people write them, and tables.
+#include "report/html.h"
+
+#include <cmath>
+
+#include "base/bytes.h"
+
+namespace mlx::report {
+
+std::string escape(std::string_view text) {
+  const bool valid = is_utf8(text);
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        const bool bad = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f || (byte >= 0x80 && !valid);
+        if (bad) {
+          out += "\uFFFD";
+        } else {
+          out += c;
+        }
+    }
+  }
+  return out;
+}
+
+std::string percent(double share, int digits) {
+  return fmt::format("{:.{}f} %", 100 * share, digits);
+}
+
+std::string count(double value) {
+  std::string digits = fmt::format("{:.0f}", std::abs(value));
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return (value < 0 ? "-" : "") + digits;
+}
+
+std::string bytes(std::uint64_t value) {
+  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
+  double scaled = static_cast<double>(value);
+  std::size_t unit = 0;
+  while (scaled >= 1000 && unit + 1 < std::size(units)) {
+    scaled /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", value)
+                   : fmt::format("{:.{}f} {}", scaled,
+                                 scaled < 10    ? 2
+                                 : scaled < 100 ? 1
+                                                : 0,
+                                 units[unit]);
+}
+
+std::string to_html(const Table& table) {
+  std::string out = "<div class=\"scroll\"><table>";
+  if (!table.caption.empty()) out += "<caption>" + table.caption + "</caption>";
+  out += "<thead><tr>";
+  for (const Table::Column& column : table.columns)
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", column.number ? " class=\"n\"" : "", column.title);
+  out += "</tr></thead><tbody>\n";
+  for (const auto& row : table.rows) {
+    out += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool number = i < table.columns.size() && table.columns[i].number;
+      out += i == 0 ? fmt::format("<th scope=\"row\">{}</th>", row[i])
+                    : fmt::format("<td{}>{}</td>", number ? " class=\"n\"" : "", row[i]);
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string section(std::string_view id, std::string_view title, std::string_view content) {
+  return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", id, title, content);
+}
+
+}  // namespace mlx::report

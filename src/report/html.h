@@ -1,0 +1,32 @@
+// Writing HTML so that whatever stands in a name stays text: every value goes through escape(). Used by the sections.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlx::report {
+
+// For text and for attributes in double quotes; control characters and bytes that are no UTF-8 become U+FFFD.
+std::string escape(std::string_view text);
+std::string percent(double share, int digits = 2);  // "92.71 %"
+std::string count(double value);                    // "12,345"
+std::string bytes(std::uint64_t value);             // "1.23 MB", powers of ten
+
+struct Table {
+  struct Column {
+    std::string title;
+    bool number = false;  // right-aligned, tabular figures
+  };
+  std::string caption;
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;  // HTML, escaped by the caller
+};
+std::string to_html(const Table& table);
+std::string section(std::string_view id, std::string_view title, std::string_view content);
+
+extern const char* const kStyle;  // style.cpp
+
+}  // namespace mlx::report
