@@ -119,7 +119,7 @@ std::string zsh_action(const Option& option) {
     case Complete::kChoice:
       return " ";
     default:
-      return fmt::format("_mlx_words {}", kind_word(option.complete));
+      return fmt::format(" _mlx_words {}", kind_word(option.complete));
   }
 }
 
@@ -301,7 +301,7 @@ _mlx_arguments() {
 _mlx() {
   local where=''
   local -a found
-  local -i at=2
+  local -i at=2 program=1
   while true; do
     _mlx_subcommands "$where"
     while ((at < CURRENT)) && [[ ${words[at]} == -* ]]; do
@@ -310,6 +310,7 @@ _mlx() {
     done
     ((at < CURRENT)) && (( ${found[(I)${words[at]}:*]} )) || break
     where="${where:+$where }${words[at]}"
+    program=$at
     ((at++))
   done
   if ((at == CURRENT && ${#found})) && [[ ${words[CURRENT]} != -* ]]; then
@@ -317,10 +318,8 @@ _mlx() {
     return
   fi
   # The command's own words come off the front, so that _arguments sees the last of them as the program.
-  if [[ -n $where ]]; then
-    shift $((at - 2)) words
-    ((CURRENT -= at - 2))
-  fi
+  shift $((program - 1)) words
+  ((CURRENT -= program - 1))
   _mlx_arguments "$where"
 }
 

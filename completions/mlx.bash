@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train help completion version'
+      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train serve help completion version'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -236,6 +236,21 @@ _mlx_command() {
       case $2 in
         -c|--config) kind=file ;;
         --resume) kind=run ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'serve')
+      options='-l --listen --max-batch --max-body --queue --idle-timeout --log --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -l|--listen) kind=nothing ;;
+        --max-batch) kind=nothing ;;
+        --max-body) kind=nothing ;;
+        --queue) kind=nothing ;;
+        --idle-timeout) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
