@@ -83,6 +83,7 @@ std::vector<OpDef> pool_ops() {
       {.op = Op::kMaxPool,
        .required_inputs = 1,
        .max_inputs = 1,
+       .optional_outputs = 1u << 1,
        .infer = infer_max,
        .backward = backward<Op::kMaxPoolBackward>,
        .cost = cost_max},
