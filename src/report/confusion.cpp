@@ -8,7 +8,7 @@
 namespace mlx::report {
 namespace {
 
-constexpr double kCell = 46, kLabel = 110, kTop = 96;
+constexpr double kCell = 46, kLetter = 7.2;
 constexpr std::size_t kMostCells = 40;  // beyond, the matrix would be unreadable
 
 // Names as long as their place allows; the whole one stands in the title.
@@ -27,7 +27,11 @@ std::string confusion_svg(const std::vector<std::string>& labels,
                           const std::vector<std::vector<std::int64_t>>& confusion) {
   const std::size_t n = confusion.size();
   if (n == 0 || n > kMostCells || labels.size() < n) return "";
-  const double size = kCell * static_cast<double>(n), width = kLabel + size + 8, height = kTop + size + 8;
+  std::size_t longest = 1;
+  for (std::size_t i = 0; i < n; ++i) longest = std::max(longest, std::min<std::size_t>(14, labels[i].size()));
+  const double name = kLetter * static_cast<double>(longest), left_edge = std::max(60.0, name + 20),
+               top_edge = 34 + 0.75 * name;
+  const double size = kCell * static_cast<double>(n), width = left_edge + size + 8, height = top_edge + size + 8;
   std::string out;
   const auto to = std::back_inserter(out);
   fmt::format_to(to,
@@ -38,20 +42,20 @@ std::string confusion_svg(const std::vector<std::string>& labels,
   fmt::format_to(to,
                  "<text class=\"tick\" x=\"{}\" y=\"12\">predicted →</text><text class=\"tick end\" x=\"{}\" "
                  "y=\"{}\">truth ↓</text>\n",
-                 kLabel, kLabel - 10, kTop - 8);
+                 left_edge, left_edge - 10, top_edge - 8);
   for (std::size_t i = 0; i < n; ++i) {
     const double at = kCell * (static_cast<double>(i) + 0.5);
-    fmt::format_to(to, "<text class=\"cell-label end\" x=\"{}\" y=\"{:.1f}\">{}</text>", kLabel - 10, kTop + at + 4,
-                   escape(shortened(labels[i])));
+    fmt::format_to(to, "<text class=\"cell-label end\" x=\"{}\" y=\"{:.1f}\">{}</text>", left_edge - 10,
+                   top_edge + at + 4, escape(shortened(labels[i])));
     fmt::format_to(to, "<text class=\"cell-label\" transform=\"translate({:.1f} {}) rotate(-45)\">{}</text>\n",
-                   kLabel + at - 2, kTop - 10, escape(shortened(labels[i])));
+                   left_edge + at - 2, top_edge - 10, escape(shortened(labels[i])));
   }
   for (std::size_t i = 0; i < n; ++i) {
     std::int64_t row = 0;
     for (const std::int64_t v : confusion[i]) row += v;
     for (std::size_t j = 0; j < n; ++j) {
       const double share = row ? static_cast<double>(confusion[i][j]) / static_cast<double>(row) : 0;
-      const double left = kLabel + kCell * static_cast<double>(j), top = kTop + kCell * static_cast<double>(i);
+      const double left = left_edge + kCell * static_cast<double>(j), top = top_edge + kCell * static_cast<double>(i);
       // A little is already visible: mistakes are what one looks for.
       const double strength = confusion[i][j] == 0 ? 0
                               : i == j             ? 0.12 + 0.88 * share

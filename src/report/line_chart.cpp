@@ -15,29 +15,46 @@ struct Range {
   double low = 0, high = 1;
 };
 
-Range range_of(const LineChart& chart, bool x) {
+// The first steps of a training are far from the rest: they may leave the picture at its edge.
+std::vector<double> settled(const Series& series) {
+  const std::size_t first = series.points.size() >= 20 ? series.points.size() / 12 : 0;
+  std::vector<double> values;
+  for (std::size_t i = first; i < series.points.size(); ++i) values.push_back(series.points[i].second);
+  return values;
+}
+
+Range padded(Range range, double pad) {
+  if (range.low > range.high) return {};
+  if (range.high - range.low < 1e-9) return {range.low - 0.5, range.high + 0.5};
+  const double more = pad * (range.high - range.low);
+  return {range.low - more, range.high + more};
+}
+
+Range x_range(const LineChart& chart) {
+  Range range{0, 1e-300};
+  for (const Series& series : chart.series)
+    for (const auto& point : series.points) range.high = std::max(range.high, point.first);
+  return range.high > 1e-9 ? range : Range{};
+}
+
+Range y_range(const LineChart& chart) {
   Range range{1e300, -1e300};
   for (const Series& series : chart.series) {
-    for (const auto& point : series.points) {
-      const double v = x ? point.first : point.second;
-      range.low = std::min(range.low, v);
-      range.high = std::max(range.high, v);
+    for (const double value : settled(series)) {
+      range.low = std::min(range.low, value);
+      range.high = std::max(range.high, value);
     }
   }
-  if (range.low > range.high) return {};
-  if (x) range.low = std::min(range.low, 0.0);
-  const double pad = x ? 0 : 0.06 * (range.high - range.low);
-  range.low -= pad;
-  range.high += pad;
-  if (!x && range.low < 0) range.low = 0;
-  if (chart.percent && !x) range.high = std::min(range.high, 1.0);
-  if (range.high - range.low < 1e-9) range.high = range.low + 1;
+  const bool positive = range.low >= 0;
+  range = padded(range, 0.08);
+  if (positive) range.low = std::max(range.low, 0.0);
+  if (chart.percent) range.high = std::min(range.high, 1.0);
   return range;
 }
 
 class Plot {
  public:
-  explicit Plot(const LineChart& chart) : chart_(chart), x_(range_of(chart, true)), y_(range_of(chart, false)) {}
+  explicit Plot(const LineChart& chart) : chart_(chart), x_(x_range(chart)), y_(y_range(chart)) {}
 
   std::string draw() {
     fmt::format_to(to(), "<figure><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"><title>{}</title>\n",
@@ -45,21 +62,22 @@ class Plot {
     fmt::format_to(to(), "<text class=\"heading\" x=\"{}\" y=\"18\">{}</text>\n", kLeft, escape(chart_.title));
     axes();
     legend();
+    // A nested viewport clips at its edges, without an id that two charts of a page would share.
+    fmt::format_to(to(), "<svg x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" viewBox=\"{0} {1} {2} {3}\">\n", kLeft,
+                   kTop - 6, kWidth - kLeft, kHeight - kTop - kBottom + 6);
     for (const Series& series : chart_.series) path(series.faint, "line faint " + series.kind);
     for (const Series& series : chart_.series) {
       path(series.points, "line " + series.kind);
-      if (!series.points.empty())
-        fmt::format_to(to(), "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>\n", series.kind,
-                       x(series.points.back().first), y(series.points.back().second));
+      dots(series);
     }
-    return out_ + "</svg></figure>\n";
+    return out_ + "</svg></svg></figure>\n";
   }
 
  private:
   std::back_insert_iterator<std::string> to() { return std::back_inserter(out_); }
   double x(double v) const { return kLeft + (v - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight); }
   double y(double v) const {
-    return kHeight - kBottom - std::clamp((v - y_.low) / (y_.high - y_.low), 0.0, 1.0) * (kHeight - kTop - kBottom);
+    return kHeight - kBottom - (v - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
   }
   std::string shown(double v) const { return chart_.percent ? percent(v) : fmt::format("{:.4f}", v); }
   std::string description() const {
@@ -101,6 +119,13 @@ class Plot {
     }
   }
 
+  // Few points are all marked, of many only the last.
+  void dots(const Series& series) {
+    for (std::size_t i = series.points.size() > 24 ? series.points.size() - 1 : 0; i < series.points.size(); ++i)
+      fmt::format_to(to(), "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", series.kind,
+                     x(series.points[i].first), y(series.points[i].second));
+  }
+
   void path(const std::vector<std::pair<double, double>>& points, const std::string& kind) {
     if (points.empty()) return;
     std::string d;
@@ -127,7 +152,8 @@ std::vector<double> ticks(double low, double high, int count) {
       break;
     }
   std::vector<double> out;
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) out.push_back(i * step);
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
+    out.push_back(i * step + 0.0);  // no -0
   return out;
 }
 

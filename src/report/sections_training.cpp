@@ -41,10 +41,31 @@ std::string shown(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// A list of objects (layers) as a line each: "1. conv=16, kernel=3, stride=1".
+std::string lines_of(const Json& list) {
+  std::string out;
+  int number = 0;
+  for (const Json& item : list) {
+    out += fmt::format("{}{}. ", number ? "\n" : "", number + 1);
+    ++number;
+    bool first = true;
+    for (const auto& [key, value] : item.items()) {
+      out += (first ? "" : ", ") + key + "=" + shown(value);
+      first = false;
+    }
+  }
+  return out;
+}
+
+bool is_list_of_objects(const Json& value) {
+  return value.is_array() && !value.empty() &&
+         std::ranges::all_of(value, [](const Json& item) { return item.is_object(); });
+}
+
 // Nested keys as "train.optimizer.name"; lists as JSON.
 void flatten(const Json& value, const std::string& prefix, std::vector<std::pair<std::string, std::string>>& to) {
   if (!value.is_object()) {
-    to.emplace_back(prefix, shown(value));
+    to.emplace_back(prefix, is_list_of_objects(value) ? lines_of(value) : shown(value));
     return;
   }
   for (const auto& [key, inner] : value.items()) flatten(inner, prefix.empty() ? key : prefix + "." + key, to);

@@ -16,7 +16,9 @@ h3{font-size:14px;margin:20px 0 8px;color:var(--soft);font-weight:600}
 p{margin:0 0 12px}
 .soft{color:var(--soft)}
 code,pre{font:13px/1.6 ui-monospace,"SF Mono",Menlo,Consolas,"Liberation Mono",monospace}
-code{overflow-wrap:anywhere}
+code{overflow-wrap:anywhere;white-space:pre-line}
+pre code{white-space:pre}
+svg svg{overflow:hidden}
 pre{margin:0;padding:14px 16px;background:var(--paper);border:1px solid var(--line);border-radius:8px;overflow-x:auto}
 .chip{display:inline-block;padding:1px 10px;margin:0 6px 6px 0;border-radius:99px;background:var(--chip);color:var(--ink);font-size:13px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:14px;margin:26px 0}

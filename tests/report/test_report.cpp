@@ -1,0 +1,245 @@
+// The report on histories made up through the registry: whole, partly missing, and hostile.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "nn/model.h"
+#include "report/chart.h"
+#include "report/html.h"
+#include "report/report.h"
+#include "train/evaluate.h"
+
+namespace mlx::report {
+namespace {
+
+using registry::ArtifactKind;
+using registry::Version;
+
+struct History {
+  TempFolder folder;
+  std::unique_ptr<store::Disk> disk = store::real_disk();
+  Pool pool{1};
+  std::unique_ptr<registry::Repository> repository;
+
+  History() {
+    registry::Repository::init(folder.path(), *disk);
+    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
+  }
+
+  Version make(const std::string& name, ArtifactKind kind, const store::ManifestSummary& manifest,
+               const std::string& run = {}, std::optional<Digest> parent = {},
+               const std::string& message = "made for a test") {
+    registry::NewVersion version;
+    version.artifact = name;
+    version.kind = kind;
+    version.manifest = manifest;
+    version.message = message;
+    version.run = run;
+    version.parent = parent;
+    return registry::create_version(*repository, version).version;
+  }
+
+  Version dataset(const std::string& text) {
+    const auto batch = repository->store().begin();
+    store::Entry entry;
+    entry.path = "images";
+    entry.size = text.size();
+    entry.content = batch->add_blob(as_bytes(text));
+    const store::ManifestSummary summary = batch->add_manifest({entry});
+    batch->commit();
+    return make("data/fashion", ArtifactKind::kDataset, summary);
+  }
+
+  nn::Model model(const std::vector<std::string>& labels, const std::string& precision) {
+    using graph::Dim;
+    nn::Model model;
+    graph::Graph& g = model.graph;
+    const Dim batch = Dim::sym(g.symbol("batch"));
+    const graph::ValueId images = g.input("images", graph::DType::kF32, {batch, Dim::of(2), Dim::of(2), Dim::of(1)});
+    const graph::ValueId flat = g.add_shaped(graph::Op::kReshape, {}, {images}, {batch, Dim::of(4)}, "flatten").at(0);
+    const auto classes = static_cast<std::int64_t>(labels.size());
+    const graph::ValueId w = g.parameter("w", {Dim::of(classes), Dim::of(4)});
+    const graph::ValueId logits = g.add(graph::Op::kLinear, {}, {flat, w}, "dense").at(0);
+    g.values[static_cast<std::size_t>(logits)].name = "logits";
+    g.outputs = {logits};
+    graph::Tensor tensor;
+    tensor.shape.rank = 2;
+    tensor.shape.dims = {classes, 4};
+    tensor.data = Bytes(tensor.shape.bytes(), 0);
+    model.tensors["w"] = tensor;
+    model.family = "mlp";
+    model.config = "{}";
+    model.preprocessing = {2, 2, 1, {{0.5f}, {0.25f}}};
+    model.labels = labels;
+    model.data = "{}";
+    model.precision = precision;
+    return model;
+  }
+
+  std::string start(const std::string& command, const std::string& title,
+                    std::vector<std::pair<std::string, Digest>> inputs) {
+    registry::RunStart start;
+    start.command = command;
+    start.title = title;
+    start.key = Digest::of(title);
+    start.inputs = std::move(inputs);
+    start.params = R"({"model":{"layers":[{"conv":8},{"dense":4}]},"train":{"epochs":4}})";
+    start.environment = R"({"cpu":"Test <CPU>","threads":2})";
+    start.code = R"({"branch":"main","dirty":false,"head":"0123abcd"})";
+    return registry::start_run(*repository, start);
+  }
+
+  void log(const std::string& run) {
+    std::vector<registry::MetricPoint> points;
+    for (int step = 1; step <= 400; ++step) {
+      points.push_back({step, "train/loss", 2.0 / std::sqrt(step), 0});
+      points.push_back({step, "train/accuracy", 1 - 1.0 / std::sqrt(step + 1), 0});
+      if (step % 100 == 0) points.push_back({step, "valid/loss", 1.8 / std::sqrt(step), 0});
+      if (step % 100 == 0) points.push_back({step, "valid/accuracy", 0.9 + step * 1e-4, 0});
+    }
+    registry::log_metrics(*repository, run, points);
+  }
+
+  void evaluate(const Version& version, const Version& data, const std::vector<std::string>& labels,
+                std::int64_t right) {
+    train::Evaluation e;
+    e.split = "test";
+    e.data = data.digest;
+    e.labels = labels;
+    e.loss = 0.25;
+    e.images_per_second = 12345;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      std::vector<std::int64_t> row(labels.size(), 0);
+      row[i] = right;
+      row[(i + 1) % labels.size()] += 100 - right;
+      e.confusion.push_back(row);
+      e.correct += right;
+      e.count += 100;
+    }
+    registry::attach(*repository, version.digest, "evaluation", data.digest.text() + "#test",
+                     as_bytes(canonical(train::to_json(e))));
+  }
+
+  Version trained(const Version& data, const std::vector<std::string>& labels) {
+    const std::string run = start("train", "mlx train -c 'a <b>.toml'", {{"data", data.digest}});
+    log(run);
+    const Version version =
+        make("clf", ArtifactKind::kModel, nn::store_model(repository->store(), model(labels, "f32")), run);
+    registry::end_run(*repository, run, "done", {{"model", version.digest}}, {{"seconds", 12.5}, {"steps", 400}});
+    return version;
+  }
+
+  Version quantized(const Version& from, const Version& data, const std::vector<std::string>& labels) {
+    const std::string run = start("quantize", "mlx quantize clf", {{"model", from.digest}, {"data", data.digest}});
+    const Version version = make("clf", ArtifactKind::kModel,
+                                 nn::store_model(repository->store(), model(labels, "int8")), run, from.digest);
+    registry::end_run(*repository, run, "done", {{"model", version.digest}}, Json::object());
+    return version;
+  }
+};
+
+bool has(const std::string& html, const std::string& text) {
+  return html.find(text) != std::string::npos;
+}
+
+std::size_t times(const std::string& html, const std::string& text) {
+  std::size_t n = 0;
+  for (std::size_t at = html.find(text); at != std::string::npos; at = html.find(text, at + 1)) ++n;
+  return n;
+}
+
+TEST_CASE("a whole history: every section, both precisions, the same bytes again") {
+  History history;
+  const std::vector<std::string> labels = {"shirt", "bag", "boot"};
+  const Version data = history.dataset("pixels"), f32 = history.trained(data, labels),
+                int8 = history.quantized(f32, data, labels);
+  history.evaluate(f32, data, labels, 93);
+  history.evaluate(int8, data, labels, 92);
+  const std::string html = html_report(*history.repository, "");
+  for (const char* id : {"quantization", "training", "evaluation", "lineage", "environment", "reproduce"}) {
+    CAPTURE(id);
+    CHECK(has(html, fmt::format("<section id=\"{}\">", id)));
+  }
+  CHECK(has(html, "<h1>clf@v2</h1>"));
+  CHECK(has(html, "93.00 %"));
+  CHECK(has(html, "-1.00 points"));
+  CHECK(has(html, "data/fashion@v1"));
+  CHECK(has(html, "12.5 s"));
+  CHECK(has(html, ">epoch<"));
+  CHECK(times(html, "<circle class=\"dot valid\"") == 8);
+  CHECK(has(html, "1. conv=8\n2. dense=4"));
+  CHECK(has(html, "git checkout 0123abcd"));
+  CHECK(has(html, "prefers-color-scheme:dark"));
+  CHECK_FALSE(has(html, "http://"));
+  CHECK_FALSE(has(html, "https://"));
+  CHECK_FALSE(has(html, "<script"));
+  CHECK(html == html_report(*history.repository, "clf@v2"));
+  CHECK(has(html_report(*history.repository, "clf@v1"), "<h1>clf@v1</h1>"));
+}
+
+TEST_CASE("what is missing is left out or said") {
+  History history;
+  CHECK_THROWS_AS(html_report(*history.repository, ""), Error);
+  const Version data = history.dataset("pixels");
+  CHECK_THROWS_AS(html_report(*history.repository, "data/fashion"), Error);
+  history.make("clf", ArtifactKind::kModel,
+               nn::store_model(history.repository->store(), history.model({"a", "b"}, "f32")));
+  const std::string html = html_report(*history.repository, "clf");
+  CHECK(has(html, "has not been measured yet"));
+  for (const char* id : {"quantization", "training", "environment", "reproduce"})
+    CHECK_FALSE(has(html, fmt::format("<section id=\"{}\">", id)));
+  const Version f32 = history.trained(data, {"a", "b", "c"});
+  const Version int8 = history.quantized(f32, data, {"a", "b", "c"});
+  history.evaluate(f32, data, {"a", "b", "c"}, 90);
+  CHECK(has(html_report(*history.repository, int8.name()), "Evaluate both"));
+}
+
+TEST_CASE("names are text, whatever they are") {
+  History history;
+  const std::vector<std::string> labels = {"<script>alert(1)</script>", "\"quoted\" & 'more'",
+                                           "a name that is much too long for a cell, é"};
+  const Version data = history.dataset("pixels"), f32 = history.trained(data, labels);
+  history.evaluate(f32, data, labels, 70);
+  const std::string html = html_report(*history.repository, "clf");
+  CHECK_FALSE(has(html, "<script"));
+  CHECK(has(html, "&lt;script&gt;alert(1)&lt;/script&gt;"));
+  CHECK(has(html, "&quot;quoted&quot; &amp; &#39;more&#39;"));
+  CHECK(has(html, "Test &lt;CPU&gt;"));
+  CHECK(has(html, "a &lt;b&gt;.toml"));
+  CHECK(escape("a\x01\xff") == "a\uFFFD\uFFFD");
+}
+
+TEST_CASE("ticks are round and cover the range") {
+  CHECK(ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(ticks(0, 1, 4).size() == 3);
+  CHECK(ticks(5, 5, 4).size() == 1);
+  CHECK(ticks(0, std::nan(""), 4).size() == 1);
+  for (const double high : {1e-9, 0.37, 3.1, 99.0, 1e12}) CHECK(ticks(0, high, 6).size() >= 3);
+}
+
+TEST_CASE("figures as people write them") {
+  CHECK(count(1234567) == "1,234,567");
+  CHECK(count(-1000) == "-1,000");
+  CHECK(count(999) == "999");
+  CHECK(bytes(999) == "999 B");
+  CHECK(bytes(1'234'567) == "1.23 MB");
+  CHECK(percent(0.92714) == "92.71 %");
+}
+
+TEST_CASE("charts of nothing, of one point and of many") {
+  LineChart chart{"Loss", "step", false, {{"train", "train", {}, {}}}};
+  CHECK(has(to_svg(chart), "<svg"));
+  chart.series[0].points = {{1, 0.5}};
+  CHECK_FALSE(has(to_svg(chart), "nan"));
+  std::vector<std::pair<double, double>> many;
+  for (int i = 0; i < 10000; ++i) many.emplace_back(i, i);
+  CHECK(thinned(many, 100).size() == 100);
+  CHECK(thinned(many, 100).back().first == 9999);
+  CHECK(thinned(many, 20000).size() == 10000);
+}
+
+}  // namespace
+}  // namespace mlx::report
