@@ -179,7 +179,7 @@ void checkout(const Store& store, const Digest& manifest, const std::string& fol
     if (!store.has_whole_blob(entry.content)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: its content {} is not in the store", entry.path, entry.content.brief()),
-                  "'mlx pull' fetches what a remote has");
+                  "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
     }
   }
   Target target{folder};

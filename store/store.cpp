@@ -90,7 +90,7 @@ void Store::State::missing(const ObjectKey& key, const Index& picture) const {
   }
   throw Error(ErrorKind::kNotFound,
               fmt::format("{}: {} {} is not in the store", folder, name_of(key.kind), key.id.brief()),
-              "'mlx pull' fetches what a remote has");
+              "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
 }
 
 void Store::State::read(const ObjectKey& key, Bytes& plain) const {

@@ -38,6 +38,7 @@ mkdir "$folder/project" && cd "$folder/project"
 run git init -q -b main
 run mlx init
 mkdir -p data/fashion && cp "$images"/*.gz data/fashion/
+cp "$here/dataset.toml" data/fashion/
 cp "$here/train.toml" .
 run mlx add data/fashion
 run mlx commit -m "Fashion-MNIST"
@@ -74,8 +75,11 @@ zcat data/fashion/t10k-images-idx3-ubyte.gz | tail -c +17 | head -c 784 | od -An
   jq -sc '{inputs: [{name: "images", shape: [1, 28, 28, 1], datatype: "UINT8", data: .}]}' >request.json
 run curl -sS --fail-with-body -H "Content-Type: application/json" -d @request.json "$url/v2/models/clf/infer"
 echo
+heading "How fast it answers: one client, then sixteen, for three seconds each"
 load=$("$build/bench_serve" --url "$url" --model clf --request request.json --seconds 3 --connections 1)
 loaded=$("$build/bench_serve" --url "$url" --model clf --request request.json --seconds 3 --connections 16)
+echo "$load"
+echo "$loaded"
 kill -TERM "$server" && wait "$server" || true
 server=""
 
@@ -96,7 +100,9 @@ run git commit -q -m "Name the remote"
 run git clone -q . ../colleague
 cd ../colleague
 run mlx pull
-run mlx eval clf --data data/fashion --split test --force --json >"$folder/theirs.json"
+run mlx eval clf --data data/fashion --split test --force
+run mlx fetch --all
+mlx eval clf --data data/fashion --split test --force --json >"$folder/theirs.json"
 mlx eval clf@latest --data data/fashion --split test --force --json >"$folder/theirs8.json"
 cd ../project
 mlx eval clf --data data/fashion --split test --json >"$folder/ours.json"

@@ -11,7 +11,7 @@ read = lambda name: json.load(open(os.path.join(folder, name)))
 ours, ours8, theirs, theirs8 = (read(n) for n in ("ours.json", "ours8.json", "theirs.json", "theirs8.json"))
 f32, int8 = read("f32.json"), read("int8.json")
 load, loaded = json.loads(load), json.loads(loaded)
-train = read("project/train.json") if os.path.exists(os.path.join(folder, "project/train.json")) else None
+
 
 
 def row(name, a, b="", c=""):
