@@ -1,5 +1,5 @@
-// The safetensors format: an 8-byte little-endian header length, a JSON header, tensors behind one another. Bytes in, structure out.
-// Source: the format section of the safetensors project's README.
+// The safetensors format: an 8-byte little-endian header length, a JSON header, tensors behind one another. Bytes in,
+// structure out. Source: the format section of the safetensors project's README.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace mlx::formats {
 
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;                   // "F32", "BF16", "I8", "U8", "I32", "I64" …
+  std::string dtype;  // "F32", "BF16", "I8", "U8", "I32", "I64" …
   std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, end = 0;    // from the start of the file
+  std::uint64_t begin = 0, end = 0;  // from the start of the file
 };
 
 struct SafetensorsHeader {
@@ -24,7 +24,8 @@ struct SafetensorsHeader {
   std::uint64_t data_begin = 0;
 };
 
-// Length of the header in bytes (with its length field) from the first 8 bytes of a file of `file_size`; 0 where it cannot be one.
+// Length of the header in bytes (with its length field) from the first 8 bytes of a file of `file_size`; 0 where it
+// cannot be one.
 std::uint64_t safetensors_header_size(ByteView first_bytes, std::uint64_t file_size);
 // Strict: kCorrupt where the header lies (overlaps, holes, out of the file, sizes that do not match dtype and shape).
 SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size);

@@ -1,6 +1,6 @@
-// A model: its forward graph, its weights, and what is needed to use it. Stored as a version of model.json (mlx-format-model(5)),
-// weights.safetensors, and for language models a tokenizer. Nothing in it depends on time, run or place: the same training gives
-// the same bytes.
+// A model: its forward graph, its weights, and what is needed to use it. Stored as a version of model.json
+// (mlx-format-model(5)), weights.safetensors, and for language models a tokenizer. Nothing in it depends on time, run
+// or place: the same training gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct Preprocessing {
 };
 
 struct Model {
-  std::string family;                    // "cnn", "mlp", "gpt2"
-  std::string config;                    // canonical JSON of [model]
-  graph::Graph graph;                    // forward, trainable form; of a quantized model: its inference form
-  graph::Tensors tensors;                // parameters, running statistics, constants
+  std::string family;      // "cnn", "mlp", "gpt2"
+  std::string config;      // canonical JSON of [model]
+  graph::Graph graph;      // forward, trainable form; of a quantized model: its inference form
+  graph::Tensors tensors;  // parameters, running statistics, constants
   Preprocessing preprocessing;
   std::vector<std::string> labels;
-  std::string data;                      // canonical JSON: dataset digest and the splits used
-  std::string precision = "f32";         // "f32", "int8"
+  std::string data;               // canonical JSON: dataset digest and the splits used
+  std::string precision = "f32";  // "f32", "int8"
 };
 
 // Files of a version. Deterministic bytes.

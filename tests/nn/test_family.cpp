@@ -99,7 +99,8 @@ TEST_CASE("families: a wrong config says where and what was expected") {
   CHECK(says(wrong("name = \"x\"\n"), "t.toml: [model] needs the key 'family'"));
   CHECK(says(wrong("family = \"cmn\"\n"),
              "t.toml:2: [model] family: expected one of \"cnn\", \"mlp\", got \"cmn\" | did you mean \"cnn\"?"));
-  CHECK(says(wrong("family = \"mlp\"\nhiden = [3]\n"), "t.toml:3: [model] unknown key 'hiden' | did you mean 'hidden'?"));
+  CHECK(
+      says(wrong("family = \"mlp\"\nhiden = [3]\n"), "t.toml:3: [model] unknown key 'hiden' | did you mean 'hidden'?"));
   CHECK(says(wrong("family = \"mlp\"\nhidden = [3]\ndropuot = 0.1\n"),
              "t.toml:4: [model] unknown key 'dropuot' | did you mean 'dropout'?"));
   CHECK(says(wrong("family = \"mlp\"\nhidden = [3, 0]\n"),
