@@ -107,6 +107,7 @@ const std::vector<std::pair<std::string, std::string>>& command_groups() {
 
 std::vector<Command> all_commands() {
   std::vector<Command> all;
+  all.reserve(kCommands.size());
   for (const CommandRow& row : kCommands) all.push_back(row.add());
   return all;
 }

@@ -30,10 +30,9 @@ Json model_summary(registry::Repository& repository, const registry::Version& ve
   Json model = read_json(repository, entry->content, entry->size, version.name() + ":model.json");
   Json summary = Json::object();
   for (const auto& [key, value] : model.items()) {
-    if (value.is_primitive())
-      summary[key] = value;  // format, name, numbers
-    else if (key == "signature" || key == "labels" || key == "preprocessing")
-      summary[key] = value;
+    // Numbers and names as they are; of what is larger only what people ask for.
+    const bool wanted = value.is_primitive() || key == "signature" || key == "labels" || key == "preprocessing";
+    if (wanted) summary[key] = value;
   }
   return summary;
 }

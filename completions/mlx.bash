@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train serve help completion version'
+      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train serve help completion report version'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -271,6 +271,17 @@ _mlx_command() {
         0) kind='choice bash zsh fish' ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'report')
+      options='-o --out --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -o|--out) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
