@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the CLI tests share: a folder of their own, and expectations that say what broke. Sourced with the binary as $1.
 set -euo pipefail
 mlx_binary=$(readlink -f "$1")

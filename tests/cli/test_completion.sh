@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Completion through the shells themselves, and pages that man's own checker accepts.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .

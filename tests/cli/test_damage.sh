@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Disks that are full, read-only or damaged, and death at any step: a clear error, and the repository as before.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .
@@ -67,10 +68,10 @@ if [ "$(id -u)" = 0 ]; then
   guest() { setpriv --reuid=65534 --regid=65534 --clear-groups "$mlx_binary" "$@"; }
   command -v setpriv >/dev/null && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$mlx_binary" || guest() { return 7; }
 else
-  chmod -R a-w .mlx data
+  chmod -R a-w .mlx
   guest() { mlx "$@"; }
 fi
-echo new >data/x/a 2>/dev/null || true
+echo new >data/x/a
 state=$(tree_of .)
 for command in "add data/x" "tag u data/x@v1" "promote data/x@v1 p"; do
   code=0
@@ -80,7 +81,7 @@ for command in "add data/x" "tag u data/x@v1" "promote data/x@v1 p"; do
   rm -f "$work/.out2" "$work/.err2"
 done
 same "$(tree_of .)" "$state"
-chmod -R u+w .mlx data
+chmod -R u+w .mlx
 
 # A full disk.
 mkdir small

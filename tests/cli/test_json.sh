@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # --json is exactly one document with its schema, on stdout alone; errors stay text on stderr.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .

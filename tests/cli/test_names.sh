@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Names of any bytes, links, modes: what goes in comes out the same.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .

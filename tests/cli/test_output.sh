@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # stdout that is closed or full, colour, quiet, progress and the pager.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Push, clone, pull: a colleague gets the same bytes and names; histories that went apart meet.
 . "$(dirname "$0")/lib.sh"
 git init -q -b main a && cd a

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Wrong command lines: exit code 2, what is wrong, and a way on; help is the same however it is asked for.
 . "$(dirname "$0")/lib.sh"
 

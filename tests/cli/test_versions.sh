@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # A dataset's life: add, commit, change, look, go back. The same thing twice is `unchanged` and touches nothing.
 . "$(dirname "$0")/lib.sh"
 git init -q project && cd project
