@@ -21,13 +21,14 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true' EXIT
 
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold="" plain=""; fi
 heading() { printf '\n%s# %s%s\n' "$bold" "$1" "$plain"; }
+shown() { printf '%s$ %s%s\n' "$bold" "$1" "$plain"; }
 # Shows a command as a person would type it, then runs it.
 run() {
-  local shown=()
+  local words=()
   for word in "$@"; do
-    case $word in *[!A-Za-z0-9_./:@=,+%-]*) shown+=("\"$word\"") ;; *) shown+=("$word") ;; esac
+    case $word in *[!A-Za-z0-9_./:@=,+%-]*) words+=("\"$word\"") ;; *) words+=("$word") ;; esac
   done
-  printf '%s$ %s%s\n' "$bold" "${shown[*]}" "$plain"
+  shown "${words[*]}"
   "$@"
 }
 seconds() { date +%s.%N; }
@@ -54,7 +55,8 @@ run mlx eval clf --data data/fashion --split test
 
 heading "Quantize to int8, evaluate again"
 run mlx quantize clf --to int8 --calibrate data/fashion --split train
-run mlx eval clf@latest --data data/fashion --split test --json
+shown "mlx eval clf@latest --data data/fashion --split test --json | jq '{model, accuracy, loss, images_per_second}'"
+mlx eval clf@latest --data data/fashion --split test --json | jq '{model, accuracy, loss, images_per_second}'
 
 heading "What made what"
 run mlx log
@@ -64,15 +66,17 @@ run mlx report --out report.html
 heading "Serve it, ask it"
 exec 3< <(exec mlx serve clf@latest --listen 127.0.0.1:0 --json 2>"$folder/serve.log")
 server=$!
-printf '%s$ mlx serve clf@latest --listen 127.0.0.1:0 --json &%s\n' "$bold" "$plain"
+shown "mlx serve clf@latest --listen 127.0.0.1:0 --json &"
 ready=""
 while read -r -t 20 text <&3; do
   ready+=$text
   jq -e . >/dev/null 2>&1 <<<"$ready" && break
 done
 url=$(jq -r .url <<<"$ready") || { cat "$folder/serve.log" >&2; exit 1; }
-zcat data/fashion/t10k-images-idx3-ubyte.gz | tail -c +17 | head -c 784 | od -An -v -tu1 -w784 |
-  jq -sc '{inputs: [{name: "images", shape: [1, 28, 28, 1], datatype: "UINT8", data: .}]}' >request.json
+python3 -c 'import gzip, json, sys
+pixels = gzip.open(sys.argv[1]).read(16 + 784)[16:]
+print(json.dumps({"inputs": [{"name": "images", "shape": [1, 28, 28, 1], "datatype": "UINT8", "data": list(pixels)}]}))' \
+  data/fashion/t10k-images-idx3-ubyte.gz >request.json
 run curl -sS --fail-with-body -H "Content-Type: application/json" -d @request.json "$url/v2/models/clf/infer"
 echo
 heading "How fast it answers: one client, then sixteen, for three seconds each"

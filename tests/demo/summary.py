@@ -37,13 +37,15 @@ print(f"\n  report: {report}")
 promises = [
     ("f32 accuracy at least 92.5 %", ours["accuracy"] >= 0.925),
     ("training within 120 s", float(train_seconds) <= 120),
-    ("int8 within 0.3 points", ours["accuracy"] - ours8["accuracy"] <= 0.003 + 1e-12),
+    ("int8 within 0.3 points of f32", ours["accuracy"] - ours8["accuracy"] <= 0.003 + 1e-12),
     ("int8 at most 0.28 of the size", ratio <= 0.28),
     ("int8 at least 1.5x as fast", speed >= 1.5),
     ("unchanged within 100 ms", float(unchanged) <= 0.1),
     ("a colleague's figures are ours", theirs["accuracy"] == ours["accuracy"] and theirs["loss"] == ours["loss"]
      and theirs8["accuracy"] == ours8["accuracy"] and theirs8["loss"] == ours8["loss"]),
 ]
+if os.environ.get("MLX_DEMO_UNTIMED"):  # a test: what the machine is doing beside must not decide
+    promises = [p for p in promises if "within 1" not in p[0] and "as fast" not in p[0]]
 broken = [name for name, kept in promises if not kept]
 for name in broken:
     print(f"  NOT MET: {name}")
