@@ -12,7 +12,7 @@ namespace mlx::cmd {
 namespace {
 
 struct Options {
-  std::string model, out;
+  std::string model, out = "report.html";
 };
 
 int run(const Options& options, Context& context) {
@@ -50,12 +50,11 @@ Command add_report() {
   command.name = "report";
   command.summary = "Write one self-contained HTML page about a model";
   command.group = "meta";
-  Option out = option("-o,--out", "FILE", options->out, "Where to write it; - for stdout", Complete::kFile);
-  out.required = true;
   command.options = {
       optional_argument("MODEL", options->model, "The model's reference (default: the newest model)",
                         Complete::kReference),
-      out,
+      option("-o,--out", "FILE", options->out, "Where to write it; - for stdout (default: report.html)",
+             Complete::kFile),
   };
   command.examples = {"mlx report --out report.html", "mlx report clf@production --out - > clf.html"};
   command.run = [options](Context& context) { return run(*options, context); };

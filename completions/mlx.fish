@@ -271,7 +271,7 @@ complete -c mlx -n '__mlx_at "completion"' -s v -l verbose -d 'Say more about wh
 complete -c mlx -n '__mlx_at "completion"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "completion"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "report"' -f -a '(mlx completion --words reference 2>/dev/null)'
-complete -c mlx -n '__mlx_at "report"' -s o -l out -r -F -d 'Where to write it; - for stdout'
+complete -c mlx -n '__mlx_at "report"' -s o -l out -r -F -d 'Where to write it; - for stdout (default: report.html)'
 complete -c mlx -n '__mlx_at "report"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "report"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
 complete -c mlx -n '__mlx_at "report"' -s q -l quiet -d 'Print results and errors only'

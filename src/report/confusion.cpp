@@ -31,7 +31,8 @@ std::string confusion_svg(const std::vector<std::string>& labels,
   for (std::size_t i = 0; i < n; ++i) longest = std::max(longest, std::min<std::size_t>(14, labels[i].size()));
   const double name = kLetter * static_cast<double>(longest), left_edge = std::max(60.0, name + 20),
                top_edge = 34 + 0.75 * name;
-  const double size = kCell * static_cast<double>(n), width = left_edge + size + 8, height = top_edge + size + 8;
+  const double size = kCell * static_cast<double>(n),
+               width = left_edge + size + std::max(8.0, 0.75 * name - kCell / 2 + 8), height = top_edge + size + 8;
   std::string out;
   const auto to = std::back_inserter(out);
   fmt::format_to(to,

@@ -12,6 +12,17 @@
 namespace mlx::report {
 namespace {
 
+// `value()`, or nothing where what it reads was made elsewhere and never fetched.
+template <typename Function>
+auto if_here(Function value) -> std::optional<decltype(value())> {
+  try {
+    return value();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return std::nullopt;
+  }
+}
+
 std::string dataset_name(registry::Repository& repository, const Digest& digest) {
   for (const registry::Version& version : registry::versions(repository))
     if (version.digest == digest && version.kind == registry::ArtifactKind::kDataset) return version.name();
@@ -30,9 +41,10 @@ std::vector<Evaluated> evaluations(registry::Repository& repository, const Diges
   std::vector<Evaluated> found;
   for (const registry::Attachment& a : attached) {
     if (!seen.insert(a.name).second) continue;
-    const Bytes blob = repository.store().read_blob(a.blob);
+    const std::optional<Bytes> blob = if_here([&] { return repository.store().read_blob(a.blob); });
+    if (!blob) continue;
     Evaluated evaluated;
-    evaluated.evaluation = train::evaluation_from_json(parse_json(as_text(blob), "evaluation " + a.name));
+    evaluated.evaluation = train::evaluation_from_json(parse_json(as_text(*blob), "evaluation " + a.name));
     evaluated.dataset = dataset_name(repository, evaluated.evaluation.data);
     found.push_back(std::move(evaluated));
   }
@@ -54,40 +66,33 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
   return facts;
 }
 
-std::optional<registry::Version> child_of(registry::Repository& repository, const registry::Version& parent) {
-  std::optional<registry::Version> newest;
-  for (const registry::Version& version : registry::versions(repository, parent.artifact))
-    if (version.parent == parent.digest) newest = version;
-  return newest;
-}
-
-std::optional<registry::Version> parent_of(registry::Repository& repository, const registry::Version& version) {
-  if (!version.parent) return std::nullopt;
-  for (const registry::Version& candidate : registry::versions(repository))
-    if (candidate.digest == *version.parent && candidate.kind == version.kind) return candidate;
-  return std::nullopt;
+// Children of `version`, the newest first; or its parent, where that is asked for.
+std::vector<registry::Version> relatives(registry::Repository& repository, const registry::Version& version,
+                                         bool parents) {
+  std::vector<registry::Version> found;
+  for (const registry::Version& other : registry::versions(repository)) {
+    const bool related = parents ? version.parent == other.digest : other.parent == version.digest;
+    if (related && other.kind == version.kind) found.push_back(other);
+  }
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.time > b.time; });
+  return found;
 }
 
 // The f32 model and the quantized one, where `facts.model` is either of them.
 void find_pair(registry::Repository& repository, Facts& facts) {
   const bool quantized = facts.model.precision != "f32";
-  const std::optional<registry::Version> other =
-      quantized ? parent_of(repository, facts.model.version) : child_of(repository, facts.model.version);
-  if (!other) return;
-  ModelFacts there = model_facts(repository, *other);
-  if ((there.precision != "f32") == quantized) return;
-  facts.before = quantized ? there : facts.model;
-  facts.after = quantized ? facts.model : there;
+  for (const registry::Version& other : relatives(repository, facts.model.version, quantized)) {
+    const std::optional<ModelFacts> there = if_here([&] { return model_facts(repository, other); });
+    if (!there || (there->precision != "f32") == quantized) continue;
+    facts.before = quantized ? *there : facts.model;
+    facts.after = quantized ? facts.model : *there;
+    return;
+  }
 }
 
 std::optional<registry::Run> run_of(registry::Repository& repository, const registry::Version& version) {
   if (version.run.empty()) return std::nullopt;
-  try {
-    return registry::read_run(repository, version.run);
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kNotFound) throw;
-    return std::nullopt;  // made elsewhere and never fetched
-  }
+  return if_here([&] { return registry::read_run(repository, version.run); });
 }
 
 void read_training(registry::Repository& repository, Facts& facts) {
@@ -111,7 +116,8 @@ void read_training(registry::Repository& repository, Facts& facts) {
 void read_lineage(registry::Repository& repository, Facts& facts) {
   facts.lineage = registry::lineage(repository, facts.after ? facts.after->version : facts.model.version);
   for (const registry::LineageNode& node : facts.lineage.nodes)
-    if (node.kind == "run") facts.runs.push_back(registry::read_run(repository, node.run));
+    if (node.kind == "run")
+      if (auto run = if_here([&] { return registry::read_run(repository, node.run); })) facts.runs.push_back(*run);
   std::ranges::sort(
       facts.runs, [](const auto& a, const auto& b) { return std::pair(a.started, a.id) < std::pair(b.started, b.id); });
 }

@@ -52,7 +52,7 @@ registry::Lineage without_leaves(const registry::Lineage& from) {
 
 }  // namespace
 
-std::string lineage_svg(const registry::Lineage& all, const std::vector<registry::Run>& runs) {
+std::string lineage_svg(const registry::Lineage& all, const std::vector<registry::Run>& runs, const Digest& subject) {
   const registry::Lineage lineage = without_leaves(all);
   if (lineage.nodes.empty() || lineage.nodes.size() > kMostNodes) return "";
   const std::vector<int> column = columns(lineage);
@@ -94,9 +94,9 @@ std::string lineage_svg(const registry::Lineage& all, const std::vector<registry
         "<g class=\"node {}{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>"
         "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text><text class=\"tick middle\" x=\"{:.1f}\" "
         "y=\"{:.1f}\">{}</text></g>\n",
-        escape(node.kind), i == 0 ? " subject" : "", escape(node.label), x[i], y[i], kBox, kBoxHeight,
-        node.kind == "run" ? 27 : 8, x[i] + kBox / 2, y[i] + 23, escape(first_line(node, runs)), x[i] + kBox / 2,
-        y[i] + 41, escape(second_line(node, runs)));
+        escape(node.kind), node.kind != "run" && node.digest == subject ? " subject" : "", escape(node.label), x[i],
+        y[i], kBox, kBoxHeight, node.kind == "run" ? 27 : 8, x[i] + kBox / 2, y[i] + 23, escape(first_line(node, runs)),
+        x[i] + kBox / 2, y[i] + 41, escape(second_line(node, runs)));
   }
   return out + "</svg></figure>\n";
 }

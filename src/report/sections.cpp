@@ -150,7 +150,7 @@ std::string quantization_section(const Facts& facts) {
 }
 
 std::string lineage_section(const Facts& facts) {
-  std::string content = lineage_svg(facts.lineage, facts.runs);
+  std::string content = lineage_svg(facts.lineage, facts.runs, facts.model.version.digest);
   if (content.empty()) return "";
   return section("lineage", "Lineage", content);
 }

@@ -177,7 +177,43 @@ TEST_CASE("a whole history: every section, both precisions, the same bytes again
   CHECK_FALSE(has(html, "https://"));
   CHECK_FALSE(has(html, "<script"));
   CHECK(html == html_report(*history.repository, "clf@v2"));
-  CHECK(has(html_report(*history.repository, "clf@v1"), "<h1>clf@v1</h1>"));
+  const std::string first = html_report(*history.repository, "clf@v1");
+  CHECK(has(first, "<h1>clf@v1</h1>"));
+  CHECK(has(first, "<section id=\"quantization\">"));
+  CHECK(has(first, "<g class=\"node model subject\"><title>clf@v1</title>"));
+  CHECK(times(first, " subject\">") == 1);
+}
+
+TEST_CASE("a child, a parent or an evaluation that was never fetched is left out") {
+  History history;
+  const std::vector<std::string> labels = {"shirt", "bag", "boot"};
+  const Version data = history.dataset("pixels"), f32 = history.trained(data, labels),
+                int8 = history.quantized(f32, data, labels);
+  history.evaluate(f32, data, labels, 93);
+  store::ManifestSummary elsewhere;
+  elsewhere.id = Digest::of("a child of another clone");
+  elsewhere.files = 2;
+  elsewhere.bytes = 1000;
+  history.make("clf", ArtifactKind::kModel, elsewhere, {}, f32.digest);
+  CHECK(has(html_report(*history.repository, f32.name()), int8.name() + " · int8"));
+  elsewhere.id = Digest::of("a parent of another clone");
+  const Version parent = history.make("other", ArtifactKind::kModel, elsewhere);
+  history.make("small", ArtifactKind::kModel,
+               nn::store_model(history.repository->store(), history.model({"a", "b"}, "int8")), {}, parent.digest);
+  const std::string html = html_report(*history.repository, "small");
+  CHECK(has(html, "<h1>small@v1</h1>"));
+  CHECK_FALSE(has(html, "<section id=\"quantization\">"));
+}
+
+TEST_CASE("names of columns end inside the picture") {
+  const std::string svg = confusion_svg({"a", "b", "thirteen long"}, {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}});
+  const auto number_after = [&](const std::string& text, std::size_t from) {
+    const std::size_t at = svg.find(text, from);
+    REQUIRE(at != std::string::npos);
+    return std::stod(svg.substr(at + text.size()));
+  };
+  const double width = number_after("viewBox=\"0 0 ", 0), start = number_after("translate(", svg.rfind("translate("));
+  CHECK(start + 13 * 7.2 * 0.7071 <= width);
 }
 
 TEST_CASE("what is missing is left out or said") {
