@@ -71,16 +71,14 @@ const char* name_of(DType dtype) {
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return 4;
-    case DType::kBF16:
-      return 2;
-    case DType::kS32:
-      return 4;
     case DType::kS8:
-      return 1;
     case DType::kU8:
       return 1;
+    case DType::kBF16:
+      return 2;
+    case DType::kF32:
+    case DType::kS32:
+      return 4;
     case DType::kI64:
       return 8;
   }

@@ -113,8 +113,9 @@ bool Geometry::of(const Shape& x, const Shape& w, const Shape& y, const Attrs& a
 }
 
 double Geometry::work() const {
-  return 2.0 * static_cast<double>(out_height * out_width * out_channels) *
-         static_cast<double>(kernel[0] * kernel[1] * channels / groups);
+  const std::int64_t outputs = out_height * out_width * out_channels;
+  const std::int64_t products_each = kernel[0] * kernel[1] * (channels / groups);
+  return 2.0 * static_cast<double>(outputs) * static_cast<double>(products_each);
 }
 
 Dims Geometry::source(std::int64_t images_in_slice) const {

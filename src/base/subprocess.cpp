@@ -107,6 +107,7 @@ class SpawnPlan {
   // errno of what failed, or 0.
   int start(const std::vector<std::string>& argv, pid_t& pid) const {
     std::vector<char*> arguments;
+    arguments.reserve(argv.size() + 1);
     for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     return ::posix_spawnp(&pid, arguments[0], &actions_, &attributes_, arguments.data(), environ);

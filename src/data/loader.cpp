@@ -57,7 +57,7 @@ struct Loader::State {
   const Examples& examples;
   Options options;
   Pool& pool;
-  PixelTable table;
+  PixelTable table = PixelTable(options.normalization);
   ImageSize size;
   std::int64_t count = 0;  // examples in an epoch
   std::uint64_t epoch = 0;
@@ -96,7 +96,7 @@ struct Loader::State {
 };
 
 Loader::Loader(const Examples& examples, Options options, Pool& pool)
-    : state_(std::make_unique<State>(State{examples, options, pool, PixelTable(options.normalization), {}})) {
+    : state_(std::make_unique<State>(State{examples, std::move(options), pool})) {
   const Options& kept = state_->options;
   CHECK(kept.batch > 0);
   CHECK(state_->table.channels() == examples.channels);

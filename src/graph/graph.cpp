@@ -65,6 +65,7 @@ std::vector<ValueId> Graph::add(Op op, const Attrs& attrs, std::vector<ValueId> 
   return append(*this, op, attrs, std::move(node_inputs), nullptr, std::move(name));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): dims come by value in all that adds to a graph
 std::vector<ValueId> Graph::add_shaped(Op op, const Attrs& attrs, std::vector<ValueId> node_inputs, Dims output,
                                        std::string name) {
   return append(*this, op, attrs, std::move(node_inputs), &output, std::move(name));

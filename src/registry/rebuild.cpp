@@ -69,7 +69,7 @@ void collect_packs(const store::Store& store, Found& found, Progress& progress) 
 }
 
 // In the fixed order. Those with an ancestor that is nowhere can not be applied; they are named and left out.
-std::vector<Operation> with_whole_ancestry(Found found, Progress& progress) {
+std::vector<Operation> with_whole_ancestry(Found&& found, Progress& progress) {
   std::vector<Operation> all;
   for (auto& [id, operation] : found) all.push_back(std::move(operation));
   std::vector<Operation> whole;

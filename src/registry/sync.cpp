@@ -211,6 +211,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     if (lacking.empty()) return result;
     seal_operations(repository.store(), lacking);
     std::vector<ObjectRef> objects;
+    objects.reserve(lacking.size());
     for (const Operation& operation : lacking) objects.emplace_back(ObjectKind::kOperation, operation.id);
     const std::uint64_t content = result.objects;
     send_missing(transfer, std::move(objects));
