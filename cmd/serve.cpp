@@ -81,6 +81,10 @@ void announce(const registry::Version& version, const serve::ServerOptions& opti
                   {"digest", options.digest},
                   {"kernels", kernels::name_of(options.level)}});
   }
+  if (!is_loopback(options.host)) {
+    context.progress().warn(fmt::format(
+        "listening on {}: anyone who reaches it may use the model, there is no authentication", options.host));
+  }
   context.say(fmt::format("serving {} at {}  (POST {})", version.name(), url, infer));
 }
 
@@ -93,10 +97,6 @@ int run(const Options& options, Context& context) {
   }
   serve::ServerOptions server = server_options(options, version);
   const nn::Model model = nn::load_model(repository.store(), version.digest);
-  if (!is_loopback(server.host)) {
-    context.progress().warn(fmt::format(
-        "listening on {}: anyone who reaches it may use the model, there is no authentication", server.host));
-  }
   server.listening = [&](std::uint16_t port) { announce(version, server, port, context); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
   serve::serve(model, server, context.pool(), g_interrupted);

@@ -176,11 +176,12 @@ void Connection::answer() {
   state_ = State::kAnswer;
   timer_.cancel();
   const bool keep_alive = parser_->get().keep_alive();
-  Request request{method_, target_, std::move(parser_->get().body())};
-  shared_.service.answer(std::move(request), [self = shared_from_this(), keep_alive](Reply reply) {
-    // Also from the batcher's thread.
-    asio::post(self->socket_.get_executor(),
-               [self, keep_alive, reply = std::move(reply)] { self->send(reply, keep_alive); });
+  const Request request{method_, target_, std::move(parser_->get().body())};
+  shared_.service.answer(request, [self = shared_from_this(), keep_alive](Reply reply) mutable {
+    // Also from the batcher's thread, which gives away its share: the last one must end on this connection's thread.
+    const auto executor = self->socket_.get_executor();
+    asio::post(executor,
+               [self = std::move(self), keep_alive, reply = std::move(reply)] { self->send(reply, keep_alive); });
   });
 }
 

@@ -135,7 +135,7 @@ Reply Service::answer_now(Route route) const {
   return reply;
 }
 
-void Service::infer(Request request, std::function<void(Reply)> reply) {
+void Service::infer(const Request& request, const std::function<void(Reply)>& reply) {
   const double started = seconds_now();
   auto parsed = std::make_shared<InferRequest>(signature_.parse(request.body));
   auto job = std::make_shared<Job>();
@@ -154,7 +154,7 @@ void Service::infer(Request request, std::function<void(Reply)> reply) {
   }
 }
 
-void Service::answer(Request request, std::function<void(Reply)> reply) {
+void Service::answer(const Request& request, const std::function<void(Reply)>& reply) {
   std::string why;
   const Route found = route(request.target, why);
   if (found == Route::kNone) return reply(error_reply(404, why));
@@ -165,7 +165,7 @@ void Service::answer(Request request, std::function<void(Reply)> reply) {
   }
   if (found != Route::kInfer) return reply(answer_now(found));
   try {
-    infer(std::move(request), reply);
+    infer(request, reply);
   } catch (const Error& error) {
     reply(error_reply(error.kind == ErrorKind::kUsage || error.kind == ErrorKind::kCorrupt ? 400 : 500, error.message));
   } catch (const std::bad_alloc&) {

@@ -35,7 +35,7 @@ class Service {
 
   bool takes_body(const std::string& method, const std::string& target) const;
   // Calls `reply` once: before it returns, or later from the batcher's thread.
-  void answer(Request request, std::function<void(Reply)> reply);
+  void answer(const Request& request, const std::function<void(Reply)>& reply);
   void drain() { ready_ = false; }      // from here on the server says that it is not ready
   void finish() { batcher_.finish(); }  // answers all that waits; nothing is asked after this
   Metrics& metrics() { return metrics_; }
@@ -44,7 +44,7 @@ class Service {
   enum class Route { kNone, kLive, kReady, kServer, kModel, kModelReady, kInfer, kMetrics };
   Route route(const std::string& target, std::string& why) const;
   Reply answer_now(Route route) const;
-  void infer(Request request, std::function<void(Reply)> reply);
+  void infer(const Request& request, const std::function<void(Reply)>& reply);
 
   const ServerOptions& options_;
   std::string precision_;
