@@ -128,6 +128,8 @@ Pointer read_in_place(Repository& repository, const std::string& relative) {
 void collect(Repository& repository, const std::string& relative, std::vector<Pointer>& found) {
   const std::string folder = join_path(repository.root(), relative);
   const std::vector<std::string> names = list_folder(folder);
+  // A repository inside this one keeps its own pointers.
+  if (!relative.empty() && std::ranges::binary_search(names, std::string(".mlx"))) return;
   for (const std::string& name : names) {
     const std::string inside = relative.empty() ? name : relative + "/" + name;
     const std::string path = join_path(folder, name);
