@@ -11,8 +11,10 @@
 namespace mlx::kernels::avx512 {
 
 bool prepare_linear(const Problem& problem, Plan& plan);  // f32, forward and both backwards
-bool prepare_conv_first(const Problem& problem,
-                        Plan& plan);  // f32, up to four input channels: forward, backward weights
+// Convolution of up to four input channels: f32 forward, u8|s8 forward, f32 backward to the weights.
+bool prepare_conv_first(const Problem& problem, Plan& plan);
+bool prepare_conv_first_int8(const Problem& problem, Plan& plan);
+bool prepare_conv_first_weights(const Problem& problem, Plan& plan);
 bool prepare_batch_norm(const Problem& problem, Plan& plan);
 bool prepare_layer_norm(const Problem& problem, Plan& plan);
 bool prepare_pointwise(const Problem& problem, Plan& plan);
