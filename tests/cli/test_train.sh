@@ -65,6 +65,18 @@ mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/
 [ "$(mlx train --json 2>/dev/null | field "['digest']")" = "$id" ] || fail "another repository made another version"
 cd ..
 
+# Killed at a disk call in the middle and resumed, it gives the bits of a run that was never stopped.
+mkdir killed && cp -r data train.toml killed/ && cd killed
+mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
+code=0
+MLX_KILL_AT=30 mlx train >/dev/null 2>&1 || code=$?
+[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
+run=$(mlx log --runs --json | field "['runs'][0]['id']")
+[ "$(mlx show "$run" --json | field "['status']")" = running ] || fail "the killed run is not left as running"
+mlx train --resume "$run" >/dev/null 2>&1 || fail "the killed run is not resumed"
+grep -q "$id" models/clf.mlx || fail "the resumed run made other bits"
+cd ..
+
 # Data that is broken is refused with what and where, and makes nothing.
 breaks() { # MESSAGE: the folder data/broken as it is now
   mlx add data/broken >/dev/null
