@@ -1,7 +1,7 @@
 // A strict pull reader of JSON (RFC 8259) over text in memory, made for requests that are mostly long arrays of
-// numbers: those go straight into a vector, without a document in between (5 ns a number instead of 50).
+// numbers: those go straight into a vector, without a document in between.
 //
-// Used by infer_request.cpp. Everything throws Error{kCorrupt} with the offset: no input leads outside of the text.
+// Used by inference.cpp. Everything throws Error{kCorrupt} with the offset: no input leads outside of the text.
 #pragma once
 
 #include <cstdint>
