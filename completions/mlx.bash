@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage eval quantize train serve help completion report version'
+      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage train eval quantize serve help completion report version'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -205,6 +205,15 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'train')
+      options='-c --config --resume --force --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -c|--config) kind=file ;;
+        --resume) kind=run ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'eval')
       options='-d --data -s --split --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
@@ -227,15 +236,6 @@ _mlx_command() {
         --calibrate) kind=reference ;;
         -s|--split) kind=nothing ;;
         --examples) kind=nothing ;;
-        -C) kind=folder ;;
-        --color) kind='choice auto always never' ;;
-      esac
-      ;;
-    'train')
-      options='-c --config --resume --force --json -C -q --quiet -v --verbose --color -h --help'
-      case $2 in
-        -c|--config) kind=file ;;
-        --resume) kind=run ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
