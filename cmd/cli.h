@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/json_fwd.h"
 #include "base/progress.h"
 
@@ -65,6 +66,7 @@ class Context {
   virtual std::string yellow(std::string_view) const = 0;
   virtual Progress& progress() = 0;
   virtual Pool& pool() = 0;
+  virtual const Environment& environment() = 0;
   virtual const std::string& folder() const = 0;   // where -C or the shell stands, absolute
   virtual registry::Repository& repository() = 0;  // opened when first asked for
   virtual bool has_repository() = 0;

@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::size_t kBufferSize = 64 * 1024;
 
-std::string environment(const char* name) {
+std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
 }
 
 int environment_number(const char* name) {
-  const std::string text = environment(name);
+  const std::string text = variable(name);
   if (text.empty()) return 0;
   char* end = nullptr;
   const long number = std::strtol(text.c_str(), &end, 10);
@@ -33,6 +33,16 @@ int environment_number(const char* name) {
                 fmt::format("unset {}, or set it to a number", name));
   }
   return static_cast<int>(number);
+}
+
+Environment real_environment() {
+  Environment real;
+  real.variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+  real.home = variable("HOME");
+  return real;
 }
 
 void write_stdout(std::string_view text) {
@@ -50,16 +60,17 @@ void write_stdout(std::string_view text) {
 bool wants_colour(const std::string& when, int fd) {
   if (when == "always") return true;
   if (when == "never") return false;
-  if (!environment("NO_COLOR").empty()) return false;
-  const std::string force = environment("CLICOLOR_FORCE");
+  if (!variable("NO_COLOR").empty()) return false;
+  const std::string force = variable("CLICOLOR_FORCE");
   if (!force.empty() && force != "0") return true;
-  return isatty(fd) && environment("TERM") != "dumb";
+  return isatty(fd) && variable("TERM") != "dumb";
 }
 
 Terminal::Terminal(const Common& common, std::string command_line)
     : common_(common),
       command_line_(std::move(command_line)),
       colour_(wants_colour(common.color, STDOUT_FILENO)),
+      environment_(real_environment()),
       progress_(common.quiet, wants_colour(common.color, STDERR_FILENO)) {
   if (!common.folder.empty() && chdir(common.folder.c_str()) != 0) {
     throw Error(errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo,
@@ -111,7 +122,7 @@ store::Disk& Terminal::disk() {
 }
 
 registry::Repository& Terminal::repository() {
-  if (!repository_) repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool());
+  if (!repository_) repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool(), environment_);
   return *repository_;
 }
 
@@ -131,7 +142,7 @@ void Terminal::flush() {
 void Terminal::start_pager() {
   if (common_.json || pager_ || !isatty(STDOUT_FILENO)) return;
   flush();
-  pager_.emplace(environment("PAGER"));
+  pager_.emplace(variable("PAGER"));
 }
 
 void Terminal::finish() {

@@ -41,6 +41,7 @@ class Terminal final : public Context {
   std::string yellow(std::string_view text) const override { return paint("33", text); }
   Progress& progress() override { return progress_; }
   Pool& pool() override;
+  const Environment& environment() override { return environment_; }
   const std::string& folder() const override { return folder_; }
   registry::Repository& repository() override;
   bool has_repository() override;
@@ -57,6 +58,7 @@ class Terminal final : public Context {
   Common common_;
   std::string command_line_, folder_, buffer_;
   bool colour_ = false;
+  Environment environment_;
   ProgressBar progress_;
   std::optional<Pager> pager_;
   std::unique_ptr<store::Disk> disk_;

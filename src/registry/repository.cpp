@@ -83,6 +83,7 @@ struct Repository::State {
   std::string root, folder;
   store::Disk& disk;
   Pool& pool;
+  Environment environment;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Database> db;
   std::unique_ptr<store::StatCache> stat_cache;
@@ -100,9 +101,10 @@ bool Repository::init(const std::string& folder, store::Disk& disk) {
   return made;
 }
 
-Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool) {
+Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
   const std::string root = find_root(start);
-  state_.reset(new State{root, join_path(root, kFolder), disk, pool, nullptr, nullptr, nullptr, {}});
+  state_.reset(
+      new State{root, join_path(root, kFolder), disk, pool, std::move(environment), nullptr, nullptr, nullptr, {}});
 }
 
 Repository::~Repository() = default;
@@ -115,6 +117,9 @@ std::string Repository::mlx_folder() const {
 }
 store::Disk& Repository::disk() {
   return state_->disk;
+}
+const Environment& Repository::environment() const {
+  return state_->environment;
 }
 Pool& Repository::pool() {
   return state_->pool;

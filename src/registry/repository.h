@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/json_fwd.h"
 #include "base/parallel.h"
 #include "registry/operation.h"
@@ -24,7 +25,7 @@ class Repository {
   static bool init(const std::string& folder, store::Disk& disk);
   // Walks up from `start` to the folder with .mlx/. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
   // or *.mlx pointers but no .mlx/ yet, the hint is `mlx pull`.
-  Repository(const std::string& start, store::Disk& disk, Pool& pool);
+  Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {});
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
@@ -32,6 +33,7 @@ class Repository {
   const std::string& root() const;  // absolute; the folder that holds .mlx/
   std::string mlx_folder() const;   // root/.mlx
   store::Disk& disk();
+  const Environment& environment() const;
   store::Store& store();  // opened when first used
   store::Database& db();  // opened and migrated when first used
   store::StatCache& stat_cache();
