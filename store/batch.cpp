@@ -14,8 +14,26 @@
 namespace mlx::store {
 
 namespace {
+
 constexpr std::size_t kMetaInMemory = std::size_t{32} << 20;
-}
+
+// A pack that is written and not yet published, for reading back.
+struct SealedPack {
+  SealedPack(const std::string& temporary, const Digest& id)
+      : path(temporary), index(temporary, id), fd(open_file(temporary, O_RDONLY)) {}
+  std::string path;
+  PackIndex index;
+  Fd fd;
+
+  void read(const PackRecord& record, Bytes& stored) const {
+    stored.resize(record.stored_size);
+    if (read_at(fd.get(), stored.data(), stored.size(), record.offset, path) != stored.size()) {
+      fail(ErrorKind::kIo, "{}: offset {}: cannot read back what was written", path, record.offset);
+    }
+  }
+};
+
+}  // namespace
 
 std::unique_ptr<Batch> make_batch(Store::State& store) {
   return std::make_unique<PackBatch>(store);
@@ -39,10 +57,15 @@ bool PackBatch::claim(const ObjectKey& key) {
   return true;
 }
 
-void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain) {
-  if (!claim({storage_id(id), kind})) return;
+void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width, const Digest* base) {
+  ObjectKey key = store_.key_of(kind, id);
+  if (!claim(key)) return;
   try {
-    append(store_.codecs.lend()->encode(kind, id, plain));
+    StoredObject object = store_.codecs.lend()->encode(key, id, plain, width);
+    if (base) {
+      if (auto delta = encode_delta(key, plain, width, *base, object.stored.size())) object = std::move(*delta);
+    }
+    append(std::move(object));
   } catch (...) {
     std::lock_guard lock(mutex_);
     broken_ = true;
@@ -60,8 +83,9 @@ void PackBatch::add_stored(const StoredObject& object) {
     record.plain_size = object.plain_size;
     record.encoding = object.encoding;
     record.key_id = object.key_id;
+    record.extra_size = static_cast<std::uint16_t>(object.extra.size());
     check_stored(record, object.stored, "received object");
-    if (object.key_id == 0) {
+    if (object.key_id == 0 && !base_of(object)) {
       Bytes plain;
       store_.codecs.lend()->decode(record, object.stored, plain, "received object");
     }
@@ -124,18 +148,55 @@ void PackBatch::flush_meta() {
   meta_bytes_ = 0;
 }
 
-void PackBatch::verify(const Sealed& sealed) {
-  PackIndex index(sealed.temporary, sealed.id);
-  index.verify(sealed.temporary);
-  Fd fd = open_file(sealed.temporary, O_RDONLY);
-  Bytes stored;
-  for (std::uint64_t i = 0; i < index.table().size(); ++i) {
-    PackRecord record = index.table().at(i);
-    stored.resize(record.stored_size);
-    if (read_at(fd.get(), stored.data(), stored.size(), record.offset, sealed.temporary) != stored.size()) {
-      fail(ErrorKind::kIo, "{}: offset {}: cannot read back what was written", sealed.temporary, record.offset);
+// Where a delta is worth its dependency: an eighth smaller than `whole` bytes. A base that is a delta itself leads to
+// what that one is based on.
+std::optional<StoredObject> PackBatch::encode_delta(const ObjectKey& key, ByteView plain, int width, const Digest& base,
+                                                    std::size_t whole) {
+  std::shared_ptr<const Index> index = store_.index();
+  DeltaBase from{base, store_.key_of(ObjectKind::kChunk, base), {}};
+  auto location = index->find(from.key);
+  if (!location || location->record.plain_size != plain.size()) return {};
+  if (location->record.encoding == Encoding::kDelta) {
+    from.id = delta_base(store_.read_stored(from.key).stored, store_.packs_folder);
+    from.key = store_.key_of(ObjectKind::kChunk, from.id);
+  }
+  if (!index->find(from.key)) return {};
+  Bytes bytes = store_.read_base()(from.id);
+  from.plain = bytes;
+  if (bytes.size() != plain.size() || from.key == key) return {};
+  return store_.codecs.lend()->encode_delta(key, plain, width, from, whole - whole / 8);
+}
+
+// Reads back what came from elsewhere, before it is published. Bases of deltas may stand in these packs too.
+void PackBatch::verify_received() {
+  std::vector<SealedPack> packs;
+  for (const auto* all : {&data_packs_, &meta_packs_}) {
+    for (const auto& sealed : *all) packs.emplace_back(sealed->temporary, sealed->id);
+  }
+  ReadBase stored_base = store_.read_base();
+  ReadBase read_base = [&](const Digest& id) {
+    ObjectKey key = store_.key_of(ObjectKind::kChunk, id);
+    Bytes stored, plain;
+    for (const SealedPack& pack : packs) {
+      std::uint64_t at = pack.index.table().find(key);
+      if (at == pack.index.table().size()) continue;
+      PackRecord record = pack.index.table().at(at);
+      pack.read(record, stored);
+      store_.codecs.lend()->decode(record, stored, plain, pack.path);
+      return plain;
     }
-    check_stored(record, stored, sealed.temporary);
+    return stored_base(id);
+  };
+  Bytes stored, plain;
+  for (const SealedPack& pack : packs) {
+    pack.index.verify(pack.path);
+    for (std::uint64_t i = 0; i < pack.index.table().size(); ++i) {
+      PackRecord record = pack.index.table().at(i);
+      pack.read(record, stored);
+      check_stored(record, stored, pack.path);
+      if (record.encoding != Encoding::kDelta || record.key_id != 0) continue;
+      store_.codecs.lend()->decode(record, stored, plain, pack.path, read_base);
+    }
   }
 }
 
@@ -152,10 +213,7 @@ void PackBatch::commit() {
     if (meta_.empty() && writer_) close_pack();
     flush_meta();
     if (sealing_) sealing_->wait();
-    if (received_) {
-      for (const auto& sealed : data_packs_) verify(*sealed);
-      for (const auto& sealed : meta_packs_) verify(*sealed);
-    }
+    if (received_) verify_received();
     for (const auto& sealed : data_packs_) publish(*sealed);
     if (!data_packs_.empty()) store_.disk.sync_folder(store_.packs_folder);
     for (const auto& sealed : meta_packs_) {

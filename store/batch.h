@@ -29,10 +29,12 @@ class PackBatch final : public Batch {
   ManifestSummary add_manifest(std::vector<Entry> entries) override;
   void commit() override;
 
-  // Thread-safe. Encodes and adds unless the store or this batch has it. For chunk lists `id` is the file's.
-  void put(ObjectKind kind, const Digest& id, ByteView plain);
-  // Thread-safe. An object as another store keeps it; verified here, and read back from the new pack before commit
-  // publishes it.
+  // Thread-safe. Encodes and adds unless the store or this batch has it. For chunk lists `id` is the file's; a chunk of
+  // a tensor has elements of `width` bytes, and may be stored as a delta against the chunk `base` (plain id, of the
+  // same size) where that chunk is in the store.
+  void put(ObjectKind kind, const Digest& id, ByteView plain, int width = 1, const Digest* base = nullptr);
+  // Thread-safe. An object as another store keeps it; verified here (a delta only once its base can be read), and read
+  // back from the new pack before commit publishes it. kCorrupt then where a delta's base is nowhere.
   void add_stored(const StoredObject& object);
   Pool& pool() { return store_.pool; }
 
@@ -46,7 +48,9 @@ class PackBatch final : public Batch {
   void append_to_pack(const StoredObject& object);  // with mutex_ held
   void close_pack();                                // with mutex_ held; seals in the background
   void flush_meta();                                // with mutex_ held
-  void verify(const Sealed& sealed);
+  std::optional<StoredObject> encode_delta(const ObjectKey& key, ByteView plain, int width, const Digest& base,
+                                           std::size_t limit);
+  void verify_received();
   void publish(const Sealed& sealed);
   void merge_indexes();
 

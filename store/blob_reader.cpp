@@ -44,7 +44,7 @@ struct BlobReader::State {
   void load_page(std::size_t number) {
     if (page == number) return;
     Bytes bytes;
-    store.read({storage_id(items[number].id), ObjectKind::kChunk}, bytes);
+    store.read(ObjectKind::kChunk, items[number].id, bytes);
     ChunkList list = decode_chunk_list(bytes, name());
     if (list.level != 0 || list.size != items[number].size) {
       fail(ErrorKind::kCorrupt, "{}: page {} does not fit in", name(), number);
@@ -67,7 +67,7 @@ struct BlobReader::State {
       begin = page_begins[number];
     }
     loaded = false;
-    store.read({storage_id(item.id), ObjectKind::kChunk}, chunk);
+    store.read(ObjectKind::kChunk, item.id, chunk);
     if (chunk.size() != item.size) {
       fail(ErrorKind::kCorrupt, "{}: chunk {} has {} bytes, the list says {}", name(), item.id.brief(), chunk.size(),
            item.size);
@@ -104,14 +104,14 @@ std::size_t BlobReader::read_at(std::uint64_t offset, void* data, std::size_t co
 
 BlobReader Store::open_blob(const Digest& id) const {
   auto reader = std::unique_ptr<BlobReader::State>(new BlobReader::State{*state_, id});
-  if (auto location = state_->index()->find({storage_id(id), ObjectKind::kChunk})) {
+  if (auto location = state_->index()->find(state_->key_of(ObjectKind::kChunk, id))) {
     reader->size = location->record.plain_size;
     reader->items = {{id, reader->size}};
     reader->begins = {0};
     return BlobReader(std::move(reader));
   }
   Bytes bytes;
-  state_->read({storage_id(id), ObjectKind::kChunkList}, bytes);
+  state_->read(ObjectKind::kChunkList, id, bytes);
   ChunkList list = decode_chunk_list(bytes, reader->name());
   reader->size = list.size;
   reader->paged = list.level == 1;

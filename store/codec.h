@@ -2,13 +2,27 @@
 // and is used by one thread at a time; a CodecPool lends them out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "store/pack_format.h"
 
 namespace mlx::store {
+
+// The plain bytes of a delta's base, verified.
+using ReadBase = std::function<Bytes(const Digest& id)>;
+
+struct DeltaBase {
+  Digest id;      // plain
+  ObjectKey key;  // as the store of the delta knows it
+  ByteView plain;
+};
+
+// The base that the stored bytes of a delta name, by plain id; kCorrupt where they are too short.
+Digest delta_base(ByteView stored, const std::string& where);
 
 class Codec {
  public:
@@ -16,11 +30,19 @@ class Codec {
   ~Codec();
   Codec(const Codec&) = delete;
   Codec& operator=(const Codec&) = delete;
-  // zstd where it saves at least a sixteenth, else raw. `id` is the object's id; kUsage above kMaxPlainSize.
-  StoredObject encode(ObjectKind kind, const Digest& id, ByteView plain);
+  // Compressed where that saves at least a sixteenth, else raw. `id` is the object's id; `width` is the size of the
+  // elements where `plain` is a piece of a tensor (then it is compressed by byte planes), else 1. kUsage above
+  // kMaxPlainSize.
+  StoredObject encode(const ObjectKey& key, const Digest& id, ByteView plain, int width = 1);
+  // As a delta against `base`, a chunk of the same size that is itself stored whole; nullopt where that does not come
+  // below `limit` bytes.
+  std::optional<StoredObject> encode_delta(const ObjectKey& key, ByteView plain, int width, const DeltaBase& base,
+                                           std::size_t limit);
   // Checks the stored bytes' checksum (for what is not raw and plain), decodes, and checks the plain bytes against the
-  // id. `where` names the pack in kCorrupt.
-  void decode(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where);
+  // id. `where` names the pack in kCorrupt. The base of a delta is asked of `read_base`; without it a delta is
+  // kCorrupt.
+  void decode(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
+              const ReadBase& read_base = {});
 
  private:
   struct State;

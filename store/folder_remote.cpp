@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "store/remote.h"
+#include "store/folder_remote.h"
+#include "store/store_state.h"
 #include "store/transfer.h"
 
 namespace mlx::store {
@@ -65,75 +66,105 @@ class FolderRemote final : public Remote {
     return store_.operations();
   }
 
-  std::vector<ObjectRef> missing(const std::vector<ObjectRef>& objects) override {
+  std::vector<ObjectKey> missing(const std::vector<ObjectKey>& keys) override {
     store_.reload();
-    return lacking(store_, objects);
+    return lacking(store_, keys);
   }
 
-  void send(const Store& from, const std::vector<ObjectRef>& objects, Progress& progress) override {
+  void send(const std::vector<ObjectKey>& keys, const ReadStored& read, Progress& progress) override {
     store_.reload();
-    transfer(from, store_, objects, progress);
+    add_stored_objects(store_, lacking(store_, keys), read, progress);
   }
 
-  void receive(Store& to, const std::vector<ObjectRef>& objects, Progress& progress) override {
+  void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) override {
     store_.reload();
-    transfer(store_, to, objects, progress);
+    const Store::State& store = StoreAccess::state(store_);
+    store.pool.run(static_cast<std::int64_t>(keys.size()), [&](std::int64_t i) {
+      check_interrupted();
+      StoredObject object = store.read_stored(keys[static_cast<std::size_t>(i)]);
+      std::size_t size = object.stored.size();
+      take(std::move(object));
+      progress.advance(size);
+    });
   }
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
-    std::string lock_path = heads_path() + ".lock";
-    Fd lock = disk_.open_append(lock_path);
-    while (::flock(lock.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) fail_errno(errno, lock_path, "lock");
-    }
+    Fd lock = take_lock();
     if (encode_heads(this->heads()) != encode_heads(expected)) return false;
-    std::string temporary = heads_path() + ".tmp";
-    disk_.remove(temporary);  // left by a process that died while it held the lock
-    try {
-      Fd fd = disk_.create(temporary);
-      disk_.write(fd, as_bytes(encode_heads(heads)), temporary);
-      disk_.sync(fd, temporary);
-      disk_.rename(temporary, heads_path());
-      disk_.sync_folder(folder_);
-    } catch (const Error&) {
-      try {
-        disk_.remove(temporary);
-      } catch (const Error&) {
-      }
-      throw;
-    }
+    replace(heads_path(), as_bytes(encode_heads(heads)));
+    return true;
+  }
+
+  std::optional<Bytes> read_file(const std::string& name) override {
+    std::string path = file_path(name);
+    if (!path_exists(path)) return {};
+    return mlx::read_file(path);
+  }
+
+  bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
+    Fd lock = take_lock();
+    if (read_file(name) != expected) return false;
+    replace(file_path(name), bytes);
     return true;
   }
 
  private:
   std::string heads_path() const { return join_path(folder_, "heads"); }
+
+  std::string file_path(const std::string& name) const {
+    CHECK(!name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos);
+    return join_path(folder_, "file-" + name);
+  }
+
+  // Held while the heads or a file are compared and replaced.
+  Fd take_lock() {
+    std::string path = heads_path() + ".lock";
+    Fd lock = disk_.open_append(path);
+    while (::flock(lock.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) fail_errno(errno, path, "lock");
+    }
+    return lock;
+  }
+
+  void replace(const std::string& path, ByteView bytes) {
+    std::string temporary = path + ".tmp";
+    disk_.remove(temporary);  // left by a process that died while it held the lock
+    try {
+      Fd fd = disk_.create(temporary);
+      disk_.write(fd, bytes, temporary);
+      disk_.sync(fd, temporary);
+      disk_.rename(temporary, path);
+      disk_.sync_folder(folder_);
+    } catch (const Error&) {
+      try {
+        disk_.remove(temporary);
+      } catch (const Error&) {
+        // The first error says what is wrong.
+      }
+      throw;
+    }
+  }
+
   std::string folder_;
   Disk& disk_;
   Store store_;
 };
 
-// The folder that a URL names; kUsage for other schemes.
+// The folder that a URL names.
 std::string folder_of(const std::string& url) {
-  if (url.starts_with("file://")) {
-    std::string path = url.substr(7);
-    if (path.starts_with("localhost/")) path = path.substr(9);
-    if (path.starts_with("/")) return path;
-    throw Error(ErrorKind::kUsage, fmt::format("{}: a file URL needs an absolute path", url), "write file:///PATH");
-  }
-  std::size_t scheme = url.find("://");
-  if (scheme != std::string::npos) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: unknown kind of remote '{}'", url, url.substr(0, scheme)),
-                "a remote is a folder's path or file:///PATH");
-  }
-  if (url.empty()) fail(ErrorKind::kUsage, "a remote needs a path or a URL");
-  return url;
+  if (!url.starts_with("file://")) return url;
+  std::string path = url.substr(7);
+  if (path.starts_with("localhost/")) path = path.substr(9);
+  if (path.starts_with("/")) return path;
+  throw Error(ErrorKind::kUsage, fmt::format("{}: a file URL needs an absolute path", url), "write file:///PATH");
 }
 
 }  // namespace
 
-std::unique_ptr<Remote> open_remote(const std::string& url, bool create, Disk& disk, Pool& pool) {
+std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteOptions& options, Disk& disk,
+                                           Pool& pool) {
   std::string folder = folder_of(url);
-  if (create) Store::create(folder, disk);
+  if (options.create) Store::create(folder, disk);
   if (!path_exists(folder)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no such remote folder", folder),
                 "'mlx push' makes it; is its disk mounted?");

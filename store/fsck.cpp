@@ -19,8 +19,17 @@ struct PackResult {
   std::vector<Digest> lists;  // chunk lists that are whole
 };
 
+// The checksum does not cover the extra bytes: they repeat what the stored bytes say.
+void check_extra(const PackRecord& record, ByteView pack, const std::string& path) {
+  Digest base = delta_base(pack.subspan(record.offset, record.stored_size), path);
+  ByteView extra = pack.subspan(record.offset - record.extra_size, record.extra_size);
+  if (Digest::from(extra) == base) return;
+  fail(ErrorKind::kCorrupt, "{}: offset {}: the base of object {} differs from what its delta says", path,
+       record.offset, record.key.id.brief());
+}
+
 void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
-                  const std::string& path, Bytes& plain) {
+                  const ReadBase& read_base, const std::string& path, Bytes& plain) {
   if (record.offset > data_end || record.stored_size > data_end - record.offset) {
     fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches into the index", path, record.offset,
          record.key.id.brief());
@@ -30,13 +39,14 @@ void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_en
   ByteView stored = pack.subspan(record.offset, record.stored_size);
   check_stored(record, stored, path);
   if (record.key_id != 0) return;
-  codec.decode(record, stored, plain, path);
+  codec.decode(record, stored, plain, path, read_base);
+  if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
   if (record.key.kind == ObjectKind::kManifest) decode_root(plain);
   if (record.key.kind == ObjectKind::kShard) decode_shard(plain);
   if (record.key.kind == ObjectKind::kChunkList) decode_chunk_list(plain, path);
 }
 
-PackResult check_pack(const std::string& path, const Digest& id, Codec& codec) {
+PackResult check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base) {
   PackResult result;
   try {
     PackIndex index(path, id);
@@ -63,7 +73,7 @@ PackResult check_pack(const std::string& path, const Digest& id, Codec& codec) {
               fmt::format("{}: offset {}: bytes that no entry holds, or that two hold", path, expected));
         }
         expected = record.offset + record.stored_size;
-        check_object(record, file.bytes(), data_end, codec, path, plain);
+        check_object(record, file.bytes(), data_end, codec, read_base, path, plain);
         if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
       } catch (const Error& error) {
         if (error.kind == ErrorKind::kInterrupted) throw;
@@ -113,7 +123,7 @@ FsckReport Store::fsck(Progress& progress) const {
   state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
     auto codec = state_->codecs.lend();
-    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get());
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base());
     progress.advance(1);
   });
   progress.end();

@@ -147,16 +147,23 @@ std::shared_ptr<const Fd> Index::pack_fd(std::uint32_t pack) const {
   return fd;
 }
 
-void Index::read_stored(const Location& location, Bytes& stored) const {
+void Index::read_part(const Location& location, std::uint64_t offset, Bytes& part) const {
   std::string path = pack_path(location.pack);
   std::shared_ptr<const Fd> fd = pack_fd(location.pack);
-  const PackRecord& record = location.record;
-  stored.resize(record.stored_size);
-  if (record.offset > std::uint64_t{1} << 62 ||
-      read_at(fd->get(), stored.data(), stored.size(), record.offset, path) != stored.size()) {
-    fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches beyond the end of its pack", path, record.offset,
-         record.key.id.brief());
+  if (offset > std::uint64_t{1} << 62 || read_at(fd->get(), part.data(), part.size(), offset, path) != part.size()) {
+    fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches beyond the end of its pack", path, offset,
+         location.record.key.id.brief());
   }
+}
+
+void Index::read_stored(const Location& location, Bytes& stored) const {
+  stored.resize(location.record.stored_size);
+  read_part(location, location.record.offset, stored);
+}
+
+void Index::read_extra(const Location& location, Bytes& extra) const {
+  extra.resize(location.record.extra_size);
+  if (!extra.empty()) read_part(location, location.record.offset - extra.size(), extra);
 }
 
 }  // namespace mlx::store

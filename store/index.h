@@ -53,6 +53,7 @@ class Index {
   std::uint64_t records() const;
   // The stored bytes at a location; kCorrupt where the pack is too short, kIo where it cannot be read.
   void read_stored(const Location& location, Bytes& stored) const;
+  void read_extra(const Location& location, Bytes& extra) const;  // the same for its extra bytes
   std::vector<std::string> temporaries() const { return temporaries_; }
 
   // True where so many packs stand outside multi.idx that it is worth writing it anew; then write_multi does that.
@@ -75,6 +76,7 @@ class Index {
   static std::shared_ptr<const Multi> open_multi(const std::string& path);
   std::uint32_t multi_pack(std::uint64_t record) const;
   std::shared_ptr<const Fd> pack_fd(std::uint32_t pack) const;
+  void read_part(const Location& location, std::uint64_t offset, Bytes& part) const;
 
   std::string folder_;
   std::vector<Digest> packs_;  // sorted

@@ -31,6 +31,18 @@ void check_version(std::uint32_t version, const std::string& path) {
 
 }  // namespace
 
+std::size_t extra_size_of(Encoding encoding) {
+  return encoding == Encoding::kDelta ? kDeltaExtraSize : 0;
+}
+
+std::optional<ObjectKey> base_of(const StoredObject& object) {
+  if (object.extra.size() != extra_size_of(object.encoding)) {
+    fail(ErrorKind::kCorrupt, "object {}: has extra bytes that its encoding does not have", object.key.id.brief());
+  }
+  if (object.encoding != Encoding::kDelta) return {};
+  return ObjectKey{Digest::from(object.extra), ObjectKind::kChunk};
+}
+
 std::uint64_t checksum_of_digest(const Digest& digest) {
   return load<std::uint64_t>(digest.bytes.data());
 }
@@ -61,7 +73,7 @@ Bytes entry_header(const StoredObject& object) {
   out.raw(as_bytes(kEntryMagic));
   out.u8(static_cast<std::uint8_t>(object.key.kind));
   out.u8(static_cast<std::uint8_t>(object.encoding));
-  out.u16(0);
+  out.u16(static_cast<std::uint16_t>(object.extra.size()));
   out.u32(object.key_id);
   out.u32(static_cast<std::uint32_t>(object.stored.size()));
   out.u32(object.plain_size);
@@ -72,11 +84,9 @@ Bytes entry_header(const StoredObject& object) {
 }
 
 void check_entry_header(ByteView header, const PackRecord& record, const std::string& path) {
-  StoredObject expected{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}};
+  StoredObject expected{record.key, record.encoding,         record.key_id, record.plain_size, record.checksum,
+                        {},         Bytes(record.extra_size)};
   Bytes bytes = entry_header(expected);
-  ByteWriter size;
-  size.u16(record.extra_size);
-  std::copy(size.bytes().begin(), size.bytes().end(), bytes.begin() + 6);
   ByteWriter stored;
   stored.u32(record.stored_size);
   std::copy(stored.bytes().begin(), stored.bytes().end(), bytes.begin() + 12);
@@ -174,8 +184,11 @@ PackRecord RecordTable::at(std::uint64_t index) const {
       kind > static_cast<std::uint8_t>(ObjectKind::kOperation)) {
     fail(ErrorKind::kCorrupt, "{}: record {} has the unknown kind {}", what_, index, kind);
   }
-  if (encoding > static_cast<std::uint8_t>(Encoding::kZstd)) {
+  if (encoding > static_cast<std::uint8_t>(Encoding::kPlanes)) {
     fail(ErrorKind::kCorrupt, "{}: record {} has the unknown encoding {}", what_, index, encoding);
+  }
+  if (record.extra_size != extra_size_of(static_cast<Encoding>(encoding))) {
+    fail(ErrorKind::kCorrupt, "{}: record {} has extra bytes that its encoding does not have", what_, index);
   }
   record.key.kind = static_cast<ObjectKind>(kind);
   record.encoding = static_cast<Encoding>(encoding);

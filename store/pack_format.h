@@ -2,6 +2,7 @@
 // writer, the pack reader and the index over many packs; nothing here touches a disk.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +20,16 @@ inline constexpr std::size_t kRecordSize = 64;
 inline constexpr std::size_t kFanoutSize = 256 * 4;
 inline constexpr std::size_t kFooterSize = 64;
 
-enum class Encoding : std::uint8_t { kRaw = 0, kZstd = 1 };
+enum class Encoding : std::uint8_t { kRaw = 0, kZstd = 1, kDelta = 2, kPlanes = 3 };
 
-// What packs, indexes and remotes know an object by. Where nothing is encrypted (key id 0) it is the object's id.
-inline Digest storage_id(const Digest& id) {
-  return id;
-}
+// The longest extra bytes of any encoding: a delta's name the storage id of its base.
+inline constexpr std::size_t kDeltaExtraSize = 32;
 
 // The first eight bytes of SHA-256 of the stored bytes, little-endian.
 std::uint64_t stored_checksum(ByteView stored);
 std::uint64_t checksum_of_digest(const Digest& digest);
 
+// What packs, indexes and remotes know an object by: its storage id, which is its id where nothing is encrypted.
 struct ObjectKey {
   Digest id;  // storage id
   ObjectKind kind;
@@ -62,7 +62,12 @@ struct StoredObject {
   std::uint32_t plain_size = 0;
   std::uint64_t checksum = 0;
   Bytes stored;
+  Bytes extra;  // what the encoding needs besides: for a delta the storage id of its base, else nothing
 };
+
+// The chunk that a delta cannot be read without; nullopt for other encodings. kCorrupt where `extra` is not what the
+// encoding asks for.
+std::optional<ObjectKey> base_of(const StoredObject& object);
 
 Bytes pack_header();
 void check_pack_header(ByteView header, const std::string& path);

@@ -17,14 +17,16 @@ PackWriter::PackWriter(std::string path, Disk& disk) : path_(std::move(path)), d
 void PackWriter::append(const StoredObject& object) {
   Bytes header = entry_header(object);
   buffer_.insert(buffer_.end(), header.begin(), header.end());
+  buffer_.insert(buffer_.end(), object.extra.begin(), object.extra.end());
   buffer_.insert(buffer_.end(), object.stored.begin(), object.stored.end());
   PackRecord record;
   record.key = object.key;
-  record.offset = size_ + header.size();
+  record.offset = size_ + header.size() + object.extra.size();
   record.checksum = object.checksum;
   record.stored_size = static_cast<std::uint32_t>(object.stored.size());
   record.plain_size = object.plain_size;
   record.encoding = object.encoding;
+  record.extra_size = static_cast<std::uint16_t>(object.extra.size());
   record.key_id = object.key_id;
   records_.push_back(record);
   size_ = record.offset + record.stored_size;

@@ -1,39 +1,61 @@
-// Another store: a folder now; SSH and S3 implement the same interface. A remote holds packs of objects and the heads
-// of its operation graph; it never holds a database.
+// Another store: a folder, a machine behind SSH, an S3 bucket. A remote holds packs of objects and the heads of its
+// operation graph; it never holds a database.
+//
+// Backends move objects as they are stored and know them by storage id: they hold no keys, and decode nothing that they
+// do not verify. What stands between plain ids and storage ids is transfer.h.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/progress.h"
+#include "store/pack_format.h"
 #include "store/store.h"
 
 namespace mlx::store {
 
-using ObjectRef = std::pair<ObjectKind, Digest>;
+using ObjectRef = std::pair<ObjectKind, Digest>;  // by plain id
+
+using ReadStored = std::function<StoredObject(const ObjectKey&)>;  // called by several threads at once
+using TakeStored = std::function<void(StoredObject&&)>;            // called by several threads at once
 
 class Remote {
  public:
   virtual ~Remote() = default;
-  virtual std::vector<Digest> heads() = 0;  // heads of the operation graph; empty for a new remote
-  // Ids of the operation objects that it holds, in any order: a fetch asks once instead of walking parent by parent.
+  // Heads of the operation graph, by the storage ids of the operations; empty for a new remote.
+  virtual std::vector<Digest> heads() = 0;
+  // Storage ids of the operation objects that it holds, in any order: a fetch asks once instead of walking parent by
+  // parent.
   virtual std::vector<Digest> operations() = 0;
-  // Which of these the remote lacks.
-  virtual std::vector<ObjectRef> missing(const std::vector<ObjectRef>& objects) = 0;
-  // Sends objects of `from` in packs; durable and verified by the receiver before it returns. Sending the same twice is
-  // fine.
-  virtual void send(const Store& from, const std::vector<ObjectRef>& objects, Progress& progress) = 0;
-  // Receives objects into `to`; each is verified.
-  virtual void receive(Store& to, const std::vector<ObjectRef>& objects, Progress& progress) = 0;
+  // Which of these the remote lacks: each once, in the order given.
+  virtual std::vector<ObjectKey> missing(const std::vector<ObjectKey>& keys) = 0;
+  // Sends what it lacks of these, in packs and in the order given (a delta's base goes before the delta). Durable, and
+  // verified by the receiver, when it returns; what an interrupted call got through stays, and is no longer missing.
+  virtual void send(const std::vector<ObjectKey>& keys, const ReadStored& read, Progress& progress) = 0;
+  // Gives each object to `take`, its checksum verified. kNotFound where the remote lacks one.
+  virtual void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) = 0;
   // Compare-and-set; false where the heads are no longer `expected`.
   virtual bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) = 0;
+  // A small file beside the heads, such as the wrapped keys of an encrypted remote: replaced as a whole, by
+  // compare-and-set on its bytes (nullopt: there is none). Names are letters, digits and '-'.
+  virtual std::optional<Bytes> read_file(const std::string& name) = 0;
+  virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
 };
 
-// By URL: a folder's path or file://PATH. kUsage for an unknown scheme, kNotFound / kIo where it cannot be reached.
-// `create` makes a missing folder.
-std::unique_ptr<Remote> open_remote(const std::string& url, bool create, Disk& disk, Pool& pool);
+struct RemoteOptions {
+  bool create = false;       // makes what is not there yet
+  Environment environment;   // for what backends leave to the user's own settings (AWS_PROFILE …)
+  std::string cache_folder;  // where a backend may keep what never changes (indexes of packs); "" for nowhere
+};
+
+// By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound
+// / kIo where it cannot be reached.
+std::unique_ptr<Remote> open_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool);
 
 }  // namespace mlx::store

@@ -93,13 +93,27 @@ void Store::State::missing(const ObjectKey& key, const Index& picture) const {
               "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
 }
 
-void Store::State::read(const ObjectKey& key, Bytes& plain) const {
+void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
+  ObjectKey key = key_of(kind, id);
   std::shared_ptr<const Index> picture;
   auto location = find(key, picture);
   if (!location) missing(key, *picture);
   Bytes stored;
   picture->read_stored(*location, stored);
-  codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack));
+  codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack), read_base());
+}
+
+ReadBase Store::State::read_base() const {
+  return [this](const Digest& id) {
+    ObjectKey key = key_of(ObjectKind::kChunk, id);
+    std::shared_ptr<const Index> picture;
+    auto location = find(key, picture);
+    if (!location) missing(key, *picture);
+    Bytes stored, plain;
+    picture->read_stored(*location, stored);
+    codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack));
+    return plain;
+  };
 }
 
 StoredObject Store::State::read_stored(const ObjectKey& key) const {
@@ -107,8 +121,9 @@ StoredObject Store::State::read_stored(const ObjectKey& key) const {
   auto location = find(key, picture);
   if (!location) missing(key, *picture);
   const PackRecord& record = location->record;
-  StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}};
+  StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}, {}};
   picture->read_stored(*location, object.stored);
+  picture->read_extra(*location, object.extra);
   check_stored(record, object.stored, picture->pack_path(location->pack));
   return object;
 }
@@ -118,7 +133,7 @@ const std::string& Store::folder() const {
 }
 
 bool Store::has(ObjectKind kind, const Digest& id) const {
-  return state_->index()->find({storage_id(id), kind}).has_value();
+  return state_->index()->find(state_->key_of(kind, id)).has_value();
 }
 
 bool Store::has_blob(const Digest& id) const {
@@ -127,7 +142,7 @@ bool Store::has_blob(const Digest& id) const {
 
 Bytes Store::read(ObjectKind kind, const Digest& id) const {
   Bytes plain;
-  state_->read({storage_id(id), kind}, plain);
+  state_->read(kind, id, plain);
   return plain;
 }
 

@@ -29,14 +29,20 @@ struct Store::State {
     return index_;
   }
   void reload();
+  // What the packs know an object by: the one place where ids become storage ids.
+  ObjectKey key_of(ObjectKind kind, const Digest& id) const { return {id, kind}; }
   std::optional<Location> find(const ObjectKey& key, std::shared_ptr<const Index>& index) const;
   // Verified plain bytes. kNotFound / kCorrupt.
-  void read(const ObjectKey& key, Bytes& plain) const;
+  void read(ObjectKind kind, const Digest& id, Bytes& plain) const;
   // As it is stored, checksum verified; for copying to another store.
   StoredObject read_stored(const ObjectKey& key) const;
+  // For Codec::decode: chunks that are stored whole.
+  ReadBase read_base() const;
+
+  // kNotFound for what is not here, or kCorrupt where a damaged pack may have held it.
+  [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;
 
  private:
-  [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;
   mutable std::mutex mutex_;
   std::shared_ptr<const Index> index_;
 };

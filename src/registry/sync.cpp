@@ -13,7 +13,7 @@
 #include "registry/artifacts.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
-#include "store/remote.h"
+#include "store/transfer.h"
 
 namespace mlx::registry {
 namespace {
@@ -30,7 +30,11 @@ std::string absolute_url(const std::string& root, const std::string& url) {
 }
 
 std::unique_ptr<store::Remote> open(Repository& repository, const RemoteConfig& remote, bool create) {
-  return store::open_remote(absolute_url(repository.root(), remote.url), create, repository.disk(), repository.pool());
+  store::RemoteOptions options;
+  options.create = create;
+  options.environment = repository.environment();
+  options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
+  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
 }
 
 Error pull_first(const RemoteConfig& remote) {
@@ -127,7 +131,7 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
       elsewhere.emplace_back(ObjectKind::kManifest, manifest);
     }
   }
-  if (const auto nowhere = remote.missing(elsewhere); !nowhere.empty()) {
+  if (const auto nowhere = store::missing_objects(remote, elsewhere); !nowhere.empty()) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("the content of {} versions is neither here nor on the remote, as {}", nowhere.size(),
                             nowhere.front().second.brief()),
@@ -167,7 +171,7 @@ std::vector<Operation> receive_operations(Repository& repository, store::Remote&
   const TempFolder folder;
   store::Store::create(folder.path(), repository.disk());
   store::Store incoming(folder.path(), repository.disk(), repository.pool());
-  remote.receive(incoming, offered, progress);
+  store::receive_objects(remote, incoming, offered, progress);
   incoming.reload();
 
   std::vector<Operation> received;

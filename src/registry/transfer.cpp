@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "store/transfer.h"
 
 namespace mlx::registry {
 namespace {
@@ -12,31 +13,7 @@ namespace {
 using store::ObjectKind;
 using store::ObjectRef;
 
-constexpr std::size_t kBatch = std::size_t{1} << 16;  // objects asked for in one exchange
-
-// Counts what passes, for the result; the rest goes to the caller's progress.
-class Counting final : public Progress {
- public:
-  Counting(Progress& inner, SyncResult& result) : inner_(inner), result_(result) {}
-  void begin(std::string_view stage, std::uint64_t total, std::string_view unit) override {
-    bytes_ = unit == "B";
-    inner_.begin(stage, total, unit);
-  }
-  void advance(std::uint64_t count) override {
-    if (bytes_) passed_ += count;
-    inner_.advance(count);
-  }
-  void note(std::string_view text) override { inner_.note(text); }
-  void end() override { inner_.end(); }
-  void warn(std::string_view text) override { inner_.warn(text); }
-  ~Counting() override { result_.bytes += passed_; }
-
- private:
-  Progress& inner_;
-  SyncResult& result_;
-  std::atomic<std::uint64_t> passed_{0};
-  bool bytes_ = false;
-};
+constexpr std::size_t kBatch = std::size_t{1} << 14;  // objects asked for in one exchange
 
 void sort_unique(std::vector<ObjectRef>& objects) {
   std::ranges::sort(objects);
@@ -56,8 +33,7 @@ void receive_absent(Transfer& transfer, std::vector<ObjectRef> objects) {
   std::erase_if(objects, [&](const ObjectRef& object) { return transfer.store.has(object.first, object.second); });
   sort_unique(objects);
   in_batches(objects, [&](const std::vector<ObjectRef>& batch) {
-    Counting counting(transfer.progress, transfer.result);
-    transfer.remote.receive(transfer.store, batch, counting);
+    transfer.result.bytes += store::receive_objects(transfer.remote, transfer.store, batch, transfer.progress);
     transfer.result.objects += batch.size();
   });
 }
@@ -70,13 +46,13 @@ std::vector<ObjectRef> as_remote_holds(Transfer& transfer, const std::vector<Dig
   }
   sort_unique(lists);
   in_batches(lists, [&](const std::vector<ObjectRef>& batch) {
-    std::vector<ObjectRef> no_list = transfer.remote.missing(batch);
+    std::vector<ObjectRef> no_list = store::missing_objects(transfer.remote, batch);
     sort_unique(no_list);
     std::ranges::set_difference(batch, no_list, std::back_inserter(wanted));
     for (const ObjectRef& object : no_list) chunks.emplace_back(ObjectKind::kChunk, object.second);
   });
   in_batches(chunks, [&](const std::vector<ObjectRef>& batch) {
-    std::vector<ObjectRef> nowhere = transfer.remote.missing(batch);
+    std::vector<ObjectRef> nowhere = store::missing_objects(transfer.remote, batch);
     sort_unique(nowhere);
     if (required && !nowhere.empty()) {
       throw Error(ErrorKind::kNotFound,
@@ -106,10 +82,9 @@ void list_absent_parts(const store::Store& store, const Digest& blob, std::vecto
 void send_missing(Transfer& transfer, std::vector<ObjectRef> objects) {
   sort_unique(objects);
   in_batches(objects, [&](const std::vector<ObjectRef>& batch) {
-    const std::vector<ObjectRef> lacking = transfer.remote.missing(batch);
+    const std::vector<ObjectRef> lacking = store::missing_objects(transfer.remote, batch);
     if (lacking.empty()) return;
-    Counting counting(transfer.progress, transfer.result);
-    transfer.remote.send(transfer.store, lacking, counting);
+    transfer.result.bytes += store::send_objects(transfer.store, transfer.remote, lacking, transfer.progress);
     transfer.result.objects += lacking.size();
   });
 }
@@ -140,7 +115,7 @@ void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests)
   for (const Digest& manifest : manifests) roots.emplace_back(ObjectKind::kManifest, manifest);
   std::erase_if(roots, [&](const ObjectRef& root) { return transfer.store.has(root.first, root.second); });
   sort_unique(roots);
-  if (const auto lacking = transfer.remote.missing(roots); !lacking.empty()) {
+  if (const auto lacking = store::missing_objects(transfer.remote, roots); !lacking.empty()) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("the remote does not hold {} of the versions that are needed, as {}", lacking.size(),
                             lacking.front().second.brief()),

@@ -5,7 +5,7 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/sync.h"
-#include "store/remote.h"
+#include "store/transfer.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -165,13 +165,13 @@ TEST_CASE("a remote that lies is found out, and nothing of it stays") {
   make(t.a.repo(), "clf", "one");
   t.push(t.a);
   const std::string before = dump(t.b.repo());
-  const auto remote = store::open_remote(t.origin.url, false, *t.a.disk, t.a.pool);
+  const auto remote = store::open_remote(t.origin.url, {}, *t.a.disk, t.a.pool);
   const std::vector<Digest> heads = remote->heads();
   const auto send_operation = [&](const Bytes& bytes) {
     const auto batch = t.a.repo().store().begin();
     const Digest id = batch->add(store::ObjectKind::kOperation, bytes);
     batch->commit();
-    remote->send(t.a.repo().store(), {{store::ObjectKind::kOperation, id}}, t.quiet);
+    store::send_objects(t.a.repo().store(), *remote, {{store::ObjectKind::kOperation, id}}, t.quiet);
     return id;
   };
   Operation operation;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "fixture.h"
-#include "store/remote.h"
+#include "store/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -15,7 +15,7 @@ namespace {
 
 struct Pair : TestStore {
   std::string url = temp.path() + "/remote";
-  std::unique_ptr<Remote> remote = open_remote(url, true, *disk, pool);
+  std::unique_ptr<Remote> remote = open_remote(url, {.create = true}, *disk, pool);
   TestStore other;
 
   // A version with small and large files, and all objects it stands on.
@@ -42,15 +42,15 @@ TEST_CASE("a version goes to a remote and to another store, byte for byte") {
   Pair t;
   Digest id;
   std::vector<ObjectRef> objects = t.make_version(&id);
-  CHECK(t.remote->missing(objects).size() > 50);
-  t.remote->send(*t.store, objects, t.progress);
-  CHECK(t.remote->missing(objects).empty());
+  CHECK(missing_objects(*t.remote, objects).size() > 50);
+  send_objects(*t.store, *t.remote, objects, t.progress);
+  CHECK(missing_objects(*t.remote, objects).empty());
   auto packs = list_folder(t.url + "/packs");
-  t.remote->send(*t.store, objects, t.progress);  // twice is fine
+  send_objects(*t.store, *t.remote, objects, t.progress);  // twice is fine
   CHECK(list_folder(t.url + "/packs") == packs);
 
-  auto again = open_remote("file://" + t.url, false, *t.disk, t.pool);
-  again->receive(*t.other.store, objects, t.progress);
+  auto again = open_remote("file://" + t.url, {}, *t.disk, t.pool);
+  receive_objects(*again, *t.other.store, objects, t.progress);
   CHECK(t.other.store->entries(id) == t.store->entries(id));
   for (const Entry& entry : t.store->entries(id)) {
     CHECK(t.other.store->read_blob(entry.content) == t.store->read_blob(entry.content));
@@ -63,7 +63,7 @@ TEST_CASE("a remote that lacks an object publishes nothing") {
   Digest id;
   std::vector<ObjectRef> objects = t.make_version(&id);
   objects.emplace_back(ObjectKind::kOperation, Digest::of("not there"));
-  CHECK(error_of([&] { t.remote->send(*t.store, objects, t.progress); }) == ErrorKind::kNotFound);
+  CHECK(error_of([&] { send_objects(*t.store, *t.remote, objects, t.progress); }) == ErrorKind::kNotFound);
   CHECK(list_folder(t.url + "/packs") == std::vector<std::string>{"FORMAT"});
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("damage in a remote is not received") {
   Pair t;
   Digest id;
   std::vector<ObjectRef> objects = t.make_version(&id);
-  t.remote->send(*t.store, objects, t.progress);
+  send_objects(*t.store, *t.remote, objects, t.progress);
   for (const std::string& name : list_folder(t.url + "/packs")) {
     if (!name.ends_with(".pack")) continue;
     std::string path = t.url + "/packs/" + name;
@@ -79,8 +79,9 @@ TEST_CASE("damage in a remote is not received") {
     pack[pack.size() / 3] ^= 0x40;
     write_file_atomically(path, pack);
   }
-  CHECK(error_of([&] { open_remote(t.url, false, *t.disk, t.pool)->receive(*t.other.store, objects, t.progress); }) ==
-        ErrorKind::kCorrupt);
+  CHECK(error_of([&] {
+          receive_objects(*open_remote(t.url, {}, *t.disk, t.pool), *t.other.store, objects, t.progress);
+        }) == ErrorKind::kCorrupt);
   CHECK(t.other.files_in_packs(".pack").empty());
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("of several that race to publish, each step is won by one") {
   threads.reserve(kThreads);
   for (int n = 0; n < kThreads; ++n) {
     threads.emplace_back([&, n] {
-      auto remote = open_remote(t.url, false, *t.disk, t.pool);
+      auto remote = open_remote(t.url, {}, *t.disk, t.pool);
       for (int step = 0; step < kSteps; ++step) {
         auto seen = remote->heads();
         std::string text = seen.empty() ? "start" : seen[0].hex();
@@ -127,9 +128,9 @@ TEST_CASE("damaged heads, unknown schemes and missing folders are clear errors")
     write_file_atomically(t.url + "/heads", std::string_view(text));
     CHECK(error_of([&] { t.remote->heads(); }) == ErrorKind::kCorrupt);
   }
-  CHECK(error_of([&] { open_remote("gopher://host/x", true, *t.disk, t.pool); }) == ErrorKind::kUsage);
-  CHECK(error_of([&] { open_remote("", true, *t.disk, t.pool); }) == ErrorKind::kUsage);
-  CHECK(error_of([&] { open_remote(t.temp.path() + "/none", false, *t.disk, t.pool); }) == ErrorKind::kNotFound);
+  CHECK(error_of([&] { open_remote("gopher://host/x", {.create = true}, *t.disk, t.pool); }) == ErrorKind::kUsage);
+  CHECK(error_of([&] { open_remote("", {.create = true}, *t.disk, t.pool); }) == ErrorKind::kUsage);
+  CHECK(error_of([&] { open_remote(t.temp.path() + "/none", {}, *t.disk, t.pool); }) == ErrorKind::kNotFound);
   make_folders(t.temp.path() + "/plain");
-  CHECK(error_of([&] { open_remote(t.temp.path() + "/plain", false, *t.disk, t.pool); }) == ErrorKind::kNotFound);
+  CHECK(error_of([&] { open_remote(t.temp.path() + "/plain", {}, *t.disk, t.pool); }) == ErrorKind::kNotFound);
 }

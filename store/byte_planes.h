@@ -1,0 +1,21 @@
+// Elements of a fixed width as planes of their first bytes, second bytes and so on: in a tensor of floats the bytes
+// with the exponents are alike, those with the last bits of the mantissa are not, and apart they compress better. Used
+// by the codec; pure functions.
+#pragma once
+
+#include "base/bytes.h"
+
+namespace mlx::store {
+
+inline constexpr int kMaxWidth = 8;
+inline bool is_width(int width) {
+  return width == 1 || width == 2 || width == 4 || width == 8;
+}
+
+// `elements` and `planes` have the same size, a multiple of `width`.
+void split_planes(ByteView elements, int width, Bytes& planes);
+void join_planes(ByteView planes, int width, Bytes& elements);
+// to[i] ^= from[i]; both have the same size.
+void exclusive_or(Bytes& to, ByteView from);
+
+}  // namespace mlx::store
