@@ -1,5 +1,5 @@
-// Runs a program with its three standard streams on pipes. All pipes are served from one poll loop, so that neither
-// side can wait for the other however much is written.
+// Programs with their three standard streams on pipes. All pipes are served from one poll loop, so that neither side
+// can wait for the other however much is written.
 
 #include "base/subprocess.h"
 
@@ -9,14 +9,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/progress.h"
 
 extern "C" char** environ;
 
@@ -133,15 +136,16 @@ void receive(Fd& fd, std::string& into) {
   }
 }
 
-// Gives what the pipe takes; closes it when all is written or nobody reads.
-void feed(Fd& fd, std::string_view& rest) {
+// Gives what the pipe takes; closes it where nobody reads, and `at_end` when all is written.
+void feed(Fd& fd, std::string_view& rest, bool at_end = true) {
   const ssize_t put = ::write(fd.get(), rest.data(), rest.size());
   if (put >= 0) {
     rest.remove_prefix(static_cast<std::size_t>(put));
   } else if (errno != EINTR && errno != EAGAIN) {
-    rest = {};
+    close_fd(fd);
+    return;
   }
-  if (rest.empty()) close_fd(fd);
+  if (rest.empty() && at_end) close_fd(fd);
 }
 
 void exchange(Fd& in, Fd& out, Fd& err, std::string_view input, ProcessResult& result) {
@@ -168,32 +172,159 @@ int wait_for(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-}  // namespace
+// A program that has been started, and our ends of its pipes; `error` is the errno of what failed, or 0.
+struct Running {
+  pid_t pid = -1;
+  int error = 0;
+  Fd in, out, err;
+};
 
-ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input, const std::string& folder) {
+Running start(const std::vector<std::string>& argv, const std::string& folder, const sigset_t& mask) {
   CHECK(!argv.empty());
   Pipe in = make_pipe(argv[0]), out = make_pipe(argv[0]), err = make_pipe(argv[0]);
-  const BlockSigpipe blocked;
   SpawnPlan plan;
   plan.connect(in.read.get(), STDIN_FILENO);
   plan.connect(out.write.get(), STDOUT_FILENO);
   plan.connect(err.write.get(), STDERR_FILENO);
   if (!folder.empty()) plan.start_in(folder);
-  plan.signals(blocked.before());
+  plan.signals(mask);
+  Running program;
+  program.error = plan.start(argv, program.pid);
+  program.in = std::move(in.write);
+  program.out = std::move(out.read);
+  program.err = std::move(err.read);
+  return program;
+}
 
+std::string cannot_start(const std::string& program, int error) {
+  return fmt::format("{}: cannot start: {}", program, std::generic_category().message(error));
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input, const std::string& folder) {
   ProcessResult result;
-  pid_t pid = -1;
-  if (const int error = plan.start(argv, pid); error != 0) {
+  const BlockSigpipe blocked;
+  Running program = start(argv, folder, blocked.before());
+  if (program.error != 0) {
     result.exit_code = 127;
-    result.err = fmt::format("{}: cannot start: {}", argv[0], std::generic_category().message(error));
+    result.err = cannot_start(argv[0], program.error);
     return result;
   }
-  close_fd(in.read);
-  close_fd(out.write);
-  close_fd(err.write);
-  exchange(in.write, out.read, err.read, input, result);
-  result.exit_code = wait_for(pid);
+  exchange(program.in, program.out, program.err, input, result);
+  result.exit_code = wait_for(program.pid);
   return result;
+}
+
+struct Conversation::State {
+  Running program;
+  std::string heard;      // said by the program, not yet read
+  std::size_t taken = 0;  // of `heard`
+  std::string errors;
+  int exit_code = -1;  // once it has ended
+
+  // Serves the pipes once; `rest` may be null.
+  void serve(std::string_view* rest) {
+    check_interrupted();
+    const bool more = heard.size() - taken < kMaxHeard;
+    std::array<pollfd, 3> waits = {pollfd{rest ? program.in.get() : -1, POLLOUT, 0},
+                                   {more ? program.out.get() : -1, POLLIN, 0},
+                                   {program.err.get(), POLLIN, 0}};
+    if (::poll(waits.data(), waits.size(), kLookForSignals) < 0 && errno != EINTR)
+      fail_errno(errno, "a program's pipes", "poll");
+    check_interrupted();
+    if (waits[0].revents != 0) feed(program.in, *rest, false);
+    if (waits[1].revents != 0) receive(program.out, heard);
+    if (waits[2].revents != 0) receive(program.err, errors);
+    if (errors.size() > kMaxErrors) errors.erase(0, errors.size() - kMaxErrors);
+  }
+
+  // What is left on stderr, without waiting for whoever else may hold it open.
+  void drain_errors() {
+    while (program.err) {
+      pollfd wait = {program.err.get(), POLLIN, 0};
+      if (::poll(&wait, 1, 0) <= 0) return;
+      receive(program.err, errors);
+      if (errors.size() > kMaxErrors) errors.erase(0, errors.size() - kMaxErrors);
+    }
+  }
+
+  // True where it has ended within so many milliseconds.
+  bool ended_within(int milliseconds) {
+    for (int waited = 0;; waited += kStep) {
+      int status = 0;
+      const pid_t got = ::waitpid(program.pid, &status, WNOHANG);
+      if (got == program.pid) exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (got != 0 && (got > 0 || errno != EINTR)) return true;
+      if (waited >= milliseconds) return false;
+      const timespec pause{0, kStep * 1'000'000L};
+      ::nanosleep(&pause, nullptr);
+    }
+  }
+
+  static constexpr std::size_t kMaxHeard = std::size_t{8} << 20, kMaxErrors = std::size_t{16} << 10;
+  static constexpr int kLookForSignals = 200, kStep = 5;  // milliseconds
+};
+
+Conversation::Conversation(const std::vector<std::string>& argv) : state_(std::make_unique<State>()) {
+  const BlockSigpipe blocked;
+  state_->program = start(argv, {}, blocked.before());
+  if (const int error = state_->program.error; error != 0)
+    throw Error(ErrorKind::kMissing, cannot_start(argv[0], error), "is it installed, and in PATH?");
+  ::fcntl(state_->program.in.get(), F_SETFL, O_NONBLOCK);
+}
+
+Conversation::~Conversation() {
+  if (state_->program.pid <= 0 || state_->exit_code >= 0) return;
+  close_fd(state_->program.in);
+  close_fd(state_->program.out);
+  if (state_->ended_within(500)) return;
+  ::kill(state_->program.pid, SIGTERM);
+  if (state_->ended_within(1000)) return;
+  ::kill(state_->program.pid, SIGKILL);
+  try {
+    wait_for(state_->program.pid);
+  } catch (const Error&) {
+    // Somebody else has waited for it.
+  }
+}
+
+bool Conversation::write(ByteView bytes) {
+  const BlockSigpipe blocked;
+  std::string_view rest = as_text(bytes);
+  while (!rest.empty() && state_->program.in) state_->serve(&rest);
+  return rest.empty() && state_->program.in;
+}
+
+void Conversation::close_input() {
+  close_fd(state_->program.in);
+}
+
+std::size_t Conversation::read(void* data, std::size_t count) {
+  State& state = *state_;
+  while (state.taken == state.heard.size() && state.program.out) state.serve(nullptr);
+  const std::size_t got = std::min(count, state.heard.size() - state.taken);
+  std::memcpy(data, state.heard.data() + state.taken, got);
+  state.taken += got;
+  if (state.taken == state.heard.size()) {
+    state.heard.clear();
+    state.taken = 0;
+  }
+  return got;
+}
+
+int Conversation::wait() {
+  State& state = *state_;
+  while (state.exit_code < 0 && !state.ended_within(10)) {
+    check_interrupted();
+    state.drain_errors();
+  }
+  state.drain_errors();
+  return state.exit_code;
+}
+
+const std::string& Conversation::errors() const {
+  return state_->errors;
 }
 
 }  // namespace mlx

@@ -1,8 +1,11 @@
-// Runs another program without a shell.
+// Runs another program without a shell: to its end, or with its streams open for a conversation.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "base/bytes.h"
 
 namespace mlx {
 
@@ -14,5 +17,30 @@ struct ProcessResult {
 // argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input = {},
                           const std::string& folder = {});
+
+// A program to talk with. Whatever is asked of it, all three streams are served, so that neither side waits for the
+// other however much is written. For one thread at a time. A signal that asks us to end (g_interrupted) ends every wait
+// with kInterrupted.
+class Conversation {
+ public:
+  // kMissing where it cannot be started.
+  explicit Conversation(const std::vector<std::string>& argv);
+  ~Conversation();  // ends the program: by the end of its input, then by signals
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+  // False where the program no longer reads. What it says meanwhile is kept for read().
+  bool write(ByteView bytes);
+  void close_input();
+  // At least one byte of what it says; 0 at its end.
+  std::size_t read(void* data, std::size_t count);
+  // Waits for its end; as ProcessResult::exit_code.
+  int wait();
+  // The last 16 KiB of what it has written to stderr.
+  const std::string& errors() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace mlx

@@ -1,11 +1,16 @@
 // Programs run without a shell, with any amount of data on all three streams.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/path.h"
+#include "base/progress.h"
 #include "base/subprocess.h"
 #include "throws.h"
 
@@ -72,4 +77,63 @@ TEST_CASE("several threads run programs at once") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4, 0));
+}
+
+TEST_CASE("a conversation goes back and forth, and both may say much at once") {
+  Conversation talk({"sh", "-c", "echo ready >&2; exec cat"});
+  std::array<char, 4> answer{};
+  for (const char* word : {"one", "two"}) {
+    REQUIRE(talk.write(as_bytes(word)));
+    REQUIRE_EQ(talk.read(answer.data(), 3), 3u);
+    CHECK_EQ(std::string(answer.data(), 3), word);
+  }
+  // `cat` says as much as it hears: whoever wrote without listening would wait for ever.
+  const Bytes much(5'000'000, 7);
+  CHECK(talk.write(much));
+  talk.close_input();
+  Bytes back(much.size() + 1);
+  std::size_t got = 0;
+  while (const std::size_t count = talk.read(back.data() + got, back.size() - got)) got += count;
+  back.resize(got);
+  CHECK(back == much);
+  CHECK_EQ(talk.wait(), 0);
+  CHECK_EQ(talk.errors(), "ready\n");
+}
+
+TEST_CASE("a program that has gone takes no more words, and says why it went") {
+  Conversation talk({"sh", "-c", "echo the end >&2; exit 9"});
+  while (talk.write(Bytes(100'000))) {
+  }
+  char byte = 0;
+  CHECK_EQ(talk.read(&byte, 1), 0u);
+  CHECK_EQ(talk.wait(), 9);
+  CHECK_EQ(talk.errors(), "the end\n");
+  sigset_t pending;
+  sigpending(&pending);
+  CHECK_EQ(sigismember(&pending, SIGPIPE), 0);
+  CHECK_THROWS_AS(Conversation({"mlx-no-such-program"}), Error);
+}
+
+TEST_CASE("the program of a conversation that is dropped is ended, even one that will not hear") {
+  const TempFolder temp;
+  const std::string pid_file = temp.path() + "/pid";
+  {
+    Conversation talk(
+        {"sh", "-c", "trap '' TERM; echo $$ >\"$1\"; echo; while :; do sleep 0.05; done", "sh", pid_file});
+    char byte = 0;
+    REQUIRE_EQ(talk.read(&byte, 1), 1u);
+  }
+  CHECK_EQ(run_process({"sh", "-c", "kill -0 $(cat \"$1\")", "sh", pid_file}).exit_code, 1);
+}
+
+TEST_CASE("a signal ends the wait for what a program says") {
+  Conversation talk({"sleep", "20"});
+  std::thread signal([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    g_interrupted = SIGINT;
+  });
+  char byte = 0;
+  CHECK_THROWS_AS(talk.read(&byte, 1), Error);
+  signal.join();
+  g_interrupted = 0;
 }
