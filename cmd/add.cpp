@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "registry/checkouts.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
@@ -86,6 +87,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   added.pointer.size = summary.bytes;
   registry::ignore_in_git(repository, path);
   added.changed = registry::write_pointer(repository, added.pointer);
+  registry::note_checked_out(repository, path, summary.id);
   return added;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "store/moves.h"
 
 namespace mlx::cmd {
 
@@ -56,11 +57,23 @@ Json entry_json(const store::Entry& entry) {
 }
 
 Json difference_json(const store::Difference& difference) {
-  Json added = Json::array(), modified = Json::array(), deleted = Json::array();
+  Json added = Json::array(), modified = Json::array(), deleted = Json::array(), moved = Json::array();
+  Json mode_changed = Json::array();
   for (const store::Entry& entry : difference.added) added.push_back(entry_json(entry));
-  for (const auto& change : difference.changed) modified.push_back(entry_json(change.second));
+  for (const auto& [before, after] : difference.changed) {
+    modified.push_back(entry_json(after));
+    if (before.content != after.content) continue;
+    Json one = entry_json(after);
+    one["mode_before"] = fmt::format("{:06o}", before.mode);
+    mode_changed.push_back(std::move(one));
+  }
   for (const store::Entry& entry : difference.removed) deleted.push_back(entry_json(entry));
-  return {{"new", added}, {"modified", modified}, {"deleted", deleted}};
+  store::Difference rest = difference;
+  for (const auto& [before, after] : store::take_moves(rest)) {
+    moved.push_back({{"from", entry_json(before)}, {"to", entry_json(after)}});
+  }
+  return {
+      {"new", added}, {"modified", modified}, {"deleted", deleted}, {"moved", moved}, {"mode_changed", mode_changed}};
 }
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes) {
@@ -104,16 +117,25 @@ std::string printable(const std::string& path) {
 }
 
 void print_difference(Context& context, const store::Difference& difference, std::size_t limit) {
-  const std::size_t all = difference.added.size() + difference.changed.size() + difference.removed.size();
+  store::Difference rest = difference;
+  const store::Moves moves = store::take_moves(rest);
+  const std::size_t all = rest.added.size() + rest.changed.size() + moves.size() + rest.removed.size();
   std::size_t shown = 0;
-  const auto show = [&](const char* what, const std::string& path, bool gone) {
+  const auto show = [&](const char* what, const std::string& text, bool gone) {
     if (shown++ >= limit) return;
-    const std::string text = fmt::format("    {:<10}{}", what, printable(path));
-    context.line(gone ? context.red(text) : context.green(text));
+    const std::string line = fmt::format("    {:<10}{}", what, text);
+    context.line(gone ? context.red(line) : context.green(line));
   };
-  for (const store::Entry& entry : difference.added) show("new", entry.path, false);
-  for (const auto& change : difference.changed) show("modified", change.second.path, false);
-  for (const store::Entry& entry : difference.removed) show("deleted", entry.path, true);
+  for (const store::Entry& entry : rest.added) show("new", printable(entry.path), false);
+  for (const auto& [before, after] : rest.changed) {
+    const std::string modes = fmt::format(" ({:o} -> {:o})", before.mode & 0777, after.mode & 0777);
+    const bool only_mode = before.content == after.content && (before.mode & 0777) != (after.mode & 0777);
+    show(only_mode ? "mode" : "modified", printable(after.path) + (only_mode ? modes : ""), false);
+  }
+  for (const auto& [before, after] : moves) {
+    show("moved", fmt::format("{} -> {}", printable(before.path), printable(after.path)), false);
+  }
+  for (const store::Entry& entry : rest.removed) show("deleted", printable(entry.path), true);
   if (all > limit) context.line(fmt::format("    and {} more (`mlx status -v` lists all)", all - limit));
 }
 

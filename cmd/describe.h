@@ -16,6 +16,8 @@ namespace mlx::cmd {
 Json version_json(const registry::Version& version);
 Json run_json(const registry::Run& run);
 Json entry_json(const store::Entry& entry);  // "path_hex" too where the path is not UTF-8
+// "new", "modified", "deleted"; and of the same files once more, "moved" (one of "deleted" and one of "new" with its
+// content) and "mode_changed" (those of "modified" whose content is the same).
 Json difference_json(const store::Difference& difference);
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes);            // "4 files, 30.9 MiB"
@@ -25,7 +27,8 @@ std::string duration_text(std::int64_t micros);                              // 
 // A file's name on a terminal: control characters and bytes that are not UTF-8 as \xNN.
 std::string printable(const std::string& path);
 
-// One line a file: "  new       PATH", "  modified  PATH", "  deleted   PATH"; at most `limit` lines and how many more.
+// One line a file: "  new       PATH", "  modified  PATH", "  mode      PATH (644 -> 755)", "  deleted   PATH",
+// "  moved     OLD -> NEW"; at most `limit` lines and how many more.
 void print_difference(Context& context, const store::Difference& difference, std::size_t limit);
 
 }  // namespace mlx::cmd

@@ -10,9 +10,16 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/checkouts.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
+
+bool is_single_file(registry::Repository& repository, const Digest& manifest, const std::string& artifact) {
+  if (repository.store().summarize(manifest).files != 1) return false;
+  return repository.store().entries(manifest)[0].path == base_name(artifact);
+}
+
 namespace {
 
 bool already_there(registry::Repository& repository, const std::string& path, const store::Entry& entry,
@@ -34,15 +41,8 @@ void check_replaceable(registry::Repository& repository, const std::string& path
               "`mlx add` stores them, --force discards them");
 }
 
-}  // namespace
-
-bool is_single_file(registry::Repository& repository, const Digest& manifest, const std::string& artifact) {
-  if (repository.store().summarize(manifest).files != 1) return false;
-  return repository.store().entries(manifest)[0].path == base_name(artifact);
-}
-
-void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
-                 const std::string& path, bool force, Context& context) {
+void place(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
+           const std::string& path, bool force, Context& context) {
   store::StatCache* cache = &repository.stat_cache();
   if (!is_single_file(repository, manifest, artifact)) {
     store::checkout(repository.store(), manifest, path, force, cache, repository.pool(), context.progress());
@@ -62,6 +62,14 @@ void materialize(registry::Repository& repository, const Digest& manifest, const
     throw;
   }
   remove_tree(beside);
+}
+
+}  // namespace
+
+void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
+                 const std::string& path, bool force, Context& context) {
+  place(repository, manifest, artifact, path, force, context);
+  if (path == join_path(repository.root(), artifact)) registry::note_checked_out(repository, artifact, manifest);
 }
 
 }  // namespace mlx::cmd

@@ -1,25 +1,61 @@
-// mlx status: what differs between pointers and the worktree, and which pointers have no version yet.
+// mlx status: what differs between pointers and the worktree, which folders still hold another version than their
+// pointer names (after a `git switch`), and which pointers have no version yet.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "registry/checkouts.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
 namespace {
 
+struct Options {
+  std::vector<std::string> paths;
+  bool all = false;
+};
+
 struct State {
   registry::Pointer pointer;
   std::optional<registry::Version> version;
-  std::string status;  // "clean", "modified", "missing" (not in the worktree), "not fetched" (content not in the store)
-  store::Difference difference;
+  // "clean", "modified", "behind" (the folder is exactly another version), "missing" (not in the worktree), "not
+  // fetched" (content not in the store)
+  std::string status;
+  store::Difference difference;            // of the folder from the pointer
+  std::optional<Digest> checked_out;       // what the folder was made as, where that is known and not the pointer
+  std::optional<store::Difference> since;  // of the folder from `checked_out`, where that can be told
+  bool drifted() const { return checked_out.has_value(); }
 };
 
-State look_at(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
-  State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}};
+// The folder's own version, where it is exactly one that this artifact had. Asked only where nothing was noted.
+std::optional<Digest> recognise(registry::Repository& repository, const registry::Pointer& pointer,
+                                const std::vector<store::Entry>& now) {
+  const Digest id = store::summarize(now).id;
+  if (id == pointer.digest || !registry::version_of(repository, pointer.artifact, id)) return std::nullopt;
+  return id;
+}
+
+void look_for_drift(registry::Repository& repository, State& state, const std::vector<store::Entry>& now,
+                    std::optional<Digest> noted) {
+  if (!noted) noted = recognise(repository, state.pointer, now);
+  if (!noted || *noted == state.pointer.digest) return;
+  state.checked_out = noted;
+  if (store::summarize(now).id == *noted)
+    state.since.emplace();
+  else if (repository.store().has(store::ObjectKind::kManifest, *noted))
+    state.since = store::compare(repository.store().entries(*noted), now);
+  if (state.since && state.since->empty() && state.status == "modified") state.status = "behind";
+}
+
+State look_at(registry::Repository& repository, const registry::Pointer& pointer, const std::optional<Digest>& noted,
+              Context& context) {
+  State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}, {}, {}};
   const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
   if (!here) state.status = "not fetched";
   if (pointer.kind == registry::ArtifactKind::kModel) return state;
@@ -28,16 +64,25 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
     if (here) state.status = "missing";
     return state;
   }
-  if (!here) return state;
   const std::vector<store::Entry> now =
       store::scan(full, &repository.stat_cache(), repository.pool(), context.progress());
-  state.difference = store::compare(repository.store().entries(pointer.digest), now);
+  if (here) state.difference = store::compare(repository.store().entries(pointer.digest), now);
   if (!state.difference.empty()) state.status = "modified";
+  if (state.status != "clean") look_for_drift(repository, state, now, noted);
   return state;
+}
+
+std::string name_of(registry::Repository& repository, const std::string& artifact, const Digest& digest) {
+  const std::optional<registry::Version> version = registry::version_of(repository, artifact, digest);
+  return version ? fmt::format("{} (v{})", digest.brief(), version->number) : digest.brief();
 }
 
 std::string what_to_do(const State& state) {
   const std::string& name = state.pointer.artifact;
+  if (state.status == "behind") return fmt::format("`mlx checkout {}` brings what the pointer names", name);
+  if (state.status == "modified" && state.drifted())
+    return fmt::format("`mlx add {0}` stores the folder as it is, `mlx checkout {0} --force` discards its changes",
+                       name);
   if (state.status == "modified")
     return fmt::format("`mlx add {0}` stores it, `mlx checkout {0} --force` discards it", name);
   if (state.status == "missing") return "`mlx checkout` brings it";
@@ -48,30 +93,84 @@ std::string what_to_do(const State& state) {
 }
 
 void print(Context& context, const State& state, bool all) {
-  const std::string name = state.version ? state.version->name() : state.pointer.artifact + " (not committed)";
+  registry::Repository& repository = context.repository();
+  const std::string& artifact = state.pointer.artifact;
+  const std::string name = state.version ? state.version->name() : artifact + " (not committed)";
   const bool good = state.status == "clean";
   context.line(fmt::format("{}  {}  {}", context.bold(name),
                            good ? context.green(state.status) : context.red(state.status),
                            files_text(state.pointer.files, state.pointer.size)));
-  print_difference(context, state.difference, all ? SIZE_MAX : 10);
+  if (state.drifted()) {
+    context.line(fmt::format("    checked out: {}, pointer: {}", name_of(repository, artifact, *state.checked_out),
+                             name_of(repository, artifact, state.pointer.digest)));
+  }
+  const bool against_checkout = state.drifted() && state.since;
+  if (against_checkout && !state.since->empty()) context.line("    changed since the checkout:");
+  print_difference(context, against_checkout ? *state.since : state.difference, all ? SIZE_MAX : 10);
   const std::string next = what_to_do(state);
   if (!next.empty()) context.line(context.dim("    " + next));
 }
 
-int run(bool all, Context& context) {
-  registry::Repository& repository = context.repository();
-  Json list = Json::array();
-  for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
-    const State state = look_at(repository, pointer, context);
-    print(context, state, all);
-    Json one = {
-        {"artifact", pointer.artifact},           {"kind", registry::kind_name(pointer.kind)},
-        {"digest", pointer.digest.text()},        {"version", state.version ? Json(state.version->name()) : Json()},
-        {"committed", state.version.has_value()}, {"status", state.status}};
-    one.update(difference_json(state.difference));
-    list.push_back(std::move(one));
+Json state_json(registry::Repository& repository, const State& state) {
+  const registry::Pointer& pointer = state.pointer;
+  Json one = {
+      {"artifact", pointer.artifact},           {"kind", registry::kind_name(pointer.kind)},
+      {"digest", pointer.digest.text()},        {"version", state.version ? Json(state.version->name()) : Json()},
+      {"committed", state.version.has_value()}, {"status", state.status}};
+  one.update(difference_json(state.difference));
+  one["checked_out"] = Json();
+  if (state.drifted()) {
+    const std::optional<registry::Version> version =
+        registry::version_of(repository, pointer.artifact, *state.checked_out);
+    one["checked_out"] = {{"digest", state.checked_out->text()}, {"version", version ? Json(version->name()) : Json()}};
+    one["since_checkout"] = state.since ? difference_json(*state.since) : Json();
   }
-  if (list.empty()) context.line("no data and no models yet: `mlx add FOLDER` stores data");
+  return one;
+}
+
+// All pointers, or those that a path names or holds.
+std::vector<registry::Pointer> wanted_pointers(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
+  if (options.paths.empty()) return pointers;
+  std::vector<registry::Pointer> wanted;
+  for (const std::string& path : options.paths) {
+    const std::string inside = repository.inside(path, context.folder());
+    const std::size_t before = wanted.size();
+    for (const registry::Pointer& pointer : pointers) {
+      const bool model = pointer.kind == registry::ArtifactKind::kModel && pointer.artifact == path;
+      if (model || inside.empty() || pointer.artifact == inside || pointer.artifact.starts_with(inside + "/") ||
+          inside.starts_with(pointer.artifact + "/")) {
+        wanted.push_back(pointer);
+      }
+    }
+    if (wanted.size() == before) {
+      throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model is called so, nor stands there", path),
+                  "`mlx status` lists all; `mlx add` stores data");
+    }
+  }
+  std::ranges::sort(wanted, {}, &registry::Pointer::artifact);
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  return wanted;
+}
+
+int run(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const std::map<std::string, Digest> noted = registry::checked_out(repository);
+  const std::vector<registry::Pointer> pointers = wanted_pointers(options, context);
+  Json list = Json::array();
+  for (const registry::Pointer& pointer : pointers) {
+    const auto at = noted.find(pointer.artifact);
+    const State state =
+        look_at(repository, pointer, at == noted.end() ? std::nullopt : std::optional(at->second), context);
+    print(context, state, options.all);
+    if (context.wants_json()) list.push_back(state_json(repository, state));
+    if (state.status == "clean" && pointer.kind == registry::ArtifactKind::kDataset &&
+        (at == noted.end() || at->second != pointer.digest)) {
+      registry::note_checked_out(repository, pointer.artifact, pointer.digest);
+    }
+  }
+  if (pointers.empty()) context.line("no data and no models yet: `mlx add FOLDER` stores data");
   if (context.wants_json())
     context.json({{"schema", "mlx.status/1"}, {"root", repository.root()}, {"artifacts", list}});
   return 0;
@@ -80,14 +179,18 @@ int run(bool all, Context& context) {
 }  // namespace
 
 Command add_status() {
-  auto all = std::make_shared<bool>(false);
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "status";
   command.summary = "Show what differs from the pointers, and what has no version yet";
   command.group = "versions";
-  command.options = {flag("-v,--verbose", *all, "List every file that differs")};
-  command.examples = {"mlx status", "mlx status --json"};
-  command.run = [all](Context& context) { return run(*all, context); };
+  command.options = {
+      arguments("PATH", options->paths, "Only the datasets and models of this name, or below this folder",
+                Complete::kFile, false),
+      flag("-v,--verbose", options->all, "List every file that differs"),
+  };
+  command.examples = {"mlx status", "mlx status data/fashion", "mlx status --json"};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 

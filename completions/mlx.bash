@@ -35,6 +35,9 @@ _mlx_command() {
       ;;
     'status')
       options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;

@@ -72,6 +72,7 @@ complete -c mlx -n '__mlx_at "add"' -s q -l quiet -d 'Print results and errors o
 complete -c mlx -n '__mlx_at "add"' -s v -l verbose -d 'Say more about what is done'
 complete -c mlx -n '__mlx_at "add"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "add"' -s h -l help -d 'Print this help'
+complete -c mlx -n '__mlx_at "status"' -F
 complete -c mlx -n '__mlx_at "status"' -s v -l verbose -d 'List every file that differs'
 complete -c mlx -n '__mlx_at "status"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "status"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'

@@ -175,4 +175,18 @@ std::vector<ShardRef> decode_root(ByteView bytes) {
   return shards;
 }
 
+ManifestSummary summarize(const std::vector<Entry>& sorted) {
+  ManifestSummary summary;
+  std::vector<ShardRef> shards;
+  for (const std::vector<Entry>& part : cut_shards(sorted)) {
+    ShardRef shard{part.front().path, Digest::of(encode_shard(part)), part.size(), 0};
+    for (const Entry& entry : part) shard.bytes += entry.size;
+    summary.files += shard.files;
+    summary.bytes += shard.bytes;
+    shards.push_back(std::move(shard));
+  }
+  summary.id = Digest::of(encode_root(shards));
+  return summary;
+}
+
 }  // namespace mlx::store

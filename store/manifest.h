@@ -47,6 +47,8 @@ std::vector<ShardRef> decode_root(ByteView bytes);
 // Cuts sorted entries into shards.
 std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted);
 bool ends_shard(const std::string& path);
+// What add_manifest would say of sorted entries, without storing anything: the id that a folder's state has.
+ManifestSummary summarize(const std::vector<Entry>& sorted);
 // The first path of a sorted list that is also a folder of another one ("a" beside "a/b"), which no tree can hold.
 std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted);
 

@@ -109,3 +109,15 @@ TEST_CASE("a path that is a file and a folder is found") {
   CHECK(find_path_clash(entries({"a/b", "a/b/c/d"})) == "a/b");
   CHECK_FALSE(find_path_clash(entries({"a-b", "a/b", "ab", "b"})).has_value());
 }
+
+TEST_CASE("summarize says what storing says") {
+  TestStore t;
+  std::vector<Entry> entries;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string content = std::to_string(i);
+    entries.push_back({fmt::format("folder/{:05}", i), kModeFile, content.size(), Digest::of(content)});
+  }
+  const auto batch = t.store->begin();
+  CHECK(batch->add_manifest(entries) == summarize(entries));
+  CHECK(batch->add_manifest({}) == summarize({}));
+}
