@@ -64,11 +64,12 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
     if (here) state.status = "missing";
     return state;
   }
-  const std::vector<store::Entry> now =
-      store::scan(full, &repository.stat_cache(), repository.pool(), context.progress());
-  if (here) state.difference = store::compare(repository.store().entries(pointer.digest), now);
+  const std::optional<std::vector<store::Entry>> now =
+      store::scan_unless(pointer.digest, full, &repository.stat_cache(), repository.pool(), context.progress());
+  if (!now) return state;
+  if (here) state.difference = store::compare(repository.store().entries(pointer.digest), *now);
   if (!state.difference.empty()) state.status = "modified";
-  if (state.status != "clean") look_for_drift(repository, state, now, noted);
+  if (state.status != "clean") look_for_drift(repository, state, *now, noted);
   return state;
 }
 

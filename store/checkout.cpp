@@ -159,7 +159,7 @@ void record(StatCache::State& cache, const Target& target, const std::vector<Ent
     auto i = static_cast<std::size_t>(n);
     auto status = stat_link(target.path(entries[i]));
     if (!status || stat_key(*status).size != entries[i].size || mode_of(*status) != entries[i].mode) return;
-    files[i] = {entries[i].path, stat_key(*status), entries[i].content};
+    files[i] = {entries[i].path, entries[i].mode, stat_key(*status), entries[i].content};
     good[i] = 1;
   });
   std::vector<CachedFile> kept;

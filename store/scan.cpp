@@ -53,69 +53,93 @@ Digest hash_file(const std::string& path, WalkedFile& file, Progress& progress) 
               "stop what writes to it, then try again");
 }
 
-std::vector<CachedFile> to_cached(const std::vector<WalkedFile>& files, const std::vector<Entry>& entries) {
+std::vector<CachedFile> to_cached(const Walk& found, const std::vector<Entry>& entries) {
   std::vector<CachedFile> cached;
-  cached.reserve(files.size());
-  for (std::size_t i = 0; i < files.size(); ++i) cached.push_back({files[i].path, files[i].key, entries[i].content});
+  cached.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const WalkedFile& file = found.files[i];
+    cached.push_back({file.path, file.mode, file.key, entries[i].content});
+  }
   return cached;
 }
 
-}  // namespace
+// What stands in a folder, beside what the cache knows of it.
+struct Look {
+  explicit Look(const std::string& folder, StatCache* cache, Pool& pool)
+      : seen_at(wall_nanos()), found(walk(folder, pool)), state(StatCacheAccess::state(cache)) {
+    if (state) cached = state->load(folder);
+    matches = match(found, cached);
+  }
+  bool knows(std::size_t file) const { return matches.cached[file] != Matches::kUnknown; }
+  Entry entry(std::size_t file, const Digest& content) const {
+    const WalkedFile& walked = found.files[file];
+    return {std::string(walked.path), walked.mode, walked.key.size, content};
+  }
+  Entry known_entry(std::size_t file) const { return entry(file, cached.file(matches.cached[file]).content); }
 
-std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
-  std::int64_t seen_at = wall_nanos();
-  Walk found = walk(folder, pool);
-  StatCache::State* state = StatCacheAccess::state(cache);
-  std::vector<CachedFile> cached;
-  if (state) cached = state->load(folder);
-  std::vector<std::optional<Digest>> known = known_digests(found, cached);
+  // Before the keys were read: taking the earlier moment calls more files racy, never fewer.
+  std::int64_t seen_at;
+  Walk found;
+  StatCache::State* state;
+  CachedFiles cached;
+  Matches matches;
+};
 
-  std::vector<Entry> entries(found.files.size());
+std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progress& progress) {
+  std::vector<WalkedFile>& files = look.found.files;
+  std::vector<Digest> contents(files.size());
   std::vector<std::size_t> unknown;
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < found.files.size(); ++i) {
-    if (known[i]) continue;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (look.knows(i)) continue;
     unknown.push_back(i);
-    bytes += found.files[i].key.size;
+    bytes += files[i].key.size;
   }
   if (!unknown.empty()) {
     progress.begin("Hashing", bytes, "B");
     pool.run(static_cast<std::int64_t>(unknown.size()), [&](std::int64_t n) {
       std::size_t i = unknown[static_cast<std::size_t>(n)];
-      known[i] = hash_file(found.disk_path(folder, found.files[i].path), found.files[i], progress);
+      contents[i] = hash_file(look.found.disk_path(folder, files[i].path), files[i], progress);
     });
     progress.end();
   }
-  for (std::size_t i = 0; i < found.files.size(); ++i) {
-    const WalkedFile& file = found.files[i];
-    entries[i] = {file.path, file.mode, file.key.size, *known[i]};
+  std::vector<Entry> entries;
+  entries.reserve(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    entries.push_back(look.knows(i) ? look.known_entry(i) : look.entry(i, contents[i]));
   }
-  // Keys were read before seen_at + the walk; taking the earlier moment calls more files racy, never fewer.
-  if (state && (!unknown.empty() || cached.size() != found.files.size())) {
-    state->save(folder, to_cached(found.files, entries), seen_at);
+  if (look.state && !(look.matches.all && !look.cached.manifest().is_zero())) {
+    look.state->save(folder, to_cached(look.found, entries), look.seen_at, summarize(entries).id);
   }
   return entries;
 }
 
-ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
-  std::int64_t seen_at = wall_nanos();
-  Walk found = walk(folder, pool);
-  StatCache::State* state = StatCacheAccess::state(cache);
-  std::vector<CachedFile> cached;
-  if (state) cached = state->load(folder);
-  std::vector<std::optional<Digest>> known = known_digests(found, cached);
+}  // namespace
 
-  std::vector<Entry> entries(found.files.size());
+std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
+  return scan(Look(folder, cache, pool), folder, pool, progress);
+}
+
+std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
+                                              Pool& pool, Progress& progress) {
+  Look look(folder, cache, pool);
+  if (look.matches.all && look.cached.manifest() == manifest) return {};
+  return scan(std::move(look), folder, pool, progress);
+}
+
+ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
+  Look look(folder, cache, pool);
+  const std::vector<WalkedFile>& files = look.found.files;
+  std::vector<Entry> entries(files.size());
   std::vector<std::size_t> missing;
   std::vector<std::pair<std::string, std::string>> to_add;
-  for (std::size_t i = 0; i < found.files.size(); ++i) {
-    const WalkedFile& file = found.files[i];
-    if (known[i] && store.has_whole_blob(*known[i])) {
-      entries[i] = {file.path, file.mode, file.key.size, *known[i]};
-      continue;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (look.knows(i)) {
+      entries[i] = look.known_entry(i);
+      if (store.has_whole_blob(entries[i].content)) continue;
     }
     missing.push_back(i);
-    to_add.emplace_back(found.disk_path(folder, file.path), file.path);
+    to_add.emplace_back(look.found.disk_path(folder, files[i].path), files[i].path);
   }
   auto batch = store.begin();
   if (!to_add.empty()) {
@@ -124,20 +148,23 @@ ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* c
   }
   ManifestSummary summary = batch->add_manifest(entries);
   batch->commit();
-  if (!state || (missing.empty() && cached.size() == found.files.size())) return summary;
+  if (!look.state || (look.matches.all && missing.empty() && look.cached.manifest() == summary.id)) return summary;
 
   // A file that stands as it was found had this content: it was read in between.
-  std::vector<char> same(found.files.size(), 1);
+  std::vector<char> same(files.size(), 1);
   pool.run(static_cast<std::int64_t>(missing.size()), [&](std::int64_t n) {
     std::size_t i = missing[static_cast<std::size_t>(n)];
-    auto now = stat_link(found.disk_path(folder, found.files[i].path));
-    same[i] = now && stat_key(*now) == found.files[i].key;
+    auto now = stat_link(look.found.disk_path(folder, files[i].path));
+    same[i] = now && stat_key(*now) == files[i].key;
   });
-  std::vector<CachedFile> seen;
-  for (std::size_t i = 0; i < found.files.size(); ++i) {
-    if (same[i]) seen.push_back({found.files[i].path, found.files[i].key, entries[i].content});
+  std::vector<CachedFile> seen = to_cached(look.found, entries);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (same[i]) seen[kept++] = seen[i];
   }
-  state->save(folder, seen, seen_at);
+  bool whole = kept == seen.size();
+  seen.resize(kept);
+  look.state->save(folder, seen, look.seen_at, whole ? summary.id : Digest());
   return summary;
 }
 

@@ -18,39 +18,36 @@ constexpr std::int64_t kTick = 20'000'000;
 constexpr std::int64_t kCoarseTick = 2'000'000'000;
 
 // A table of another shape is thrown away: what is in it can be computed again.
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 
-Bytes encode_files(const std::vector<CachedFile>& files) {
+// The blob: count, manifest, records of one size so that any can be read alone, then all paths in one piece.
+constexpr std::size_t kHeader = 8 + 32;
+constexpr std::size_t kRecord = 8 + 5 * 8 + 32 + 4;  // end of the path among the paths, key, content, mode
+
+template <typename T>
+T load(const std::uint8_t* at) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(at[i]) << (8 * i));
+  return value;
+}
+
+Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest) {
   ByteWriter out;
-  out.varint(files.size());
+  out.u64(files.size());
+  out.raw(manifest.bytes);
+  std::uint64_t end = 0;
   for (const CachedFile& file : files) {
-    out.sized(as_bytes(file.path));
+    out.u64(end += file.path.size());
     out.u64(file.key.device);
     out.u64(file.key.inode);
     out.u64(file.key.size);
     out.u64(static_cast<std::uint64_t>(file.key.modified));
     out.u64(static_cast<std::uint64_t>(file.key.changed));
     out.raw(file.content.bytes);
+    out.u32(file.mode);
   }
+  for (const CachedFile& file : files) out.raw(as_bytes(file.path));
   return out.take();
-}
-
-std::vector<CachedFile> decode_files(ByteView bytes) {
-  ByteReader in(bytes, "stat cache");
-  std::uint64_t count = in.varint();
-  if (count > in.left() / 73) in.corrupt("too many files");
-  std::vector<CachedFile> files(count);
-  for (CachedFile& file : files) {
-    file.path = as_text(in.sized());
-    file.key.device = in.u64();
-    file.key.inode = in.u64();
-    file.key.size = in.u64();
-    file.key.modified = static_cast<std::int64_t>(in.u64());
-    file.key.changed = static_cast<std::int64_t>(in.u64());
-    file.content = Digest::from(in.take(32));
-  }
-  in.expect_end();
-  return files;
 }
 
 }  // namespace
@@ -61,8 +58,8 @@ StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()
     if (database.schema_version() != kSchema) {
       database.run(
           "BEGIN IMMEDIATE; DROP TABLE IF EXISTS folders; "
-          "CREATE TABLE folders (path TEXT PRIMARY KEY, files BLOB NOT NULL) WITHOUT ROWID; "
-          "PRAGMA user_version = 1; COMMIT;");
+          "CREATE TABLE folders (path TEXT PRIMARY KEY, files BLOB NOT NULL); "
+          "PRAGMA user_version = 2; COMMIT;");
     }
     // What is lost with the power is computed again.
     database.run("PRAGMA synchronous = OFF");
@@ -74,28 +71,62 @@ StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()
 
 StatCache::~StatCache() = default;
 
-std::vector<CachedFile> StatCache::State::load(const std::string& folder) {
+CachedFiles::CachedFiles(Bytes bytes) : bytes_(std::move(bytes)) {
+  ByteReader in(bytes_, "stat cache");
+  std::uint64_t count = in.u64();
+  manifest_ = Digest::from(in.take(32));
+  if (count > in.left() / kRecord) in.corrupt("too many files");
+  in.take(count * kRecord);
+  paths_ = ByteView(bytes_).subspan(in.offset());
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto next = load<std::uint64_t>(bytes_.data() + kHeader + i * kRecord);
+    if (next < end || next > paths_.size()) in.corrupt("a path lies outside");
+    end = next;
+  }
+  count_ = count;
+}
+
+CachedFile CachedFiles::file(std::size_t number) const {
+  const std::uint8_t* at = bytes_.data() + kHeader + number * kRecord;
+  std::uint64_t begin = number == 0 ? 0 : load<std::uint64_t>(at - kRecord);
+  CachedFile file;
+  file.path = as_text(paths_).substr(begin, load<std::uint64_t>(at) - begin);
+  file.key.device = load<std::uint64_t>(at + 8);
+  file.key.inode = load<std::uint64_t>(at + 16);
+  file.key.size = load<std::uint64_t>(at + 24);
+  file.key.modified = static_cast<std::int64_t>(load<std::uint64_t>(at + 32));
+  file.key.changed = static_cast<std::int64_t>(load<std::uint64_t>(at + 40));
+  std::memcpy(file.content.bytes.data(), at + 48, 32);
+  file.mode = load<std::uint32_t>(at + 80);
+  return file;
+}
+
+CachedFiles StatCache::State::load(const std::string& folder) {
   if (!database) return {};
   try {
     Statement statement = database->prepare("SELECT files FROM folders WHERE path = ?");
     statement.bind(absolute_path(folder));
     if (!statement.step()) return {};
-    return decode_files(statement.blob(0));
+    return CachedFiles(statement.blob(0));
   } catch (const Error& error) {
     log("stat cache is not used: {}", error.message);
     return {};
   }
 }
 
-void StatCache::State::save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at) {
+void StatCache::State::save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at,
+                            const Digest& manifest) {
   if (!database) return;
   try {
     std::vector<CachedFile> kept;
+    kept.reserve(files.size());
     for (const CachedFile& file : files) {
       if (!is_racy(file.key, seen_at)) kept.push_back(file);
     }
     Statement statement = database->prepare("INSERT OR REPLACE INTO folders (path, files) VALUES (?, ?)");
-    statement.bind(absolute_path(folder), encode_files(kept)).run();
+    bool whole = kept.size() == files.size();
+    statement.bind(absolute_path(folder), encode_files(kept, whole ? manifest : Digest())).run();
   } catch (const Error& error) {
     log("stat cache was not written: {}", error.message);
   }
@@ -113,15 +144,23 @@ std::int64_t wall_nanos() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-std::vector<std::optional<Digest>> known_digests(const Walk& walk, const std::vector<CachedFile>& cached) {
-  std::vector<std::optional<Digest>> known(walk.files.size());
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < walk.files.size(); ++i) {
-    while (at < cached.size() && cached[at].path < walk.files[i].path) ++at;
-    if (at == cached.size()) break;
-    if (cached[at].path == walk.files[i].path && cached[at].key == walk.files[i].key) known[i] = cached[at].content;
+Matches match(const Walk& walk, const CachedFiles& cached) {
+  Matches matches;
+  matches.cached.assign(walk.files.size(), Matches::kUnknown);
+  std::size_t same = 0;
+  for (std::size_t i = 0, at = 0; i < walk.files.size() && at < cached.size();) {
+    const WalkedFile& walked = walk.files[i];
+    CachedFile known = cached.file(at);
+    int order = known.path.compare(walked.path);
+    if (order == 0 && known.key == walked.key) {
+      matches.cached[i] = static_cast<std::uint32_t>(at);
+      same += known.mode == walked.mode;
+    }
+    at += order <= 0;
+    i += order >= 0;
   }
-  return known;
+  matches.all = same == walk.files.size() && same == cached.size();
+  return matches;
 }
 
 }  // namespace mlx::store

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/parallel.h"
@@ -27,39 +28,70 @@ std::optional<struct stat> stat_link(const std::string& path);
 std::uint32_t mode_of(const struct stat& status);  // kModeFile, kModeExecutable or kModeLink
 
 struct WalkedFile {
-  std::string path;  // relative to the folder
+  std::string_view path;  // relative to the folder; its bytes are the Walk's
   std::uint32_t mode = kModeFile;
   StatKey key;
 };
 
+// Moved, never copied: files point into paths.
 struct Walk {
+  Walk() = default;
+  Walk(Walk&&) = default;
+  Walk& operator=(Walk&&) = default;
   bool single = false;            // the folder is a file itself: files has it alone, as its base name
   std::vector<WalkedFile> files;  // sorted by path
-  std::string disk_path(const std::string& folder, const std::string& path) const;
+  std::vector<std::vector<char>> paths;
+  std::string disk_path(const std::string& folder, std::string_view path) const;
 };
 // kNotFound where there is no folder; kUsage for sockets, devices and fifos.
 Walk walk(const std::string& folder, Pool& pool);
 
 struct CachedFile {
-  std::string path;
+  std::string_view path;
+  std::uint32_t mode = kModeFile;
   StatKey key;
   Digest content;
+};
+
+// What is known of a folder: its files sorted by path, in the bytes that they were stored as. Moved, never copied.
+class CachedFiles {
+ public:
+  CachedFiles() = default;
+  CachedFiles(CachedFiles&&) = default;
+  CachedFiles& operator=(CachedFiles&&) = default;
+  explicit CachedFiles(Bytes bytes);  // kCorrupt where they are not whole
+  std::size_t size() const { return count_; }
+  // The version that had just these files, all of them; zero where none is known.
+  const Digest& manifest() const { return manifest_; }
+  CachedFile file(std::size_t number) const;  // its path's bytes are this object's
+
+ private:
+  Bytes bytes_;
+  std::size_t count_ = 0;
+  Digest manifest_;
+  ByteView paths_;
 };
 
 struct StatCache::State {
   std::optional<Database> database;  // none where it cannot be used
 
-  std::vector<CachedFile> load(
-      const std::string& folder);  // sorted by path; empty where nothing (or nonsense) is known
+  CachedFiles load(const std::string& folder);  // empty where nothing (or nonsense) is known
   // Replaces what is known of the folder. Files changed less than a clock tick before `seen_at` (nanoseconds since
-  // 1970, when their keys were read) are left out: they may change again without their key changing.
-  void save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at);
+  // 1970, when their keys were read) are left out: they may change again without their key changing. `manifest` is the
+  // version that has just these files, or zero.
+  void save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at,
+            const Digest& manifest = {});
 };
 bool is_racy(const StatKey& key, std::int64_t seen_at);
 std::int64_t wall_nanos();
 
-// Pairs walked files with what the cache knows: digests where the key is the same, nullopt elsewhere.
-std::vector<std::optional<Digest>> known_digests(const Walk& walk, const std::vector<CachedFile>& cached);
+// Pairs walked files with what the cache knows of them.
+struct Matches {
+  static constexpr std::uint32_t kUnknown = UINT32_MAX;
+  std::vector<std::uint32_t> cached;  // for each walked file the cached one with the same key, or kUnknown
+  bool all = false;                   // each has one, of the same mode, and the cache has no others
+};
+Matches match(const Walk& walk, const CachedFiles& cached);
 
 struct StatCacheAccess {
   static StatCache::State* state(StatCache* cache) { return cache ? cache->state_.get() : nullptr; }

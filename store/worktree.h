@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ class StatCache {
 // unchanged files come from the cache. Sockets, devices and fifos are kUsage; `.mlxignore` (gitignore syntax) is
 // honoured; .git and .mlx are skipped. A missing folder is kNotFound.
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
+
+// The same, and nothing where the stat cache proves that the folder holds just the files of `manifest`: for callers who
+// only want to know what differs, at the price of a stat a file.
+std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
+                                              Pool& pool, Progress& progress);
 
 // Scans, stores what is missing, and returns the manifest. Durable when it returns.
 ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);

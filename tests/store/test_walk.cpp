@@ -1,0 +1,131 @@
+// Walking and the stat cache's short cut: the order of files, large folders, and that the cache never vouches for what
+// has changed.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "fixture.h"
+#include "store/walk.h"
+#include "store/worktree.h"
+
+using namespace mlx;
+using namespace mlx::store;
+
+namespace {
+
+struct Watched : TestStore {
+  std::string source = temp.path() + "/source";
+  StatCache cache{temp.path() + "/cache.db"};
+
+  // What the cache vouches for is nullopt.
+  std::optional<std::vector<Entry>> look(const Digest& manifest) {
+    return scan_unless(manifest, source, &cache, pool, progress);
+  }
+  // Stored and known, with all files older than the racy tick.
+  Digest settle() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    Digest id = add_folder(*store, source, &cache, pool, progress).id;
+    REQUIRE_FALSE(look(id));
+    return id;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a walk is sorted by whole paths, whatever folders are called beside files") {
+  Watched t;
+  std::vector<std::string> paths = {"a",        "a!",          "a!x/y",   "b/c",          "b-c",           "b.txt",
+                                    "b0",       "b/c0",        "b/c.d/e", "b/c!/e",       "\x01",          "\xff",
+                                    "\xff\xfe", "long-name-1", "z/y/x",   "long-name-10", "long-name-2/x", "long-name-",
+                                    "ab/1",     "abc"};
+  for (const std::string& path : paths) {
+    if (path != "b/c") write_test_file(t.source + "/" + path, path);
+  }
+  paths.erase(std::find(paths.begin(), paths.end(), "b/c"));
+  std::sort(paths.begin(), paths.end());
+  Walk found = walk(t.source, t.pool);
+  std::vector<std::string> seen;
+  for (const WalkedFile& file : found.files) seen.emplace_back(file.path);
+  CHECK(seen == paths);
+}
+
+TEST_CASE("a folder of more files than one thread looks at") {
+  Watched t;
+  for (int i = 0; i < 3000; ++i) write_test_file(fmt::format("{}/big/{}", t.source, i), "x");
+  write_test_file(t.source + "/big/inner/file", "y");
+  std::vector<Entry> entries = scan(t.source, nullptr, t.pool, t.progress);
+  CHECK(entries.size() == 3001);
+  CHECK(std::is_sorted(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.path < b.path; }));
+  for (const Entry& entry : entries) REQUIRE(entry.size == 1);
+}
+
+TEST_CASE("the cache vouches for a folder that is just the version, and for nothing else") {
+  Watched t;
+  for (int i = 0; i < 20; ++i) write_test_file(fmt::format("{}/part{}/{}", t.source, i % 3, i), std::to_string(i));
+  Digest id = t.settle();
+  CHECK(t.look(Digest::of("another version")));
+  REQUIRE_FALSE(t.look(id));
+  SUBCASE("a changed file") {
+    write_test_file(t.source + "/part0/0", "9");
+  }
+  SUBCASE("a new file") {
+    write_test_file(t.source + "/part0/new", "");
+  }
+  SUBCASE("a removed file") {
+    ::unlink((t.source + "/part0/0").c_str());
+  }
+  SUBCASE("a mode") {
+    ::chmod((t.source + "/part0/0").c_str(), 0755);
+  }
+  SUBCASE("a file that was renamed") {
+    REQUIRE(::rename((t.source + "/part0/0").c_str(), (t.source + "/part0/00").c_str()) == 0);
+  }
+  SUBCASE("a file that is ignored from now on") {
+    write_test_file(t.source + "/part0/.mlxignore", "0\n");
+  }
+  auto now = t.look(id);
+  REQUIRE(now);
+  CHECK(*now == scan(t.source, nullptr, t.pool, t.progress));
+  CHECK_FALSE(compare(t.store->entries(id), *now).empty());
+  checkout(*t.store, id, t.source, true, &t.cache, t.pool, t.progress);
+  if (auto again = t.look(id)) CHECK(*again == t.store->entries(id));
+  CHECK_FALSE(t.look(id));
+}
+
+TEST_CASE("the cache does not vouch for a version while a file in it is racy") {
+  Watched t;
+  write_test_file(t.source + "/old", "old");
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  write_test_file(t.source + "/young", "1");
+  Digest id = add_folder(*t.store, t.source, &t.cache, t.pool, t.progress).id;
+  write_test_file(t.source + "/young", "2");
+  auto now = t.look(id);
+  REQUIRE(now);
+  CHECK(now->at(1).content == Digest::of("2"));
+}
+
+TEST_CASE("a stat cache cut short or altered is refused, never read beyond its end") {
+  Watched t;
+  for (int i = 0; i < 5; ++i) write_test_file(fmt::format("{}/{}", t.source, i), std::to_string(i));
+  t.settle();
+  Database database(t.temp.path() + "/cache.db", Database::Open::kReadWrite);
+  Statement statement = database.prepare("SELECT files FROM folders");
+  REQUIRE(statement.step());
+  Bytes whole = statement.blob(0);
+  CHECK(CachedFiles(whole).size() == 5);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK(error_of([&] { CachedFiles(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))); }) ==
+          ErrorKind::kCorrupt);
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    Bytes bytes = whole;
+    bytes[at] ^= 0x80;
+    error_of([&] {
+      CachedFiles files(std::move(bytes));
+      for (std::size_t i = 0; i < files.size(); ++i) CHECK(files.file(i).path.size() <= whole.size());
+    });
+  }
+}
