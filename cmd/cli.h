@@ -18,6 +18,8 @@
 
 namespace mlx::registry {
 class Repository;
+class Settings;
+struct SettingSources;
 }
 namespace mlx::store {
 class Disk;
@@ -28,7 +30,7 @@ class Pool;
 
 namespace mlx::cmd {
 
-enum class Complete { kNothing, kFile, kFolder, kReference, kRun, kRemote, kCommand, kChoice };
+enum class Complete { kNothing, kFile, kFolder, kReference, kRun, kRemote, kCommand, kSetting, kChoice };
 
 struct Option {
   std::string names;  // "-o,--out" or "DATA" for a positional
@@ -70,6 +72,8 @@ class Context {
   virtual const std::string& folder() const = 0;   // where -C or the shell stands, absolute
   virtual registry::Repository& repository() = 0;  // opened when first asked for
   virtual bool has_repository() = 0;
+  virtual const registry::SettingSources& setting_sources() = 0;
+  virtual const registry::Settings& settings() = 0;  // read when first asked for; a command's own option is stronger
   virtual const std::string& command_line() const = 0;  // as typed, for a run's title
   virtual store::Disk& disk() = 0;                      // for what has no repository yet (init)
   virtual void flush() = 0;                             // stdout is buffered until the end, and until say()

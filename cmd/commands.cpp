@@ -33,6 +33,7 @@ Command add_remote();
 Command add_show();
 Command add_status();
 Command add_tag();
+Command add_config();
 Command add_eval();
 Command add_quantize();
 Command add_report();
@@ -64,6 +65,7 @@ const std::vector<CommandRow> kCommands = {
     {"serve", add_serve, kNeedsRepo},
     {"help", add_help, kNothing},
     {"completion", add_completion, kNothing},
+    {"config", add_config, kNothing},
     {"report", add_report, kNeedsRepo},
     {"version", add_version, kNothing},
 };

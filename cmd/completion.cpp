@@ -10,6 +10,7 @@
 #include "cmd/help.h"
 #include "registry/artifacts.h"
 #include "registry/runs.h"
+#include "registry/settings.h"
 #include "registry/sync.h"
 
 namespace mlx::cmd {
@@ -36,6 +37,10 @@ std::set<std::string> words_of(const std::string& kind, Context& context) {
   std::set<std::string> words;
   if (kind == "command") {
     for (const CommandRow& row : kCommands) words.insert(row.name);
+    return words;
+  }
+  if (kind == "setting") {
+    for (const registry::Setting& setting : registry::all_settings()) words.insert(setting.key);
     return words;
   }
   if (!context.has_repository()) return words;
@@ -81,7 +86,7 @@ Command add_completion() {
   command.json = false;
   command.options = {
       choice("SHELL", "", {"bash", "zsh", "fish"}, options->shell, "The shell"),
-      choice("--words", "KIND", {"reference", "run", "remote", "command"}, options->words,
+      choice("--words", "KIND", {"reference", "run", "remote", "command", "setting"}, options->words,
              "Print the words of this kind"),
   };
   command.options.back().hidden = true;

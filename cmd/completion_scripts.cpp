@@ -59,6 +59,8 @@ const char* kind_word(Complete complete) {
       return "remote";
     case Complete::kCommand:
       return "command";
+    case Complete::kSetting:
+      return "setting";
     case Complete::kChoice:
       return "choice";
     case Complete::kNothing:
@@ -256,7 +258,7 @@ _mlx() {
     file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
-    reference|run|remote|command)
+    reference|run|remote|command|setting)
       mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
   esac
   # bash replaces what stands behind the last of these characters only.

@@ -19,7 +19,7 @@ struct Options {
 
 int run(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), options.remote);
+  const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const registry::SyncResult result = registry::fetch(repository, remote, options.all, context.progress());
   context.line(sync_text("fetched from", remote.name, result));
   if (context.wants_json()) context.json(sync_json("mlx.fetch/1", remote.name, result));
@@ -35,7 +35,7 @@ Command add_fetch() {
   command.summary = "Receive versions, runs and content, and leave the worktree alone";
   command.group = "remotes";
   command.options = {
-      optional_argument("REMOTE", options->remote, "The remote; `origin`, or the only one, by default",
+      optional_argument("REMOTE", options->remote, "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
   };

@@ -1,6 +1,6 @@
 // mlx help: the overview or one command's page; with --generate, writes man pages and completions from the same
 // declarations.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "cmd/help.h"
 #include "cmd/invocation.h"
+#include "registry/settings.h"
 
 namespace mlx::cmd {
 namespace {
@@ -29,14 +30,27 @@ std::string prose_of(const std::string& man_folder, const std::string& name) {
   return path_exists(path) ? read_text(path) : "";
 }
 
+// What mlx-config(1) says of each setting comes from their table.
+std::string settings_prose() {
+  std::string prose = "\n# SETTINGS\n";
+  for (const registry::Setting& setting : registry::all_settings()) {
+    const std::string fallback = *setting.fallback ? fmt::format(" The default is `{}`.", setting.fallback) : "";
+    const std::string choices =
+        setting.choices.empty() ? "" : fmt::format(" One of `{}`.", fmt::join(setting.choices, "`, `"));
+    prose += fmt::format("- `{}` (`{}`): {}.{}{}\n", setting.key, setting.environment, setting.help, choices, fallback);
+  }
+  return prose;
+}
+
 // Writes below `root`, the source folder: man/*.1 from the declarations and man/prose, completions/.
 void generate(Context& context, const std::string& root) {
   const std::string man = join_path(root, "man"), completions = join_path(root, "completions");
   make_folders(man);
   make_folders(completions);
   for (const Command& command : all_commands()) {
-    write_where_changed(context, join_path(man, "mlx-" + command.name + ".1"),
-                        man_page(command, prose_of(man, command.name)));
+    write_where_changed(
+        context, join_path(man, "mlx-" + command.name + ".1"),
+        man_page(command, prose_of(man, command.name) + (command.name == "config" ? settings_prose() : "")));
   }
   write_where_changed(context, join_path(man, "mlx.1"), man_overview(prose_of(man, "mlx")));
   write_where_changed(context, join_path(completions, "mlx.bash"), bash_completion());

@@ -57,7 +57,7 @@ Json check_out_datasets(const Options& options, Context& context) {
 int run(const Options& options, Context& context) {
   make_repository_of_clone(context);
   registry::Repository& repository = context.repository();
-  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), options.remote);
+  const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const registry::SyncResult result = registry::fetch(repository, remote, options.all, context.progress());
   registry::settle_numbers(repository, options.renumber);
   context.line(sync_text("pulled from", remote.name, result));
@@ -79,7 +79,7 @@ Command add_pull() {
   command.summary = "Fetch, and bring data to the worktree as the pointers say";
   command.group = "remotes";
   command.options = {
-      optional_argument("REMOTE", options->remote, "The remote; `origin`, or the only one, by default",
+      optional_argument("REMOTE", options->remote, "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
       flag("--renumber", options->renumber,

@@ -14,7 +14,7 @@ namespace {
 
 int run(const std::string& name, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
+  const registry::RemoteConfig remote = chosen_remote(name, context);
   const registry::SyncResult result = registry::push(repository, remote, context.progress());
   context.line(sync_text("pushed to", remote.name, result));
   if (context.wants_json()) context.json(sync_json("mlx.push/1", remote.name, result));
@@ -30,7 +30,7 @@ Command add_push() {
   command.summary = "Send versions, runs and their content to a remote";
   command.group = "remotes";
   command.options = {
-      optional_argument("REMOTE", *remote, "The remote; `origin`, or the only one, by default", Complete::kRemote)};
+      optional_argument("REMOTE", *remote, "The remote; that of `remote.default`, `origin`, or the only one by default", Complete::kRemote)};
   command.examples = {"mlx push", "mlx push backup"};
   command.run = [remote](Context& context) { return run(*remote, context); };
   return command;

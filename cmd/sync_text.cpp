@@ -1,12 +1,18 @@
-// The one line and the JSON fields of an exchange.
+// The remote of an exchange, its one line and its JSON fields.
 #include "cmd/sync_text.h"
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/json.h"
+#include "registry/settings.h"
 
 namespace mlx::cmd {
+
+registry::RemoteConfig chosen_remote(const std::string& name, Context& context) {
+  const std::string wanted = name.empty() ? context.settings().text("remote.default") : name;
+  return registry::pick_remote(context.repository().root(), wanted);
+}
 
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result) {
   if (result.operations == 0 && result.objects == 0) return fmt::format("{} {}: unchanged", verb, remote);

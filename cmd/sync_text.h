@@ -1,13 +1,16 @@
-// What push, fetch and pull say of an exchange.
+// What push, fetch and pull share: which remote is meant, and what they say of an exchange.
 #pragma once
 
 #include <string>
 
 #include "base/json_fwd.h"
+#include "cmd/cli.h"
 #include "registry/sync.h"
 
 namespace mlx::cmd {
 
+// The remote of this name; where it is "" the one of the setting remote.default, `origin`, or the only one.
+registry::RemoteConfig chosen_remote(const std::string& name, Context& context);
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result);
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result);
 

@@ -112,7 +112,7 @@ std::string Terminal::paint(const char* code, std::string_view text) const {
 }
 
 Pool& Terminal::pool() {
-  if (!pool_) pool_ = std::make_unique<Pool>(environment_number("MLX_THREADS"));
+  if (!pool_) pool_ = std::make_unique<Pool>(static_cast<int>(settings().integer("core.threads")));
   return *pool_;
 }
 
@@ -127,10 +127,19 @@ registry::Repository& Terminal::repository() {
 }
 
 bool Terminal::has_repository() {
-  for (std::string at = folder_;; at = parent_path(at)) {
-    if (is_folder(join_path(at, ".mlx"))) return true;
-    if (at == "/" || at == ".") return false;
+  return registry::Repository::find_root(folder_).has_value();
+}
+
+const registry::SettingSources& Terminal::setting_sources() {
+  if (!setting_sources_) {
+    setting_sources_ = registry::SettingSources{environment_, registry::Repository::find_root(folder_).value_or("")};
   }
+  return *setting_sources_;
+}
+
+const registry::Settings& Terminal::settings() {
+  if (!settings_) settings_.emplace(setting_sources());
+  return *settings_;
 }
 
 void Terminal::flush() {

@@ -14,6 +14,7 @@
 #include "cmd/pager.h"
 #include "cmd/progress_bar.h"
 #include "registry/repository.h"
+#include "registry/settings.h"
 #include "store/disk.h"
 
 namespace mlx::cmd {
@@ -45,6 +46,8 @@ class Terminal final : public Context {
   const std::string& folder() const override { return folder_; }
   registry::Repository& repository() override;
   bool has_repository() override;
+  const registry::SettingSources& setting_sources() override;
+  const registry::Settings& settings() override;
   const std::string& command_line() const override { return command_line_; }
   store::Disk& disk() override;
   void flush() override;
@@ -63,6 +66,8 @@ class Terminal final : public Context {
   std::optional<Pager> pager_;
   std::unique_ptr<store::Disk> disk_;
   std::unique_ptr<Pool> pool_;
+  std::optional<registry::SettingSources> setting_sources_;
+  std::optional<registry::Settings> settings_;
   std::unique_ptr<registry::Repository> repository_;
 };
 

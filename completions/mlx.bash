@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage train eval quantize serve help completion report version'
+      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage train eval quantize serve help completion config report version'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -278,6 +278,16 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'config')
+      options='-l --list --show-origin --unset --local --tracked --global -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=setting ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'report')
       options='-o --out --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
@@ -336,7 +346,7 @@ _mlx() {
     file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
-    reference|run|remote|command)
+    reference|run|remote|command|setting)
       mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
   esac
   # bash replaces what stands behind the last of these characters only.

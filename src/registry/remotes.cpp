@@ -1,11 +1,12 @@
-// Remotes as mlx.toml names them. The file belongs to the user: a remote is added and removed as text, and the result
-// is read back before it replaces the file, so that nothing else in it ever changes.
+// Remotes as mlx.toml names them. The file belongs to the user: a remote is added and removed as text.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/toml.h"
+#include "base/toml_edit.h"
+#include "registry/settings.h"
 #include "registry/sync.h"
 
 namespace mlx::registry {
@@ -39,73 +40,6 @@ bool is_remote_name(const std::string& name) {
   });
 }
 
-// "ssh://user:secret@host": a password in a tracked file ends up in git.
-bool holds_password(const std::string& url) {
-  const std::size_t scheme = url.find("://");
-  if (scheme == std::string::npos) return false;
-  const std::string authority = url.substr(scheme + 3, url.find('/', scheme + 3) - scheme - 3);
-  const std::size_t at = authority.rfind('@');
-  return at != std::string::npos && authority.substr(0, at).find(':') != std::string::npos;
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
-std::string_view trimmed(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
-
-// The text without the table [remotes.NAME]: its header and what follows up to the next header, but for the comments
-// and empty lines right before that. Unchanged where no such header stands.
-std::string without_table(const std::string& text, const std::string& name) {
-  const std::string header = "[remotes." + name + "]", quoted_header = "[remotes.\"" + name + "\"]";
-  std::string kept, held;  // held: comments and empty lines inside, which may belong to the next table
-  bool inside = false;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
-    const std::string raw = text.substr(at, end - at);
-    const std::string_view line = trimmed(std::string_view(raw).substr(0, raw.find('\n')));
-    at = end;
-    if (line.starts_with('[')) {
-      const std::string_view table = trimmed(line.substr(0, line.find(']') + 1));
-      const bool ours = table == header || table == quoted_header;
-      if (inside && !ours) {
-        if (held.starts_with('\n') && (kept.empty() || kept.ends_with("\n\n"))) held.erase(0, 1);
-        kept += held;
-      }
-      held.clear();
-      inside = ours;
-    }
-    if (!inside) {
-      kept += raw;
-    } else if (line.empty() || line.starts_with('#')) {
-      held += raw;
-    } else {
-      held.clear();
-    }
-  }
-  while (kept.ends_with("\n\n")) kept.pop_back();
-  return kept == "\n" ? std::string() : kept;
-}
-
-void replace_config(const std::string& root, const std::string& text, const std::vector<RemoteConfig>& expected) {
-  std::vector<RemoteConfig> found = parse_remotes(text, "mlx.toml");
-  const auto same = [](const RemoteConfig& a, const RemoteConfig& b) { return a.name == b.name && a.url == b.url; };
-  if (!std::ranges::is_permutation(found, expected, same)) {
-    throw Error(ErrorKind::kConflict, "mlx.toml: its remotes are written in a way that can not be edited here",
-                "edit it: [remotes.NAME] on a line, below it url = \"…\"");
-  }
-  write_file_atomically(config_path(root), text);
-}
-
 }  // namespace
 
 std::vector<RemoteConfig> remotes(const std::string& root) {
@@ -124,27 +58,20 @@ void add_remote(const std::string& root, const RemoteConfig& remote) {
     throw Error(ErrorKind::kRefused, "a password in a URL would be tracked by git",
                 "leave it out: ssh and the environment know how to log in");
   }
-  std::vector<RemoteConfig> expected = remotes(root);
-  for (const RemoteConfig& known : expected) {
+  for (const RemoteConfig& known : remotes(root)) {
     if (known.name != remote.name) continue;
     if (known.url == remote.url) return;
     throw Error(ErrorKind::kConflict,
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", known.name));
   }
-  expected.push_back(remote);
-  std::string text = read_config(root);
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  if (!text.empty()) text += '\n';
-  replace_config(root, text + fmt::format("[remotes.{}]\nurl = {}\n", remote.name, quoted(remote.url)), expected);
+  write_file_atomically(config_path(root), with_toml_key(read_config(root), {"remotes", remote.name}, "url",
+                                                         toml_quoted(remote.url), "mlx.toml"));
 }
 
 void remove_remote(const std::string& root, const std::string& name) {
-  std::vector<RemoteConfig> expected = remotes(root);
-  if (std::erase_if(expected, [&](const RemoteConfig& remote) { return remote.name == name; }) == 0) {
-    (void)pick_remote(root, name);  // throws, with what was meant
-  }
-  replace_config(root, without_table(read_config(root), name), expected);
+  (void)pick_remote(root, name);  // throws where there is none
+  write_file_atomically(config_path(root), without_toml_table(read_config(root), {"remotes", name}, "mlx.toml"));
 }
 
 RemoteConfig pick_remote(const std::string& root, const std::string& name) {

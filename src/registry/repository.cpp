@@ -48,10 +48,9 @@ std::string first_upwards(std::string folder, const Matches& matches) {
   }
 }
 
-std::string find_root(const std::string& start) {
+std::string require_root(const std::string& start) {
   const std::string from = absolute_path(start);
-  const std::string root = first_upwards(from, [](const std::string& f) { return is_folder(join_path(f, kFolder)); });
-  if (!root.empty()) return root;
+  if (auto root = Repository::find_root(from)) return *root;
   const std::string clone = first_upwards(from, looks_like_clone);
   throw Error(ErrorKind::kNotFound, fmt::format("{}: not in an mlx repository", from),
               clone.empty() ? "run 'mlx init' to make one"
@@ -101,8 +100,14 @@ bool Repository::init(const std::string& folder, store::Disk& disk) {
   return made;
 }
 
+std::optional<std::string> Repository::find_root(const std::string& start) {
+  std::string root =
+      first_upwards(absolute_path(start), [](const auto& f) { return is_folder(join_path(f, kFolder)); });
+  return root.empty() ? std::nullopt : std::optional(std::move(root));
+}
+
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
-  const std::string root = find_root(start);
+  const std::string root = require_root(start);
   state_.reset(
       new State{root, join_path(root, kFolder), disk, pool, std::move(environment), nullptr, nullptr, nullptr, {}});
 }

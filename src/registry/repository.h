@@ -23,7 +23,9 @@ class Repository {
   // Makes .mlx/ in `folder` (fine where it exists), writes .mlx/.gitignore so that git ignores it. Returns true where
   // new.
   static bool init(const std::string& folder, store::Disk& disk);
-  // Walks up from `start` to the folder with .mlx/. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
+  // The folder with .mlx/ that holds `start`, or is it.
+  static std::optional<std::string> find_root(const std::string& start);
+  // Opens what find_root() finds. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
   // or *.mlx pointers but no .mlx/ yet, the hint is `mlx pull`.
   Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {});
   ~Repository();
