@@ -1,4 +1,5 @@
-// mlx checkout: brings data to the worktree, as the pointers say or as a reference says.
+// mlx checkout: brings data to the worktree, as the pointers say or as a reference says; whole, a folder of it, or one
+// file.
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,14 +9,27 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
+#include "registry/checkouts.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct Options {
-  std::string reference, to;
+  std::vector<std::string> references;
+  std::string to, link = "copy";
   bool force = false;
+};
+
+// One thing to bring: all of these are planned before the first is carried out.
+struct Job {
+  std::string name;
+  Digest digest;
+  std::string artifact;                      // whose place it is; "" elsewhere
+  std::optional<registry::Pointer> pointer;  // that is to stand afterwards
+  std::string place;
+  std::optional<store::CheckoutPlan> plan;  // none for a model: it is read from the store
+  bool part = false;
 };
 
 void need_content(registry::Repository& repository, const std::string& name, const Digest& digest) {
@@ -24,74 +38,161 @@ void need_content(registry::Repository& repository, const std::string& name, con
               "`mlx pull` fetches it");
 }
 
-void report(Context& context, Json& list, const std::string& name, const Digest& digest, const std::string& place) {
-  context.line(fmt::format("{}  {}  {}", context.bold(name), digest.brief(), place));
-  list.push_back({{"name", name}, {"digest", digest.text()}, {"place", place}});
-}
-
 // Every dataset as its pointer says.
-void checkout_pointers(const Options& options, Context& context, Json& list) {
+std::vector<Job> plan_pointers(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
+  std::vector<Job> jobs;
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
     need_content(repository, pointer.artifact, pointer.digest);
     if (pointer.kind == registry::ArtifactKind::kModel) continue;  // models are read from the store
-    const std::string path = join_path(repository.root(), pointer.artifact);
-    if (!context.dry_run()) {
-      materialize(repository, pointer.digest, pointer.artifact, path, options.force, context);
-      registry::ignore_in_git(repository, pointer.artifact);
-    }
-    report(context, list, pointer.artifact, pointer.digest, path);
+    Job job{pointer.artifact, pointer.digest, pointer.artifact, {}, join_path(repository.root(), pointer.artifact), {}};
+    job.plan = plan_version(repository, job.digest, job.artifact, job.place, options.force, context);
+    jobs.push_back(std::move(job));
   }
+  return jobs;
 }
 
 // One version to its place, and the pointer to it.
-void checkout_version(const Options& options, Context& context, Json& list) {
+Job plan_whole(const registry::Version& version, const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::Version version = registry::resolve(repository, options.reference);
-  need_content(repository, version.name(), version.digest);
-  const registry::Pointer pointer{version.artifact, version.kind, version.digest, version.files, version.bytes};
-  const bool dataset = version.kind == registry::ArtifactKind::kDataset;
-  const std::string path =
-      join_path(repository.root(), dataset ? version.artifact : registry::pointer_path(version.kind, version.artifact));
-  if (!context.dry_run()) {
-    if (dataset) {
-      materialize(repository, version.digest, version.artifact, path, options.force, context);
-      registry::ignore_in_git(repository, version.artifact);
-    }
-    registry::write_pointer(repository, pointer);
+  Job job{version.name(), version.digest, "", {}, "", {}};
+  job.pointer = registry::Pointer{version.artifact, version.kind, version.digest, version.files, version.bytes};
+  if (version.kind == registry::ArtifactKind::kModel) {
+    job.place = join_path(repository.root(), registry::pointer_path(version.kind, version.artifact));
+    return job;
   }
-  report(context, list, version.name(), version.digest, path);
+  job.artifact = version.artifact;
+  job.place = join_path(repository.root(), version.artifact);
+  job.plan = plan_version(repository, version.digest, version.artifact, job.place, options.force, context);
+  return job;
 }
 
-void export_version(const Options& options, Context& context, Json& list) {
-  registry::Repository& repository = context.repository();
-  const registry::Version version = registry::resolve(repository, options.reference);
-  need_content(repository, version.name(), version.digest);
-  std::string path = absolute_path(join_path(context.folder(), options.to));
-  if (is_single_file(repository, version.digest, version.artifact)) path = join_path(path, base_name(version.artifact));
-  if (!context.dry_run()) {
-    make_folders(parent_path(path));
-    materialize(repository, version.digest, version.artifact, path, options.force, context);
+// The version's files at `path` or below.
+std::vector<store::Entry> part_of(registry::Repository& repository, const registry::Version& version,
+                                  const std::string& path) {
+  std::vector<store::Entry> part = store::entries_inside(repository.store().entries(version.digest), path);
+  if (part.empty()) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), printable(path)),
+                fmt::format("`mlx ls {}` lists its files", version.name()));
   }
-  report(context, list, version.name(), version.digest, path);
+  return part;
+}
+
+// A part of a version into the folder where the artifact stands; all else there stays, and so does the pointer.
+Job plan_part(const registry::Version& version, const std::string& path, const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  if (version.kind == registry::ArtifactKind::kModel) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: a model has no folder of its own", version.name()),
+                "--to FOLDER says where its files go");
+  }
+  Job job{version.name() + ":" + path, version.digest, version.artifact, {}, "", {}, true};
+  job.place = join_path(repository.root(), version.artifact);
+  store::CheckoutOptions how;
+  how.force = options.force;
+  how.inside = path;
+  how.single = is_single_file(repository, version.digest, version.artifact);
+  if (how.single) how.inside.clear();
+  job.plan = store::plan_checkout(repository.store(), part_of(repository, version, path), job.place, how,
+                                  &repository.stat_cache(), repository.pool(), context.progress());
+  return job;
+}
+
+// Elsewhere. A folder's files stand directly in the new one; a single file is put into it.
+Job plan_export(const registry::Version& version, const std::string& path, const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  Job job{version.name() + (path.empty() ? "" : ":" + path), version.digest, "", {}, "", {}};
+  job.place = absolute_path(join_path(context.folder(), options.to));
+  std::vector<store::Entry> files = part_of(repository, version, path);
+  store::CheckoutOptions how;
+  how.force = options.force;
+  how.single = path.empty() ? is_single_file(repository, version.digest, version.artifact)
+                            : files.size() == 1 && files[0].path == path;
+  if (how.single) job.place = join_path(job.place, base_name(files[0].path));
+  if (!how.single && !path.empty()) {
+    for (store::Entry& entry : files) entry.path.erase(0, path.size() + 1);
+  }
+  job.plan = store::plan_checkout(repository.store(), std::move(files), job.place, how, &repository.stat_cache(),
+                                  repository.pool(), context.progress());
+  return job;
+}
+
+Job plan_reference(const std::string& text, const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  std::string path = registry::parse_reference(text).path;
+  while (path.ends_with('/')) path.pop_back();
+  const registry::Version version = registry::resolve(repository, text);
+  need_content(repository, version.name(), version.digest);
+  if (!options.to.empty()) return plan_export(version, path, options, context);
+  return path.empty() ? plan_whole(version, options, context) : plan_part(version, path, options, context);
+}
+
+store::CheckoutReport carry_out(const Job& job, const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  store::CheckoutReport report;
+  if (job.plan) {
+    make_folders(parent_path(job.plan->folder));
+    report = carry_out_version(repository, *job.plan, job.digest, job.part ? "" : job.artifact,
+                               store::parse_link_mode(options.link), context);
+  }
+  if (!job.artifact.empty()) registry::ignore_in_git(repository, job.artifact);
+  if (job.pointer) registry::write_pointer(repository, *job.pointer);
+  return report;
+}
+
+void print_plan(Context& context, const store::CheckoutPlan& plan) {
+  const auto list = [&](const char* what, const std::vector<store::Entry>& entries) {
+    for (const store::Entry& entry : entries) context.line(fmt::format("    {:<8}{}", what, printable(entry.path)));
+  };
+  list("write", plan.write);
+  list("mode", plan.set_mode);
+  list("remove", plan.remove);
+  for (const std::string& path : plan.obstacles) context.line(fmt::format("    {:<8}{}", "remove", printable(path)));
+}
+
+Json plan_json(const store::CheckoutPlan& plan) {
+  Json write = Json::array(), remove = Json::array();
+  for (const store::Entry& entry : plan.write) write.push_back(entry_json(entry));
+  for (const store::Entry& entry : plan.set_mode) write.push_back(entry_json(entry));
+  for (const store::Entry& entry : plan.remove) remove.push_back(entry_json(entry));
+  return {{"write", write}, {"remove", remove}};
+}
+
+void report(Context& context, Json& list, const Job& job, const store::CheckoutReport& done) {
+  const bool nothing = !job.plan || job.plan->empty();
+  const std::string what = nothing ? "" : fmt::format("  {}", files_text(job.plan->write.size(), job.plan->bytes()));
+  context.line(fmt::format("{}  {}  {}{}", context.bold(printable(job.name)), job.digest.brief(), job.place,
+                           context.dry_run() ? what : ""));
+  if (context.dry_run() && job.plan) print_plan(context, *job.plan);
+  Json one = {{"name", job.name}, {"digest", job.digest.text()}, {"place", job.place}};
+  one["written"] = job.plan ? job.plan->write.size() + job.plan->set_mode.size() : 0;
+  one["removed"] = job.plan ? job.plan->remove.size() + job.plan->obstacles.size() : 0;
+  one["linked"] = done.linked;
+  if (context.dry_run() && job.plan) one.update(plan_json(*job.plan));
+  list.push_back(std::move(one));
+}
+
+void check_options(const Options& options) {
+  store::parse_link_mode(options.link);
+  if (options.to.empty()) return;
+  if (options.references.empty()) {
+    throw Error(ErrorKind::kUsage, "checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");
+  }
+  if (options.references.size() > 1) {
+    throw Error(ErrorKind::kUsage, "checkout: --to takes one version at a time", "give each a folder of its own");
+  }
 }
 
 int run(const Options& options, Context& context) {
-  if (!options.to.empty() && options.reference.empty()) {
-    throw Error(ErrorKind::kUsage, "checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");
-  }
-  if (!options.reference.empty() && !registry::parse_reference(options.reference).path.empty()) {
-    throw Error(ErrorKind::kUsage, "checkout: a whole version is checked out, not a path inside it",
-                fmt::format("`mlx cat {} >FILE` writes one file", options.reference));
-  }
+  check_options(options);
+  std::vector<Job> jobs;
+  if (options.references.empty()) jobs = plan_pointers(options, context);
+  for (const std::string& reference : options.references) jobs.push_back(plan_reference(reference, options, context));
   Json list = Json::array();
-  if (options.reference.empty())
-    checkout_pointers(options, context, list);
-  else if (options.to.empty())
-    checkout_version(options, context, list);
-  else
-    export_version(options, context, list);
-  if (list.empty()) context.line("nothing to check out: no pointers here");
+  for (const Job& job : jobs) {
+    const store::CheckoutReport done = context.dry_run() ? store::CheckoutReport() : carry_out(job, options, context);
+    report(context, list, job, done);
+  }
+  if (jobs.empty()) context.line("nothing to check out: no pointers here");
   if (context.wants_json())
     context.json({{"schema", "mlx.checkout/1"}, {"dry_run", context.dry_run()}, {"artifacts", list}});
   return 0;
@@ -107,12 +208,16 @@ Command add_checkout() {
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      optional_argument("REF", options->reference, "A version; its pointer moves to it", Complete::kReference),
-      option("--to", "FOLDER", options->to, "Write the version's files here and leave the pointer alone",
-             Complete::kFolder),
+      arguments("REF", options->references,
+                "A version; its pointer moves to it. REF:path brings that file or folder only", Complete::kReference,
+                false),
+      option("--to", "FOLDER", options->to, "Write the files here and leave the pointer alone", Complete::kFolder),
+      choice("--link", "HOW", {"copy", "hardlink", "reflink"}, options->link,
+             "Share disk space with a cache of whole files in .mlx"),
       flag("-f,--force", options->force, "Overwrite changes that are in no version"),
   };
-  command.examples = {"mlx checkout", "mlx checkout data/fashion@v1", "mlx checkout clf@production --to /tmp/clf"};
+  command.examples = {"mlx checkout", "mlx checkout data/fashion@v1", "mlx checkout data/fashion@v2:train/",
+                      "mlx checkout clf@production --to /tmp/clf"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

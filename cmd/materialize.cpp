@@ -1,14 +1,6 @@
-// Folders go through store::checkout; a single file is checked out beside and renamed into place, so that its
-// neighbours stay.
+// Folders and single files, planned and carried out by store/checkout.h.
 #include "cmd/materialize.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-
-#include "base/error.h"
 #include "base/path.h"
 #include "registry/checkouts.h"
 #include "registry/repository.h"
@@ -20,56 +12,30 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
   return repository.store().entries(manifest)[0].path == base_name(artifact);
 }
 
-namespace {
-
-bool already_there(registry::Repository& repository, const std::string& path, const store::Entry& entry,
-                   Context& context) {
-  if (!path_exists(path) || is_folder(path)) return false;
-  const std::vector<store::Entry> now =
-      store::scan(path, &repository.stat_cache(), repository.pool(), context.progress());
-  return now.size() == 1 && now[0].content == entry.content && now[0].mode == entry.mode;
+store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
+                                 const std::string& path, bool force, Context& context) {
+  store::CheckoutOptions options;
+  options.force = force;
+  options.single = is_single_file(repository, manifest, artifact);
+  return store::plan_checkout(repository.store(), repository.store().entries(manifest), path, options,
+                              &repository.stat_cache(), repository.pool(), context.progress());
 }
 
-void check_replaceable(registry::Repository& repository, const std::string& path, Context& context) {
-  if (!path_exists(path)) return;
-  if (!is_folder(path)) {
-    const std::vector<store::Entry> now =
-        store::scan(path, &repository.stat_cache(), repository.pool(), context.progress());
-    if (now.size() == 1 && repository.store().has_blob(now[0].content)) return;
+store::CheckoutReport carry_out_version(registry::Repository& repository, const store::CheckoutPlan& plan,
+                                        const Digest& manifest, const std::string& artifact, store::LinkMode link,
+                                        Context& context) {
+  const store::CheckoutReport report =
+      store::carry_out(repository.store(), plan, link, &repository.stat_cache(), repository.pool(), context.progress());
+  if (!artifact.empty() && plan.folder == join_path(repository.root(), artifact)) {
+    registry::note_checked_out(repository, artifact, manifest);
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{} has changes that are in no version", path),
-              "`mlx add` stores them, --force discards them");
+  return report;
 }
-
-void place(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
-           const std::string& path, bool force, Context& context) {
-  store::StatCache* cache = &repository.stat_cache();
-  if (!is_single_file(repository, manifest, artifact)) {
-    store::checkout(repository.store(), manifest, path, force, cache, repository.pool(), context.progress());
-    return;
-  }
-  const store::Entry entry = repository.store().entries(manifest)[0];
-  if (already_there(repository, path, entry, context)) return;
-  if (!force) check_replaceable(repository, path, context);
-  const std::string beside = fmt::format("{}.mlx-tmp-{}", path, getpid());
-  remove_tree(beside);
-  try {
-    store::checkout(repository.store(), manifest, beside, true, nullptr, repository.pool(), context.progress());
-    if (is_folder(path)) remove_tree(path);
-    if (std::rename(join_path(beside, entry.path).c_str(), path.c_str()) != 0) fail_errno(errno, path, "write");
-  } catch (...) {
-    remove_tree(beside);
-    throw;
-  }
-  remove_tree(beside);
-}
-
-}  // namespace
 
 void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                  const std::string& path, bool force, Context& context) {
-  place(repository, manifest, artifact, path, force, context);
-  if (path == join_path(repository.root(), artifact)) registry::note_checked_out(repository, artifact, manifest);
+  const store::CheckoutPlan plan = plan_version(repository, manifest, artifact, path, force, context);
+  carry_out_version(repository, plan, manifest, artifact, store::LinkMode::kCopy, context);
 }
 
 }  // namespace mlx::cmd

@@ -1,10 +1,12 @@
-// Puts the files of a version into a folder; shared by checkout and pull.
+// Puts the files of a version into a folder; shared by checkout and pull. In two steps, so that nothing is changed
+// anywhere before all that is asked for is known to be possible.
 #pragma once
 
 #include <string>
 
 #include "cmd/cli.h"
 #include "registry/artifacts.h"
+#include "store/checkout.h"
 
 namespace mlx::cmd {
 
@@ -12,7 +14,16 @@ namespace mlx::cmd {
 // refuses the folders that look so).
 bool is_single_file(registry::Repository& repository, const Digest& manifest, const std::string& artifact);
 
-// Makes `path` (absolute) be the dataset's folder or file. What is there and in no version is kConflict unless `force`.
+// What must happen for `path` (absolute) to be the dataset's folder or file. What is there and in no version is
+// kConflict unless `force`.
+store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
+                                 const std::string& path, bool force, Context& context);
+// Does it. Where the folder is the artifact's own place, it is noted what stands there now; artifact "": it is not.
+store::CheckoutReport carry_out_version(registry::Repository& repository, const store::CheckoutPlan& plan,
+                                        const Digest& manifest, const std::string& artifact, store::LinkMode link,
+                                        Context& context);
+
+// Both at once.
 void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                  const std::string& path, bool force, Context& context);
 

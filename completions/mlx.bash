@@ -93,12 +93,13 @@ _mlx_command() {
       esac
       ;;
     'checkout')
-      options='--to -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--to --link -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
-        0) kind=reference ;;
+        [0-9]*) kind=reference ;;
       esac
       case $2 in
         --to) kind=folder ;;
+        --link) kind='choice copy hardlink reflink' ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -1,6 +1,7 @@
-// Writing a version out: what differs is found first, what would be lost stops it before anything is touched, then
-// files are removed and written, each verified under a temporary name and renamed into place. Nothing is ever written
-// through a symbolic link inside the folder.
+// Planning a checkout and carrying it out: what differs is found first, what would be lost stops it before anything is
+// touched, then files are removed and written. Nothing is ever written through a symbolic link inside the folder.
+#include "store/checkout.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,41 +12,40 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/path.h"
+#include "store/placer.h"
 #include "store/store_state.h"
 #include "store/walk.h"
-#include "store/worktree.h"
 
 namespace mlx::store {
 
 namespace {
 
-constexpr std::size_t kCopySize = std::size_t{1} << 20;
-constexpr std::size_t kLongestLink = 4096;
-
-struct Target {
-  std::string folder;
-  bool single = false;  // the folder is the one file itself
-  std::string path(const Entry& entry) const { return single ? folder : join_path(folder, entry.path); }
-};
-
-struct Plan {
-  std::vector<Entry> remove;
-  std::vector<Entry> write;
-  std::vector<Entry> set_mode;  // content stands already
-};
-
-Plan plan_from(const Difference& difference) {
-  Plan plan;
+// Modes alone are set in place, except where other names share the file and its mode (hard links).
+void sort_out(const Target& target, const Difference& difference, CheckoutPlan& plan) {
   plan.remove = difference.removed;
   plan.write = difference.added;
   for (const auto& [before, after] : difference.changed) {
-    bool links = before.mode == kModeLink || after.mode == kModeLink;
-    bool same = before.content == after.content && !links;
-    (same ? plan.set_mode : plan.write).push_back(after);
+    const bool links = before.mode == kModeLink || after.mode == kModeLink;
+    bool in_place = before.content == after.content && !links;
+    if (in_place) {
+      const auto status = stat_link(target.path(after));
+      in_place = status && status->st_nlink == 1;
+    }
+    (in_place ? plan.set_mode : plan.write).push_back(after);
   }
-  return plan;
+}
+
+// Once `going` are removed: is nothing left in the folder at `relative`?
+bool will_be_empty(const Target& target, const std::string& relative, const std::unordered_set<std::string>& going) {
+  const std::string folder = join_path(target.folder, relative);
+  for (const std::string& name : list_folder(folder)) {
+    const std::string inside = relative + "/" + name;
+    const auto status = stat_link(join_path(folder, name));
+    if (!status) continue;
+    if (S_ISDIR(status->st_mode) ? !will_be_empty(target, inside, going) : !going.contains(inside)) return false;
+  }
+  return true;
 }
 
 // Paths that stand in the way of a new file and that scan did not see (ignored ones, folders, links where folders must
@@ -67,8 +67,11 @@ std::vector<std::string> unseen_obstacles(const Target& target, const std::vecto
       if (status && !S_ISDIR(status->st_mode)) obstacles.push_back(join_path(target.folder, parent));
     }
     auto status = stat_link(target.path(entry));
-    // A folder is no obstacle by itself: it may be empty once the files below it are gone; rmdir decides.
-    if (status && !S_ISDIR(status->st_mode)) obstacles.push_back(target.path(entry));
+    if (!status) continue;
+    if (!S_ISDIR(status->st_mode))
+      obstacles.push_back(target.path(entry));
+    else if (!will_be_empty(target, entry.path, going))
+      fail_folder_in_the_way(target.path(entry));
   }
   return obstacles;
 }
@@ -87,59 +90,6 @@ void remove_empty_parents(const Target& target, std::string path) {
   for (std::size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/')) {
     path.resize(slash);
     if (::rmdir(join_path(target.folder, path).c_str()) != 0) return;
-  }
-}
-
-// Clears what stands where `path` must go: an empty folder; with `force` an unseen file or link was removed before.
-void clear_folder(const std::string& path) {
-  auto status = stat_link(path);
-  if (!status || !S_ISDIR(status->st_mode)) return;
-  if (::rmdir(path.c_str()) == 0) return;
-  throw Error(ErrorKind::kConflict, fmt::format("{}: a folder with other files stands where a file must go", path),
-              "move it away, then try again");
-}
-
-void write_file(const Store& store, Disk& disk, const Entry& entry, const std::string& temporary, Progress& progress) {
-  BlobReader reader = store.open_blob(entry.content);
-  auto damaged = [&](std::string_view why) {
-    fail(ErrorKind::kCorrupt, "{}: content {} in the store is damaged: {}", entry.path, entry.content.brief(), why);
-  };
-  if (reader.size() != entry.size) damaged("its size differs from the manifest");
-  if (entry.mode == kModeLink) {
-    if (reader.size() == 0 || reader.size() > kLongestLink) damaged("not the target of a link");
-    std::string link(as_text(store.read_blob(entry.content)));
-    if (link.find('\0') != std::string::npos) damaged("not the target of a link");
-    if (::symlink(link.c_str(), temporary.c_str()) != 0) fail_errno(errno, temporary, "make symbolic link");
-    return;
-  }
-  Fd fd = disk.create(temporary);
-  Sha256 hash;
-  Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(kCopySize, reader.size())));
-  for (std::uint64_t offset = 0; offset < reader.size();) {
-    check_interrupted();
-    std::size_t count = reader.read_at(offset, buffer.data(), buffer.size());
-    ByteView part = ByteView(buffer).first(count);
-    hash.update(part);
-    disk.write(fd, part, temporary);
-    offset += count;
-    progress.advance(count);
-  }
-  if (hash.finish() != entry.content) damaged("its chunks are not its content");
-  if (entry.mode == kModeExecutable && ::fchmod(fd.get(), 0755) != 0) fail_errno(errno, temporary, "make executable");
-}
-
-void place_file(const Store& store, Disk& disk, const Target& target, const Entry& entry, int number,
-                Progress& progress) {
-  std::string path = target.path(entry);
-  make_folders(parent_path(path));
-  std::string temporary = join_path(parent_path(path), fmt::format(".mlx-tmp-{}-{}", ::getpid(), number));
-  try {
-    write_file(store, disk, entry, temporary, progress);
-    clear_folder(path);
-    disk.rename(temporary, path);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
   }
 }
 
@@ -169,34 +119,69 @@ void record(StatCache::State& cache, const Target& target, const std::vector<Ent
   cache.save(target.folder, kept, seen_at);
 }
 
+// What stands in `folder` now, as far as the checkout is about it; all of it in `others` too where it is about a part.
+std::vector<Entry> standing_entries(const Target& target, const CheckoutOptions& options, CheckoutPlan& plan,
+                                    StatCache* cache, Pool& pool, Progress& progress) {
+  auto standing = stat_link(target.folder);
+  if (!standing) return {};
+  bool folder_stands = is_folder(target.folder);
+  if (folder_stands == target.single) {
+    plan.obstacles.push_back(target.folder);
+    return {};
+  }
+  std::vector<Entry> all = scan(target.folder, cache, pool, progress);
+  if (target.single && all.size() == 1) all[0].path = base_name(target.folder);
+  if (options.inside.empty()) return all;
+  std::vector<Entry> part;
+  for (Entry& entry : all) (is_inside(entry.path, options.inside) ? part : plan.result).push_back(std::move(entry));
+  return part;
+}
+
+void require_content(const Store& store, const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    if (store.has_whole_blob(entry.content)) continue;
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: its content {} is not in the store", entry.path, entry.content.brief()),
+                "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
+  }
+}
+
 }  // namespace
 
-void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache,
-              Pool& pool, Progress& progress) {
-  Disk& disk = StoreAccess::state(store).disk;
-  std::vector<Entry> wanted = store.entries(manifest);
-  for (const Entry& entry : wanted) {
-    if (!store.has_whole_blob(entry.content)) {
-      throw Error(ErrorKind::kNotFound,
-                  fmt::format("{}: its content {} is not in the store", entry.path, entry.content.brief()),
-                  "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
-    }
-  }
-  Target target{folder};
-  auto standing = stat_link(folder);
-  bool folder_stands = standing && is_folder(folder);
-  target.single = wanted.size() == 1 && wanted[0].path == base_name(folder) && !folder_stands;
-  std::vector<Entry> current;
-  if (folder_stands || (standing && target.single))
-    current = scan(folder, cache, pool, progress);
-  else if (standing)
-    refuse_losses(force ? std::vector<std::string>() : std::vector<std::string>{folder});
+std::uint64_t CheckoutPlan::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Entry& entry : write) sum += entry.size;
+  return sum;
+}
 
-  Difference difference = compare(current, wanted);
-  Plan plan = plan_from(difference);
-  std::unordered_set<std::string> going;
-  for (const Entry& entry : plan.remove) going.insert(entry.path);
-  std::vector<std::string> lost;
+bool is_inside(std::string_view entry_path, std::string_view path) {
+  if (path.empty() || entry_path == path) return true;
+  return entry_path.starts_with(path) && entry_path[path.size()] == '/';
+}
+
+std::vector<Entry> entries_inside(const std::vector<Entry>& entries, const std::string& path) {
+  std::vector<Entry> inside;
+  std::copy_if(entries.begin(), entries.end(), std::back_inserter(inside),
+               [&](const Entry& entry) { return is_inside(entry.path, path); });
+  return inside;
+}
+
+CheckoutPlan plan_checkout(const Store& store, std::vector<Entry> wanted, const std::string& folder,
+                           const CheckoutOptions& options, StatCache* cache, Pool& pool, Progress& progress) {
+  CheckoutPlan plan;
+  plan.folder = folder;
+  plan.single = options.single;
+  const Target target{folder, options.single};
+  if (target.single) {
+    CHECK(wanted.size() == 1);
+    wanted[0].path = base_name(folder);
+  }
+  const std::vector<Entry> current = standing_entries(target, options, plan, cache, pool, progress);
+  const Difference difference = compare(current, wanted);
+  sort_out(target, difference, plan);
+  require_content(store, plan.write);
+
+  std::vector<std::string> lost = plan.obstacles;
   auto require_stored = [&](const Entry& before) {
     if (!store.has_whole_blob(before.content)) lost.push_back(target.path(before));
   };
@@ -204,30 +189,60 @@ void checkout(const Store& store, const Digest& manifest, const std::string& fol
   for (const auto& [before, after] : difference.changed) {
     if (before.content != after.content) require_stored(before);
   }
-  std::vector<std::string> obstacles = unseen_obstacles(target, difference.added, going);
-  lost.insert(lost.end(), obstacles.begin(), obstacles.end());
-  if (!force) refuse_losses(lost);
+  if (plan.obstacles.empty()) {
+    std::unordered_set<std::string> going;
+    for (const Entry& entry : plan.remove) going.insert(entry.path);
+    plan.obstacles = unseen_obstacles(target, difference.added, going);
+    lost.insert(lost.end(), plan.obstacles.begin(), plan.obstacles.end());
+  }
+  if (!options.force) refuse_losses(lost);
+  plan.result.insert(plan.result.end(), wanted.begin(), wanted.end());
+  std::ranges::sort(plan.result, {}, &Entry::path);
+  return plan;
+}
 
-  if (standing && !folder_stands && !target.single) disk.remove(folder);
-  if (!target.single) make_folders(folder);
-  for (const std::string& path : obstacles) disk.remove(path);
+CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode link, StatCache* cache, Pool& pool,
+                         Progress& progress) {
+  Disk& disk = StoreAccess::state(store).disk;
+  const Target target{plan.folder, plan.single};
+  for (const std::string& path : plan.obstacles) {
+    auto status = stat_link(path);
+    if (status && S_ISDIR(status->st_mode))
+      remove_tree(path);
+    else
+      disk.remove(path);
+  }
+  if (!target.single) make_folders(target.folder);
   for (const Entry& entry : plan.remove) {
     disk.remove(target.path(entry));
     if (!target.single) remove_empty_parents(target, entry.path);
   }
-  std::uint64_t bytes = 0;
-  for (const Entry& entry : plan.write) bytes += entry.size;
+  CheckoutReport report;
   if (!plan.write.empty()) {
-    progress.begin("Checking out", bytes, "B");
+    Placer placer(store, disk, target, link, progress);
+    progress.begin("Checking out", plan.bytes(), "B");
     pool.run(static_cast<std::int64_t>(plan.write.size()), [&](std::int64_t n) {
       check_interrupted();
-      place_file(store, disk, target, plan.write[static_cast<std::size_t>(n)], static_cast<int>(n), progress);
+      placer.place(plan.write[static_cast<std::size_t>(n)], static_cast<int>(n));
     });
     progress.end();
+    report = placer.report();
   }
   for (const Entry& entry : plan.set_mode) set_mode(target, entry);
-  bool wrote = !plan.write.empty() || !plan.set_mode.empty();
-  if (StatCache::State* state = StatCacheAccess::state(cache); state && wrote) record(*state, target, wanted, pool);
+  const bool wrote = !plan.write.empty() || !plan.set_mode.empty();
+  if (StatCache::State* state = StatCacheAccess::state(cache); state && wrote)
+    record(*state, target, plan.result, pool);
+  return report;
+}
+
+void checkout(const Store& store, const Digest& manifest, const std::string& folder, bool force, StatCache* cache,
+              Pool& pool, Progress& progress) {
+  std::vector<Entry> wanted = store.entries(manifest);
+  CheckoutOptions options;
+  options.force = force;
+  options.single = wanted.size() == 1 && wanted[0].path == base_name(folder) && !is_folder(folder);
+  const CheckoutPlan plan = plan_checkout(store, std::move(wanted), folder, options, cache, pool, progress);
+  carry_out(store, plan, LinkMode::kCopy, cache, pool, progress);
 }
 
 }  // namespace mlx::store

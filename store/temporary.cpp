@@ -23,18 +23,6 @@ namespace {
 constexpr std::string_view kPrefix = "tmp-";
 constexpr std::string_view kLockSuffix = ".lock";
 
-// The first 16 hex digits of the system's boot id; zeros where there is none.
-std::string boot_id() {
-  std::string text;
-  try {
-    text = read_text("/proc/sys/kernel/random/boot_id");
-  } catch (const Error&) {
-  }
-  std::erase(text, '-');
-  text.resize(16, '0');
-  return text;
-}
-
 // "tmp-BOOT-PID-N" of a temporary file's name; "" where it is none.
 std::string writer_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return {};
@@ -59,6 +47,17 @@ bool lock_is_free(const std::string& path) {
 }
 
 }  // namespace
+
+std::string boot_id() {
+  std::string text;
+  try {
+    text = read_text("/proc/sys/kernel/random/boot_id");
+  } catch (const Error&) {
+  }
+  std::erase(text, '-');
+  text.resize(16, '0');
+  return text;
+}
 
 bool is_temporary(const std::string& name) {
   return name.starts_with(kPrefix);

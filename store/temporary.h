@@ -36,5 +36,6 @@ class TemporaryFiles {
 // Removes the temporary files of writers that are gone, never those of a live one (whatever its process or host).
 void remove_stale_temporaries(const std::string& folder, const std::vector<std::string>& names, Disk& disk);
 bool is_temporary(const std::string& name);
+std::string boot_id();  // 16 hex digits that change when the machine starts; zeros where there is none to be had
 
 }  // namespace mlx::store

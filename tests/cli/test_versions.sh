@@ -85,7 +85,7 @@ expect 0 mlx checkout data/x@latest --to ../out
 same "$(cat ../out/c.txt)" new
 same "$(cat data/x/a.txt)" one
 error 2 "--to needs a version" mlx checkout --to ../out
-error 2 "not a path inside" mlx checkout data/x:sub
+error 3 "nothing at 'none'" mlx checkout data/x:none
 expect 0 git add -A
 expect 0 git commit -qm v1
 rm -r data/x

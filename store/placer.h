@@ -1,0 +1,44 @@
+// How the files of one checkout come to stand in their places: linked to the file cache while that works, else written.
+// The inside of carry_out.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "base/path.h"
+#include "store/checkout.h"
+
+namespace mlx::store {
+
+struct Target {
+  std::string folder;
+  bool single = false;  // the folder is the one file itself
+  std::string path(const Entry& entry) const { return single ? folder : join_path(folder, entry.path); }
+};
+
+[[noreturn]] void fail_folder_in_the_way(const std::string& path);
+
+class Placer {
+ public:
+  Placer(const Store& store, Disk& disk, const Target& target, LinkMode link, Progress& progress);
+  // Thread-safe; `number` is the caller's own for each file.
+  void place(const Entry& entry, int number);
+  // Warns where files had to be copied that were to be linked.
+  CheckoutReport report() const;
+
+ private:
+  bool linked(const Entry& entry, const std::string& temporary);
+  int link_once(const Entry& entry, const std::string& temporary);
+
+  const Store& store_;
+  Disk& disk_;
+  const Target& target_;
+  LinkMode link_;
+  Progress& progress_;
+  std::optional<FileCache> cache_;
+  std::atomic<int> refused_{0};  // errno of the first link that the file system refused; then all are copied
+  std::atomic<std::uint64_t> linked_{0}, copied_{0};
+};
+
+}  // namespace mlx::store
