@@ -81,7 +81,8 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
     return added;
   }
   const store::ManifestSummary summary =
-      store::add_folder(repository.store(), full, &repository.stat_cache(), repository.pool(), context.progress());
+      store::add_folder(repository.store(), full, before ? &before->digest : nullptr, &repository.stat_cache(),
+                         repository.pool(), context.progress());
   added.pointer.digest = summary.id;
   added.pointer.files = summary.files;
   added.pointer.size = summary.bytes;

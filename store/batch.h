@@ -2,9 +2,11 @@
 // use add_stored to copy objects without compressing them again.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -21,12 +23,13 @@ class PackBatch final : public Batch {
   ~PackBatch() override;
 
   Digest add(ObjectKind kind, ByteView bytes) override;
-  Digest add_blob(ByteView bytes) override;
+  Digest add_blob(ByteView bytes, const Digest* base) override;
   Digest add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) override;
   Entry add_file(const std::string& path, const std::string& stored_as) override;
   std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
                                Progress& progress) override;
   ManifestSummary add_manifest(std::vector<Entry> entries) override;
+  void use_bases(const std::vector<Entry>& before) override;
   void commit() override;
 
   // Thread-safe. Encodes and adds unless the store or this batch has it. For chunk lists `id` is the file's; a chunk of
@@ -37,6 +40,10 @@ class PackBatch final : public Batch {
   // back from the new pack before commit publishes it. kCorrupt then where a delta's base is nowhere.
   void add_stored(const StoredObject& object);
   Pool& pool() { return store_.pool; }
+  const Store::State& store() const { return store_; }
+  // The blob that a file of this path and size may be stored as deltas against, or nullptr: the file of the same path,
+  // else the last one beside it with the same ending and about the same size (step-1000.safetensors, step-2000 …).
+  const Digest* base_file(const std::string& stored_as, std::uint64_t size) const;
 
  private:
   struct Sealed {
@@ -64,19 +71,20 @@ class PackBatch final : public Batch {
   std::vector<std::shared_ptr<Sealed>> data_packs_, meta_packs_;  // ids are there once sealing_ is done
   std::unique_ptr<Background> sealing_;
   bool received_ = false;  // objects came from elsewhere: packs are read back before they are published
-  bool broken_ = false;    // an object was claimed and not written
+  std::map<std::string, Entry> bases_;
+  bool broken_ = false;  // an object was claimed and not written
 };
 
 std::unique_ptr<Batch> make_batch(Store::State& store);
 
 // add_stream and its kin (blob_writer.cpp): cuts, hashes, compresses and adds one file's content. `size_hint` is its
-// size where that is known: it sizes buffers, and formats with tensors are recognised by it. `advance` is told of bytes
-// as they go in.
+// size where that is known: it sizes buffers, and formats with tensors are recognised by it. `base` (or nullptr) is an
+// earlier version of the file. `advance` is told of bytes as they go in.
 struct BlobSummary {
   Digest id;
   std::uint64_t size = 0;
 };
 BlobSummary write_blob(PackBatch& batch, const std::function<std::size_t(void*, std::size_t)>& read,
-                       std::uint64_t size_hint, const std::function<void(std::uint64_t)>& advance);
+                       std::uint64_t size_hint, const Digest* base, const std::function<void(std::uint64_t)>& advance);
 
 }  // namespace mlx::store

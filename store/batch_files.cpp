@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "store/batch.h"
+#include "store/chunker.h"
 
 namespace mlx::store {
 
@@ -49,7 +50,7 @@ std::string link_target(const std::string& path) {
 
 Entry add_link(PackBatch& batch, const std::string& path, const std::string& stored_as) {
   std::string target = link_target(path);
-  return {stored_as, kModeLink, target.size(), batch.add_blob(as_bytes(target))};
+  return {stored_as, kModeLink, target.size(), batch.add_blob(as_bytes(target), nullptr)};
 }
 
 Entry add_regular(PackBatch& batch, const std::string& path, const std::string& stored_as, Progress* progress) {
@@ -66,7 +67,9 @@ Entry add_regular(PackBatch& batch, const std::string& path, const std::string& 
     auto advance = [&](std::uint64_t bytes) {
       if (progress && attempt == 0) progress->advance(bytes);
     };
-    BlobSummary blob = write_blob(batch, read, static_cast<std::uint64_t>(before.st_size), advance);
+    auto size = static_cast<std::uint64_t>(before.st_size);
+    const Digest* base = size > kTargetChunk ? batch.base_file(stored_as, size) : nullptr;
+    BlobSummary blob = write_blob(batch, read, size, base, advance);
     struct stat after = status_of(fd.get(), path);
     if (!unchanged(before, after) || blob.size != static_cast<std::uint64_t>(after.st_size)) continue;
     std::uint32_t mode = (after.st_mode & S_IXUSR) != 0 ? kModeExecutable : kModeFile;
@@ -99,10 +102,10 @@ void check_tree(const std::vector<Entry>& sorted) {
 }  // namespace
 
 Digest PackBatch::add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) {
-  return write_blob(*this, read, size_hint, [](std::uint64_t) {}).id;
+  return write_blob(*this, read, size_hint, nullptr, [](std::uint64_t) {}).id;
 }
 
-Digest PackBatch::add_blob(ByteView bytes) {
+Digest PackBatch::add_blob(ByteView bytes, const Digest* base) {
   std::size_t offset = 0;
   auto read = [&](void* data, std::size_t count) {
     count = std::min(count, bytes.size() - offset);
@@ -110,11 +113,31 @@ Digest PackBatch::add_blob(ByteView bytes) {
     offset += count;
     return count;
   };
-  return add_stream(read, bytes.size());
+  return write_blob(*this, read, bytes.size(), base, [](std::uint64_t) {}).id;
 }
 
 Entry PackBatch::add_file(const std::string& path, const std::string& stored_as) {
   return add_any(*this, path, stored_as, status_of_link(path), nullptr);
+}
+
+void PackBatch::use_bases(const std::vector<Entry>& before) {
+  for (const Entry& entry : before) {
+    if (entry.size > kTargetChunk && entry.mode != kModeLink) bases_.emplace(entry.path, entry);
+  }
+}
+
+const Digest* PackBatch::base_file(const std::string& stored_as, std::uint64_t size) const {
+  if (auto found = bases_.find(stored_as); found != bases_.end()) return &found->second.content;
+  std::string folder = stored_as.substr(0, stored_as.rfind('/') + 1);
+  std::string ending = stored_as.substr(std::min(stored_as.size(), stored_as.rfind('.')));
+  const Digest* last = nullptr;
+  for (auto at = bases_.lower_bound(folder); at != bases_.end() && at->first.starts_with(folder); ++at) {
+    const Entry& entry = at->second;
+    bool beside = entry.path.find('/', folder.size()) == std::string::npos && entry.path.ends_with(ending);
+    std::uint64_t apart = entry.size > size ? entry.size - size : size - entry.size;
+    if (beside && apart <= size / 100) last = &entry.content;
+  }
+  return last;
 }
 
 std::vector<Entry> PackBatch::add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,

@@ -2,11 +2,13 @@
 // compressed and added by all cores, and the whole file's digest runs beside them. Two windows are in memory, never the
 // file.
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "store/batch.h"
 #include "store/chunk_list.h"
 #include "store/chunker.h"
+#include "store/tensor_base.h"
 
 namespace mlx::store {
 
@@ -91,9 +93,22 @@ class ListBuilder {
   ChunkList open_, pages_;
 };
 
+// A chunk of a tensor with what helps to store it small: the width of its elements, and its counterpart in the base.
+void put_chunk(PackBatch& batch, const Digest& id, ByteView chunk, std::uint64_t offset,
+               const std::vector<Stretch>& stretches, const TensorBase* bases) {
+  auto behind = std::ranges::upper_bound(stretches, offset, {}, &Stretch::begin);
+  if (behind == stretches.begin() || std::prev(behind)->end <= offset) {
+    batch.put(ObjectKind::kChunk, id, chunk);
+    return;
+  }
+  const Stretch& tensor = *std::prev(behind);
+  const Digest* base = bases ? bases->find(tensor.name, offset - tensor.begin, chunk.size()) : nullptr;
+  batch.put(ObjectKind::kChunk, id, chunk, tensor.width, base);
+}
+
 }  // namespace
 
-BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t size_hint,
+BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t size_hint, const Digest* base,
                        const std::function<void(std::uint64_t)>& advance) {
   Window window;
   // One byte more than is expected, so that the end is seen without another buffer.
@@ -107,8 +122,11 @@ BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t si
     return {id, window.fill};
   }
 
+  read_into(window, std::max(window.fill, header_room(ByteView(window.bytes).first(window.fill), size_hint)), read);
   ByteView head = ByteView(window.bytes).first(window.fill);
   Cutter cutter(cut_points(head, window.last ? window.fill : size_hint));
+  std::optional<TensorBase> bases;
+  if (base && !cutter.stretches().empty()) bases.emplace(batch.store(), *base);
   cut(window, cutter);
   if (!window.last && window.ends.empty()) follow(Window(window), window, cutter, read);
 
@@ -134,7 +152,7 @@ BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t si
         std::size_t begin = i == 0 ? 0 : window.ends[i - 1];
         ByteView chunk = ByteView(window.bytes).subspan(begin, window.ends[i] - begin);
         items[i] = {Digest::of(chunk), chunk.size()};
-        batch.put(ObjectKind::kChunk, items[i].id, chunk);
+        put_chunk(batch, items[i].id, chunk, window.offset + begin, cutter.stretches(), bases ? &*bases : nullptr);
       }
     });
     for (const ChunkItem& item : items) list.add(item);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "base/error.h"
+#include "formats/gguf.h"
 #include "formats/safetensors.h"
 
 namespace mlx::store {
@@ -61,26 +63,61 @@ std::size_t scan(const std::uint8_t* data, std::size_t begin, std::size_t end, s
   return 0;
 }
 
+constexpr std::size_t kShortestHead = 16;  // enough to tell every format
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+bool is_npy(ByteView head) {
+  return as_text(head.first(kNpyMagic.size())) == kNpyMagic;
+}
+
+// Of a dtype as safetensors writes it: "BF16" is 2. Types of less than a byte, and of one, are 1.
+int width_of(std::string_view dtype) {
+  if (dtype.ends_with("64")) return 8;
+  if (dtype.ends_with("32")) return 4;
+  if (dtype.ends_with("16")) return 2;
+  return 1;
+}
+
 std::vector<Stretch> safetensors_stretches(ByteView head, std::uint64_t size) {
   std::uint64_t header = formats::safetensors_header_size(head.first(8), size);
   if (header == 0 || header > head.size()) return {};
   std::vector<Stretch> stretches;
   for (const auto& tensor : formats::parse_safetensors(head.first(header), size).tensors) {
-    if (tensor.begin < tensor.end) stretches.push_back({tensor.begin, tensor.end});
+    if (tensor.begin < tensor.end) stretches.push_back({tensor.begin, tensor.end, tensor.name, width_of(tensor.dtype)});
   }
   return stretches;
+}
+
+std::vector<Stretch> gguf_stretches(ByteView head, std::uint64_t size) {
+  std::vector<Stretch> stretches;
+  for (const auto& tensor : formats::parse_gguf(head, size).tensors) {
+    if (tensor.begin < tensor.end)
+      stretches.push_back({tensor.begin, tensor.end, tensor.name, formats::gguf_element_size(tensor.type)});
+  }
+  return stretches;
+}
+
+// The width in a npy header's "'descr': '<f4'"; 1 where it says anything else.
+int npy_width(std::string_view header) {
+  constexpr std::string_view kKey = "'descr': '";
+  std::size_t at = header.find(kKey);
+  if (at == std::string_view::npos || at + kKey.size() + 3 >= header.size()) return 1;
+  std::string_view descr = header.substr(at + kKey.size(), 4);  // byte order, kind, digit, quote
+  if (descr[3] != '\'' || std::string_view("248").find(descr[2]) == std::string_view::npos) return 1;
+  return std::string_view("fiu").find(descr[1]) == std::string_view::npos ? 1 : descr[2] - '0';
 }
 
 // NumPy's NEP 1: magic, version, length of the header (2 bytes in version 1, else 4), header, data.
 std::vector<Stretch> npy_stretches(ByteView head, std::uint64_t size) {
   ByteReader in(head);
-  in.take(6);
+  in.take(kNpyMagic.size());
   std::uint8_t major = in.u8();
   in.u8();
   std::uint64_t length = major == 1 ? in.u16() : in.u32();
-  std::uint64_t begin = in.offset() + length;
+  int width = npy_width(as_text(in.take(length)));
+  std::uint64_t begin = in.offset();
   if (begin >= size) return {};
-  return {{begin, size}};
+  return {{begin, size, "", width}};
 }
 
 }  // namespace
@@ -97,13 +134,22 @@ std::size_t cut_by_content(ByteView data) {
 }
 
 std::vector<Stretch> cut_points(ByteView head, std::uint64_t size) {
-  if (head.size() < 16) return {};
+  if (head.size() < kShortestHead) return {};
   try {
-    if (as_text(head.first(6)) == "\x93NUMPY") return npy_stretches(head, size);
+    if (is_npy(head)) return npy_stretches(head, size);
+    if (formats::is_gguf(head)) return gguf_stretches(head, size);
     return safetensors_stretches(head, size);
   } catch (const Error&) {
     return {};  // any bytes may be stored, also those of a damaged file
   }
+}
+
+std::size_t header_room(ByteView head, std::uint64_t size) {
+  if (head.size() < kShortestHead) return 0;
+  if (is_npy(head)) return std::size_t{1} << 16;
+  if (formats::is_gguf(head)) return kLongestHeader;  // its length stands nowhere
+  std::uint64_t header = formats::safetensors_header_size(head.first(8), size);
+  return header > kLongestHeader ? 0 : static_cast<std::size_t>(header);
 }
 
 std::size_t Cutter::next(std::uint64_t offset, ByteView data, bool last) {

@@ -2,6 +2,7 @@
 // "How files are cut"). Pure functions of the bytes; used by Batch.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -18,11 +19,17 @@ std::size_t cut_by_content(ByteView data);
 // A part of a file that is cut every kTargetChunk bytes from its begin (a tensor); what lies between is cut by content.
 struct Stretch {
   std::uint64_t begin = 0, end = 0;
+  std::string name;  // the tensor's; "" where a file has one
+  int width = 1;     // bytes of an element
 };
 
-// The tensors of a safetensors or npy file of `size` bytes that begins with `head`, in order; empty for anything else,
-// and for headers that are damaged or longer than `head`.
+// The tensors of a safetensors, GGUF or npy file of `size` bytes that begins with `head`, in order; empty for anything
+// else, and for headers that are damaged or longer than `head`.
 std::vector<Stretch> cut_points(ByteView head, std::uint64_t size);
+// How many bytes of a file that begins with `head` (16 bytes or more) cut_points must see to know its tensors, at most
+// kLongestHeader; 0 for files without.
+inline constexpr std::size_t kLongestHeader = std::size_t{32} << 20;
+std::size_t header_room(ByteView head, std::uint64_t size);
 
 // Walks through a file: where the next chunk ends.
 class Cutter {
@@ -31,6 +38,7 @@ class Cutter {
   // `data` is what is known of the file from `offset` on (where the last chunk ended), `last` says that the file ends
   // with it. Returns 0 where more must be known.
   std::size_t next(std::uint64_t offset, ByteView data, bool last);
+  const std::vector<Stretch>& stretches() const { return stretches_; }
 
  private:
   std::vector<Stretch> stretches_;

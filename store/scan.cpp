@@ -127,7 +127,8 @@ std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std:
   return scan(std::move(look), folder, pool, progress);
 }
 
-ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
+ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
+                           Progress& progress) {
   Look look(folder, cache, pool);
   const std::vector<WalkedFile>& files = look.found.files;
   std::vector<Entry> entries(files.size());
@@ -143,6 +144,7 @@ ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* c
   }
   auto batch = store.begin();
   if (!to_add.empty()) {
+    if (before && store.has(ObjectKind::kManifest, *before)) batch->use_bases(store.entries(*before));
     std::vector<Entry> added = batch->add_files(to_add, progress);
     for (std::size_t n = 0; n < missing.size(); ++n) entries[missing[n]] = std::move(added[n]);
   }

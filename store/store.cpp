@@ -108,7 +108,7 @@ ReadBase Store::State::read_base() const {
     ObjectKey key = key_of(ObjectKind::kChunk, id);
     std::shared_ptr<const Index> picture;
     auto location = find(key, picture);
-    if (!location) missing(key, *picture);
+    if (!location) fail(ErrorKind::kCorrupt, "{}: chunk {}, which deltas stand on, is not here", folder, id.brief());
     Bytes stored, plain;
     picture->read_stored(*location, stored);
     codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack));

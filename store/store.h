@@ -104,13 +104,17 @@ class Batch {
  public:
   virtual ~Batch() = default;
   virtual Digest add(ObjectKind kind, ByteView bytes) = 0;  // one object as it is
-  virtual Digest add_blob(ByteView bytes) = 0;              // a file's content from memory, chunked
+  // A file's content from memory, chunked; `base` is an earlier version of the file (use_bases).
+  virtual Digest add_blob(ByteView bytes, const Digest* base = nullptr) = 0;
   virtual Digest add_stream(const std::function<std::size_t(void*, std::size_t)>& read, std::uint64_t size_hint) = 0;
   // A regular file or symbolic link on disk. Detects a file that changes while it is read: retried, then kConflict.
   virtual Entry add_file(const std::string& path, const std::string& stored_as) = 0;
   // Thread-safe version of the above over many: parallel over files and inside large ones.
   virtual std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
                                        Progress& progress) = 0;
+  // Files that are added from now on under these paths come after these: their tensors may be stored as what differs
+  // from the tensors of the same names (mlx-format-pack(5), "Delta").
+  virtual void use_bases(const std::vector<Entry>& before) = 0;
   virtual ManifestSummary add_manifest(
       std::vector<Entry> entries) = 0;  // any order; sorted here; doubled paths are kUsage
   virtual void commit() = 0;            // pack → fsync → index

@@ -35,8 +35,10 @@ std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool,
 std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
                                               Pool& pool, Progress& progress);
 
-// Scans, stores what is missing, and returns the manifest. Durable when it returns.
-ManifestSummary add_folder(Store& store, const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
+// Scans, stores what is missing, and returns the manifest. Durable when it returns. `before` (or nullptr) is the
+// manifest that this one comes after: tensors may be stored as what differs from its.
+ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
+                           Progress& progress);
 
 struct Difference {
   std::vector<Entry> added, removed;

@@ -27,7 +27,7 @@ struct Watched : TestStore {
   // Stored and known, with all files older than the racy tick.
   Digest settle() {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    Digest id = add_folder(*store, source, &cache, pool, progress).id;
+    Digest id = add_folder(*store, source, nullptr, &cache, pool, progress).id;
     REQUIRE_FALSE(look(id));
     return id;
   }
@@ -100,7 +100,7 @@ TEST_CASE("the cache does not vouch for a version while a file in it is racy") {
   write_test_file(t.source + "/old", "old");
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   write_test_file(t.source + "/young", "1");
-  Digest id = add_folder(*t.store, t.source, &t.cache, t.pool, t.progress).id;
+  Digest id = add_folder(*t.store, t.source, nullptr, &t.cache, t.pool, t.progress).id;
   write_test_file(t.source + "/young", "2");
   auto now = t.look(id);
   REQUIRE(now);

@@ -21,7 +21,7 @@ struct Tree : TestStore {
   std::string target = temp.path() + "/target";
   StatCache cache{temp.path() + "/cache.db"};
 
-  ManifestSummary add(const std::string& path) { return add_folder(*store, path, &cache, pool, progress); }
+  ManifestSummary add(const std::string& path) { return add_folder(*store, path, nullptr, &cache, pool, progress); }
   void check_out(const Digest& id, bool force = false) { checkout(*store, id, target, force, &cache, pool, progress); }
   std::vector<Entry> scan_fresh(const std::string& path) { return scan(path, nullptr, pool, progress); }
 };
@@ -56,7 +56,7 @@ TEST_CASE("2000 small files: added, one changed, added again, checked out elsewh
 
   write_test_file(t.source + "/part0/file0", "changed");
   CountingProgress counting;
-  ManifestSummary second = add_folder(*t.store, t.source, &t.cache, t.pool, counting);
+  ManifestSummary second = add_folder(*t.store, t.source, nullptr, &t.cache, t.pool, counting);
   CHECK(counting.bytes == 7);  // the others came from the stat cache
   CHECK(second.id != first.id);
   Difference difference = compare(entries, t.store->entries(second.id));

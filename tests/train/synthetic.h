@@ -48,7 +48,7 @@ inline void make_repository(const std::string& folder, store::Disk& disk, Pool& 
   registry::Repository repository(folder, disk, pool);
   NoProgress silent;
   const store::ManifestSummary summary =
-      store::add_folder(repository.store(), data, &repository.stat_cache(), pool, silent);
+      store::add_folder(repository.store(), data, nullptr, &repository.stat_cache(), pool, silent);
   registry::write_pointer(repository,
                           {"data/bars", registry::ArtifactKind::kDataset, summary.id, summary.files, summary.bytes});
   registry::NewVersion version;
