@@ -30,7 +30,7 @@ class Pool;
 
 namespace mlx::cmd {
 
-enum class Complete { kNothing, kFile, kFolder, kReference, kRun, kRemote, kCommand, kSetting, kChoice };
+enum class Complete { kNothing, kFile, kFolder, kReference, kRun, kRemote, kCommand, kSetting, kOperation, kChoice };
 
 struct Option {
   std::string names;  // "-o,--out" or "DATA" for a positional

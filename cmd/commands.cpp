@@ -15,6 +15,7 @@
 namespace mlx::cmd {
 
 Command add_add();
+Command add_audit();
 Command add_cat();
 Command add_checkout();
 Command add_commit();
@@ -39,6 +40,7 @@ Command add_quantize();
 Command add_report();
 Command add_serve();
 Command add_train();
+Command add_undo();
 Command add_version();
 
 const std::vector<CommandRow> kCommands = {
@@ -52,12 +54,14 @@ const std::vector<CommandRow> kCommands = {
     {"cat", add_cat, kNeedsRepo},
     {"checkout", add_checkout, kNeedsRepo},
     {"tag", add_tag, kNeedsRepo},
+    {"undo", add_undo, kNeedsRepo},
     {"fsck", add_fsck, kNeedsRepo},
     {"remote", add_remote, kNeedsRepo},
     {"fetch", add_fetch, kNeedsRepo},
     {"pull", add_pull, kNothing},
     {"push", add_push, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
+    {"audit", add_audit, kNeedsRepo},
     {"lineage", add_lineage, kNeedsRepo},
     {"train", add_train, kNeedsRepo},
     {"eval", add_eval, kNeedsRepo},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -29,13 +30,35 @@ registry::Version commit_one(registry::Repository& repository, const registry::P
   return registry::create_version(repository, version).version;
 }
 
-int run(const std::string& message, Context& context) {
-  if (message.empty())
+struct Options {
+  std::string message;
+  std::vector<std::string> paths;
+};
+
+// The artifacts to commit: those that are named, all where none is.
+std::set<std::string> chosen_artifacts(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  std::set<std::string> chosen;
+  for (const std::string& path : options.paths) {
+    std::string artifact = repository.inside(path, context.folder());
+    if (artifact.ends_with(".mlx")) artifact.resize(artifact.size() - 4);  // its pointer
+    if (!registry::read_pointer(repository, artifact))
+      throw Error(ErrorKind::kNotFound, fmt::format("{}: nothing was added there", path),
+                  fmt::format("`mlx add {}` stores it first", path));
+    chosen.insert(std::move(artifact));
+  }
+  return chosen;
+}
+
+int run(const Options& options, Context& context) {
+  if (options.message.empty())
     throw Error(ErrorKind::kUsage, "commit: the message is empty", "say what this version is: -m TEXT");
   registry::Repository& repository = context.repository();
+  const std::set<std::string> chosen = chosen_artifacts(options, context);
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
     if (pointer.kind != registry::ArtifactKind::kDataset) continue;  // training and quantizing make models' versions
+    if (!chosen.empty() && !chosen.contains(pointer.artifact)) continue;
     if (registry::version_of(repository, pointer.artifact, pointer.digest)) continue;
     if (context.dry_run()) {
       context.line(
@@ -43,7 +66,7 @@ int run(const std::string& message, Context& context) {
       list.push_back({{"artifact", pointer.artifact}, {"digest", pointer.digest.text()}});
       continue;
     }
-    const registry::Version version = commit_one(repository, pointer, message);
+    const registry::Version version = commit_one(repository, pointer, options.message);
     context.line(fmt::format("{}  {}  {}  {}", context.bold(version.name()), version.digest.brief(),
                              files_text(version.files, version.bytes), version.message));
     list.push_back(version_json(version));
@@ -57,16 +80,19 @@ int run(const std::string& message, Context& context) {
 }  // namespace
 
 Command add_commit() {
-  auto message = std::make_shared<std::string>();
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "commit";
   command.summary = "Name what was added as versions, with a message";
   command.group = "versions";
   command.dry_run = true;
-  command.options = {option("-m,--message", "TEXT", *message, "What this version is")};
+  command.options = {
+      arguments("PATH", options->paths, "Only what was added there; everything by default", Complete::kFile, false),
+      option("-m,--message", "TEXT", options->message, "What this version is"),
+  };
   command.options.back().required = true;
-  command.examples = {"mlx commit -m \"Fashion-MNIST\""};
-  command.run = [message](Context& context) { return run(*message, context); };
+  command.examples = {"mlx commit -m \"Fashion-MNIST\"", "mlx commit data/fashion -m \"labels corrected\""};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 

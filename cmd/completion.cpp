@@ -46,6 +46,9 @@ std::set<std::string> words_of(const std::string& kind, Context& context) {
   if (!context.has_repository()) return words;
   registry::Repository& repository = context.repository();
   if (kind == "reference") words = reference_words(repository);
+  if (kind == "operation") {
+    for (const registry::Operation& operation : repository.operations()) words.insert(operation.id.brief());
+  }
   if (kind == "run") {
     for (const registry::Run& run : registry::runs(repository)) words.insert("run:" + run.id);
   }
@@ -86,7 +89,7 @@ Command add_completion() {
   command.json = false;
   command.options = {
       choice("SHELL", "", {"bash", "zsh", "fish"}, options->shell, "The shell"),
-      choice("--words", "KIND", {"reference", "run", "remote", "command", "setting"}, options->words,
+      choice("--words", "KIND", {"reference", "run", "remote", "command", "setting", "operation"}, options->words,
              "Print the words of this kind"),
   };
   command.options.back().hidden = true;

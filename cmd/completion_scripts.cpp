@@ -61,6 +61,8 @@ const char* kind_word(Complete complete) {
       return "command";
     case Complete::kSetting:
       return "setting";
+    case Complete::kOperation:
+      return "operation";
     case Complete::kChoice:
       return "choice";
     case Complete::kNothing:
@@ -258,7 +260,7 @@ _mlx() {
     file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
-    reference|run|remote|command|setting)
+    reference|run|remote|command|setting|operation)
       mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
   esac
   # bash replaces what stands behind the last of these characters only.

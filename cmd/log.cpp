@@ -8,13 +8,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "cmd/moment.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct Options {
   std::string artifact;
-  bool runs = false;
+  std::string since, until;
+  bool runs = false, oneline = false;
   std::int64_t limit = 0;
 };
 
@@ -45,6 +47,20 @@ void print_version(Context& context, const registry::Version& version) {
   context.line("");
 }
 
+void print_line(Context& context, const registry::Version& version) {
+  const std::string first = version.message.substr(0, version.message.find('\n'));
+  context.line(fmt::format("{}  {}{}  {}", context.yellow(version.digest.brief()), context.bold(version.name()),
+                           names_text(context, version), first));
+}
+
+// Drops what is not between --since and --until.
+template <typename T>
+void keep_between(std::vector<T>& list, const Options& options, std::int64_t T::*time) {
+  const std::int64_t since = options.since.empty() ? 0 : parse_moment(options.since, "--since");
+  const std::int64_t until = options.until.empty() ? INT64_MAX : parse_moment(options.until, "--until");
+  std::erase_if(list, [&](const T& one) { return one.*time < since || one.*time > until; });
+}
+
 template <typename T>
 void newest_first(std::vector<T>& list, std::int64_t limit) {
   std::reverse(list.begin(), list.end());
@@ -53,6 +69,7 @@ void newest_first(std::vector<T>& list, std::int64_t limit) {
 
 int log_runs(const Options& options, Context& context) {
   std::vector<registry::Run> runs = registry::runs(context.repository());
+  keep_between(runs, options, &registry::Run::started);
   newest_first(runs, options.limit);
   Json list = Json::array();
   for (const registry::Run& run : runs) {
@@ -73,16 +90,19 @@ int run(const Options& options, Context& context) {
   context.start_pager();
   if (options.runs) return log_runs(options, context);
   registry::Repository& repository = context.repository();
-  if (!options.artifact.empty()) registry::resolve(repository, options.artifact);  // kNotFound with a did-you-mean
-  std::vector<registry::Version> versions = registry::versions(repository, options.artifact);
+  std::string artifact;
+  if (!options.artifact.empty()) artifact = registry::resolve(repository, options.artifact).artifact;
+  std::vector<registry::Version> versions = registry::versions(repository, artifact);
   std::stable_sort(versions.begin(), versions.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  const bool any = !versions.empty();
+  keep_between(versions, options, &registry::Version::time);
   newest_first(versions, options.limit);
   Json list = Json::array();
   for (const registry::Version& version : versions) {
-    print_version(context, version);
+    options.oneline ? print_line(context, version) : print_version(context, version);
     list.push_back(version_json(version));
   }
-  if (versions.empty()) context.line("no versions yet: `mlx add FOLDER`, then `mlx commit -m MESSAGE`");
+  if (!any) context.line("no versions yet: `mlx add FOLDER`, then `mlx commit -m MESSAGE`");
   if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"versions", list}});
   return 0;
 }
@@ -98,9 +118,12 @@ Command add_log() {
   command.options = {
       optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model", Complete::kReference),
       flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
+      flag("--oneline", options->oneline, "One line a version"),
+      option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
+      option("--until", "TIME", options->until, "Not after this"),
       integer("-n,--max-count", "N", options->limit, "At most this many"),
   };
-  command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --runs"};
+  command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --oneline --since \"7 days\"", "mlx log --runs"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

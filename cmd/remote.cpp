@@ -27,22 +27,24 @@ int add(const registry::RemoteConfig& remote, Context& context) {
   bool there = false;
   for (const registry::RemoteConfig& known : registry::remotes(root))
     there |= known.name == remote.name && known.url == remote.url;
-  if (!there) registry::add_remote(root, remote);
-  context.line(
-      fmt::format("{}  {}  {}", context.bold(remote.name), remote.url, there ? "unchanged" : "added to mlx.toml"));
+  if (!there) registry::add_remote(root, remote, context.dry_run());
+  const char* added = context.dry_run() ? "would be added to mlx.toml" : "added to mlx.toml";
+  context.line(fmt::format("{}  {}  {}", context.bold(remote.name), remote.url, there ? "unchanged" : added));
   if (context.wants_json()) {
     context.json({{"schema", "mlx.remote/1"},
                   {"name", remote.name},
                   {"url", remote.url},
-                  {"status", there ? "unchanged" : "added"}});
+                  {"status", there ? "unchanged" : "added"},
+                  {"dry_run", context.dry_run()}});
   }
   return 0;
 }
 
 int remove(const std::string& name, Context& context) {
-  registry::remove_remote(context.repository().root(), name);
-  context.line(fmt::format("{}  removed from mlx.toml", context.bold(name)));
-  if (context.wants_json()) context.json({{"schema", "mlx.remote/1"}, {"name", name}, {"status", "removed"}});
+  registry::remove_remote(context.repository().root(), name, context.dry_run());
+  context.line(fmt::format("{}  {}removed from mlx.toml", context.bold(name), context.dry_run() ? "would be " : ""));
+  if (context.wants_json())
+    context.json({{"schema", "mlx.remote/1"}, {"name", name}, {"status", "removed"}, {"dry_run", context.dry_run()}});
   return 0;
 }
 
@@ -53,6 +55,7 @@ Command add_remote() {
   Command adding;
   adding.name = "add";
   adding.summary = "Name another store";
+  adding.dry_run = true;
   adding.options = {
       argument("NAME", remote->name, "What to call it; `origin` is used where no name is given"),
       argument("URL", remote->url, "A folder, relative to the repository or absolute", Complete::kFolder),
@@ -68,6 +71,7 @@ Command add_remote() {
   Command removing;
   removing.name = "remove";
   removing.summary = "Forget one; nothing is deleted there";
+  removing.dry_run = true;
   removing.options = {argument("NAME", remote->name, "The remote", Complete::kRemote)};
   removing.run = [remote](Context& context) { return remove(remote->name, context); };
 

@@ -48,6 +48,15 @@ Json attachments_json(registry::Repository& repository, const registry::Version&
   return list;
 }
 
+// "clf@v1  sha256:…": a version by name, where it has one here; of `artifact` where several have this content.
+std::string version_label(registry::Repository& repository, const Digest& digest, const std::string& artifact = {}) {
+  if (const auto own = registry::version_of(repository, artifact, digest)) return own->name() + "  " + digest.text();
+  for (const registry::Version& version : registry::versions(repository)) {
+    if (version.digest == digest) return version.name() + "  " + digest.text();
+  }
+  return digest.text();
+}
+
 void print_files(Context& context, const std::vector<store::Entry>& entries) {
   constexpr std::size_t kShown = 20;
   context.line("\n" + context.bold("files"));
@@ -75,7 +84,10 @@ int show_version(const std::string& reference, Context& context) {
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
-  field(context, "from", version.parent ? version.parent->text() : "");
+  if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
+  for (const registry::Version& other : registry::versions(repository)) {
+    if (other.parent == version.digest && other.digest != version.digest) field(context, "led to", other.name());
+  }
   field(context, "message", version.message);
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
@@ -115,9 +127,10 @@ int show_run(const std::string& reference, Context& context) {
   field(context, "started", local_time(run.started));
   if (run.ended) field(context, "took", duration_text(run.ended - run.started));
   field(context, "key", run.key.text());
-  for (const auto& [role, digest] : run.inputs) field(context, "input", role + "  " + digest.text());
+  for (const auto& [role, digest] : run.inputs)
+    field(context, "input", role + "  " + version_label(context.repository(), digest));
   for (const registry::RunOutput& output : run.outputs)
-    field(context, "output", output.role + "  " + output.version.text());
+    field(context, "output", output.role + "  " + version_label(context.repository(), output.version));
   print_document(context, "summary", run.summary);
   print_document(context, "parameters", run.params);
   print_document(context, "environment", run.environment);

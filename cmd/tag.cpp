@@ -1,10 +1,12 @@
-// mlx tag: gives a version a name that never moves.
+// mlx tag: gives a version a name that never moves, lists such names, or takes one off again.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
+#include "base/toml.h"
 #include "cmd/describe.h"
 
 namespace mlx::cmd {
@@ -12,24 +14,85 @@ namespace {
 
 struct Options {
   std::string tag, reference;
+  bool list = false, remove = false;
 };
 
-int run(const Options& options, Context& context) {
+bool has_tag(const registry::Version& version, const std::string& tag) {
+  return std::ranges::find(version.tags, tag) != version.tags.end();
+}
+
+Json tag_json(const Options& options, const registry::Version& version, const char* status, Context& context) {
+  return {{"schema", "mlx.tag/1"},           {"tag", options.tag}, {"version", version.name()},
+          {"digest", version.digest.text()}, {"status", status},   {"dry_run", context.dry_run()}};
+}
+
+int create(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, options.reference);
-  const bool there = std::find(version.tags.begin(), version.tags.end(), options.tag) != version.tags.end();
+  const bool there = has_tag(version, options.tag);
   if (!there && !context.dry_run()) registry::create_tag(repository, options.tag, version);
   const char* status = there ? "unchanged" : context.dry_run() ? "would be tagged" : "tagged";
   context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));
-  if (context.wants_json()) {
-    context.json({{"schema", "mlx.tag/1"},
-                  {"tag", options.tag},
-                  {"version", version.name()},
-                  {"digest", version.digest.text()},
-                  {"status", there ? "unchanged" : "tagged"},
-                  {"dry_run", context.dry_run()}});
-  }
+  if (context.wants_json()) context.json(tag_json(options, version, there ? "unchanged" : "tagged", context));
   return 0;
+}
+
+// The version that loses the tag: the one named, else the only one that has it.
+registry::Version tagged_version(const Options& options, registry::Repository& repository) {
+  if (!options.reference.empty()) return registry::resolve(repository, options.reference);
+  std::vector<registry::Version> found;
+  std::vector<std::string> known;
+  std::string list;
+  for (registry::Version& version : registry::versions(repository)) {
+    known.insert(known.end(), version.tags.begin(), version.tags.end());
+    if (!has_tag(version, options.tag)) continue;
+    list += (list.empty() ? "" : ", ") + version.name();
+    found.push_back(std::move(version));
+  }
+  if (found.size() > 1)
+    throw Error(ErrorKind::kConflict, fmt::format("{}: this tag stands on {}", options.tag, list),
+                fmt::format("say which one loses it: mlx tag -d {} {}", options.tag, found.back().name()));
+  if (!found.empty()) return found.front();
+  const std::string meant = did_you_mean(options.tag, known);
+  throw Error(ErrorKind::kNotFound, fmt::format("no version has the tag '{}'", options.tag),
+              meant.empty() ? "`mlx tag` lists them" : fmt::format("did you mean '{}'?", meant));
+}
+
+int remove(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const registry::Version version = tagged_version(options, repository);
+  const bool there = has_tag(version, options.tag);
+  if (there && !context.dry_run()) registry::delete_tag(repository, options.tag, version);
+  const char* status = !there ? "unchanged" : context.dry_run() ? "would be taken off" : "taken off";
+  context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));
+  if (context.wants_json()) context.json(tag_json(options, version, there ? "deleted" : "unchanged", context));
+  return 0;
+}
+
+int list(Context& context) {
+  Json tags = Json::array();
+  for (const registry::Version& version : registry::versions(context.repository())) {
+    for (const std::string& tag : version.tags) {
+      context.line(fmt::format("{}  {}  {}", context.bold(version.artifact + "@" + tag), version.name(),
+                               version.digest.brief()));
+      tags.push_back({{"tag", tag}, {"version", version.name()}, {"digest", version.digest.text()}});
+    }
+  }
+  if (tags.empty()) context.line("no tags: `mlx tag NAME REF` makes one");
+  if (context.wants_json()) context.json({{"schema", "mlx.tag/1"}, {"tags", tags}});
+  return 0;
+}
+
+int run(const Options& options, Context& context) {
+  if (options.list && options.remove) throw Error(ErrorKind::kUsage, "tag: --list and --delete exclude each other");
+  if (options.list && !options.tag.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("tag: unexpected argument '{}'", options.tag), "--list takes none");
+  if (options.remove && options.tag.empty()) throw Error(ErrorKind::kUsage, "tag: --delete needs a NAME");
+  if (options.tag.empty()) return list(context);
+  if (options.remove) return remove(options, context);
+  if (options.reference.empty())
+    throw Error(ErrorKind::kUsage, "tag: REF is missing", "usage: mlx tag NAME REF, mlx tag -d NAME, mlx tag");
+  return create(options, context);
 }
 
 }  // namespace
@@ -38,14 +101,16 @@ Command add_tag() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "tag";
-  command.summary = "Give a version a name that never moves";
+  command.summary = "Give a version a name that never moves, or list such names";
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      argument("NAME", options->tag, "The tag"),
-      argument("REF", options->reference, "The version", Complete::kReference),
+      optional_argument("NAME", options->tag, "The tag; all are listed without one"),
+      optional_argument("REF", options->reference, "The version", Complete::kReference),
+      flag("-l,--list", options->list, "List all tags"),
+      flag("-d,--delete", options->remove, "Take the tag off the version, or off the only one that has it"),
   };
-  command.examples = {"mlx tag paper-2026 clf@v3"};
+  command.examples = {"mlx tag paper-2026 clf@v3", "mlx tag", "mlx tag -d paper-2026"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag fsck remote fetch pull push promote lineage train eval quantize serve help completion config report version'
+      subcommands='init add status commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -45,6 +45,9 @@ _mlx_command() {
       ;;
     'commit')
       options='-m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
       case $2 in
         -m|--message) kind=nothing ;;
         -C) kind=folder ;;
@@ -52,11 +55,13 @@ _mlx_command() {
       esac
       ;;
     'log')
-      options='--runs -n --max-count --json -C -q --quiet -v --verbose --color -h --help'
+      options='--runs --oneline --since --until -n --max-count --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
+        --since) kind=nothing ;;
+        --until) kind=nothing ;;
         -n|--max-count) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -105,10 +110,20 @@ _mlx_command() {
       esac
       ;;
     'tag')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --list -d --delete -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=reference ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'undo')
+      options='--redo -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=operation ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -131,7 +146,7 @@ _mlx_command() {
       esac
       ;;
     'remote add')
-      options='--json -C -q --quiet -v --verbose --color -h --help'
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=folder ;;
@@ -149,7 +164,7 @@ _mlx_command() {
       esac
       ;;
     'remote remove')
-      options='--json -C -q --quiet -v --verbose --color -h --help'
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -193,6 +208,48 @@ _mlx_command() {
       case $3 in
         0) kind=reference ;;
         1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'audit')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='log verify forget'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'audit log')
+      options='--actor --kind --since --until --max-count --jsonl --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        --actor) kind=nothing ;;
+        --kind) kind=nothing ;;
+        --since) kind=nothing ;;
+        --until) kind=nothing ;;
+        --max-count) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'audit verify')
+      options='--head --remote --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        --head) kind=nothing ;;
+        --remote) kind=remote ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'audit forget')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -347,7 +404,7 @@ _mlx() {
     file) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
-    reference|run|remote|command|setting)
+    reference|run|remote|command|setting|operation)
       mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
   esac
   # bash replaces what stands behind the last of these characters only.

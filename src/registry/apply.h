@@ -37,7 +37,11 @@ void apply_version_create(const Application& application);
 void apply_version_renumber(const Application& application);
 void apply_alias_move(const Application& application);
 void apply_tag_create(const Application& application);
+void apply_tag_delete(const Application& application);
 void apply_attach(const Application& application);
+void apply_operation_undo(const Application& application);  // undo.cpp
+void apply_actor_describe(const Application& application);  // people.cpp
+void apply_actor_forget(const Application& application);
 void apply_run_start(const Application& application);
 void apply_run_checkpoint(const Application& application);
 void apply_run_resume(const Application& application);

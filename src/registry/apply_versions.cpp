@@ -80,6 +80,12 @@ void apply_tag_create(const Application& a) {
       .run();
 }
 
+void apply_tag_delete(const Application& a) {
+  a.db.prepare("DELETE FROM tags WHERE artifact = ? AND tag = ? AND digest = ?")
+      .bind(a.string("artifact"), a.string("tag"), a.digest("digest"))
+      .run();
+}
+
 void apply_attach(const Application& a) {
   a.db.prepare("INSERT OR REPLACE INTO attachments (version, kind, name, blob, actor, time) VALUES (?, ?, ?, ?, ?, ?)")
       .bind(a.digest("version"), a.string("kind"), a.string("name"), a.digest("blob"), a.operation.actor,

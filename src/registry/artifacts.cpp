@@ -1,6 +1,8 @@
 // Versions and what is tied to them: listings from the projected tables, changes as operations.
 #include "registry/artifacts.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/names.h"
@@ -103,10 +105,29 @@ void require_kind(store::Database& db, const NewVersion& version) {
   }
 }
 
-std::int64_t next_number(store::Database& db, const std::string& artifact) {
-  store::Statement select = db.prepare("SELECT coalesce(max(number), 0) + 1 FROM version_numbers WHERE artifact = ?");
+// The largest number that an operation which was taken back gave to the artifact, where it may have left this clone: a
+// number never silently means something else to someone who saw it.
+std::int64_t retired_number(Repository& repository, const std::string& artifact) {
+  std::int64_t largest = 0;
+  store::Statement select = repository.db().prepare(
+      "SELECT o.id, o.bytes FROM undone u JOIN operations o ON o.id = u.operation"
+      " WHERE o.kind IN ('version.create', 'version.renumber')");
+  while (select.step()) {
+    const Operation operation = decode(select.blob(1));
+    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    const bool left =
+        operation.actor != repository.actor() || repository.store().has(store::ObjectKind::kOperation, operation.id);
+    if (!left || body.value("artifact", "") != artifact) continue;
+    largest = std::max(largest, body.value(operation.kind == "version.create" ? "number" : "to", std::int64_t{0}));
+  }
+  return largest;
+}
+
+std::int64_t next_number(Repository& repository, const std::string& artifact) {
+  store::Statement select =
+      repository.db().prepare("SELECT coalesce(max(number), 0) FROM version_numbers WHERE artifact = ?");
   select.bind(artifact).step();
-  return select.int64(0);
+  return std::max(select.int64(0), retired_number(repository, artifact)) + 1;
 }
 
 }  // namespace
@@ -149,7 +170,7 @@ Created create_version(Repository& repository, const NewVersion& version) {
   const auto made = repository.record_with("version.create", [&](Json& body) {
     require_kind(db, version);
     if (version_of(repository, version.artifact, version.manifest.id)) return false;
-    body = version_body(version, next_number(db, version.artifact));
+    body = version_body(version, next_number(repository, version.artifact));
     return true;
   });
   return {*version_of(repository, version.artifact, version.manifest.id), made.has_value()};
@@ -199,13 +220,29 @@ void create_tag(Repository& repository, const std::string& tag, const Version& o
       if (select.digest(0) == on.digest) return false;
       throw Error(ErrorKind::kConflict,
                   fmt::format("{}@{}: the tag stands on {} already", on.artifact, tag, select.digest(0).brief()),
-                  "tags never move: choose another name, or an alias");
+                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` takes it off", tag));
     }
     body["tag"] = tag;
     body["artifact"] = on.artifact;
     body["digest"] = on.digest.text();
     return true;
   });
+}
+
+bool delete_tag(Repository& repository, const std::string& tag, const Version& from) {
+  store::Database& db = repository.db();
+  return repository
+      .record_with("tag.delete",
+                   [&](Json& body) {
+                     store::Statement select =
+                         db.prepare("SELECT 1 FROM tags WHERE artifact = ? AND tag = ? AND digest = ?");
+                     if (!select.bind(from.artifact, tag, from.digest).step()) return false;
+                     body["tag"] = tag;
+                     body["artifact"] = from.artifact;
+                     body["digest"] = from.digest.text();
+                     return true;
+                   })
+      .has_value();
 }
 
 void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name,

@@ -61,6 +61,8 @@ Created create_version(Repository& repository, const NewVersion& version);
 void move_alias(Repository& repository, const std::string& alias, const Version& to);
 void create_tag(Repository& repository, const std::string& tag,
                 const Version& on);  // kConflict where it stands elsewhere
+// The only way in which a tag goes. False where it does not stand on this version.
+bool delete_tag(Repository& repository, const std::string& tag, const Version& from);
 
 // Every move that an alias ever made, oldest first.
 struct AliasMove {

@@ -9,14 +9,15 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/metric_series.h"
+#include "registry/undo.h"
 
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kProjected[] = {"operations",  "operation_parents", "heads",         "artifacts",
-                                      "versions",    "version_numbers",   "aliases",       "alias_moves",
-                                      "tags",        "attachments",       "runs",          "run_inputs",
-                                      "run_outputs", "checkpoints",       "metric_series", "metrics"};
+const std::vector<const char*> kProjected = {
+    "operations", "operation_parents", "heads",       "undone",      "people",        "artifacts",
+    "versions",   "version_numbers",   "aliases",     "alias_moves", "tags",          "attachments",
+    "runs",       "run_inputs",        "run_outputs", "checkpoints", "metric_series", "metrics"};
 
 struct LiveSeries {
   std::string run;
@@ -58,6 +59,11 @@ bool extends_heads(store::Database& db, const std::vector<Operation>& ordered) {
   return true;
 }
 
+// It changes what earlier operations did, so that everything is applied again.
+bool is_undo(const Operation& operation) {
+  return operation.kind == "operation.undo";
+}
+
 void require_parents(store::Database& db, const std::vector<Operation>& operations) {
   std::unordered_set<Digest, DigestHash> arriving;
   for (const Operation& operation : operations) arriving.insert(operation.id);
@@ -71,6 +77,10 @@ void require_parents(store::Database& db, const std::vector<Operation>& operatio
 }
 
 }  // namespace
+
+const std::vector<const char*>& projected_tables() {
+  return kProjected;
+}
 
 std::string journal_path(const std::string& mlx_folder) {
   return join_path(mlx_folder, "journal");
@@ -117,7 +127,7 @@ void note_journal_size(store::Database& db, const std::string& path) {
 void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown) {
   require_parents(db, unknown);
   unknown = fixed_order(std::move(unknown));
-  if (extends_heads(db, unknown)) {
+  if (extends_heads(db, unknown) && std::ranges::none_of(unknown, is_undo)) {
     for (const Operation& operation : unknown) apply(db, store, operation);
     return;
   }
@@ -131,9 +141,10 @@ void rebuild_projection(store::Database& db, const store::Store& store, const st
                         Progress& progress) {
   const std::vector<LiveSeries> live = live_metrics(db);
   for (const char* table : kProjected) db.run(fmt::format("DELETE FROM {}", table));
+  const OperationSet undone = undone_operations(ordered);
   progress.begin("apply", ordered.size(), "operations");
   for (const Operation& operation : ordered) {
-    apply(db, store, operation);
+    apply(db, store, operation, undone.contains(operation.id));
     progress.advance(1);
   }
   restore_live_metrics(db, live);

@@ -15,6 +15,7 @@
 
 namespace mlx::registry {
 
+const std::vector<const char*>& projected_tables();  // all that operations make; metrics are two of them
 std::string journal_path(const std::string& mlx_folder);
 std::uint64_t journal_size(const std::string& path);  // bytes; 0 where it is missing
 

@@ -27,7 +27,11 @@ constexpr Kind kKinds[] = {
     {"version.renumber", apply_version_renumber},
     {"alias.move", apply_alias_move},
     {"tag.create", apply_tag_create},
+    {"tag.delete", apply_tag_delete},
     {"attach", apply_attach},
+    {"operation.undo", apply_operation_undo},
+    {"actor.describe", apply_actor_describe},
+    {"actor.forget", apply_actor_forget},
     {"run.start", apply_run_start},
     {"run.checkpoint", apply_run_checkpoint},
     {"run.resume", apply_run_resume},
@@ -123,10 +127,14 @@ Operation decode(ByteView bytes) {
   return operation;
 }
 
-void apply(store::Database& db, const store::Store& store, const Operation& operation) {
+void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone) {
   const Apply apply_body = apply_of(operation);
   if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
   const std::int64_t seq = insert_operation(db, operation);
+  if (undone) {
+    db.prepare("INSERT INTO undone (operation) VALUES (?)").bind(operation.id).run();
+    return;
+  }
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
   apply_body(Application{db, store, operation, body, seq});
 }

@@ -34,7 +34,8 @@ Operation decode(ByteView bytes);  // kCorrupt where fields are missing, of othe
 
 // Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs
 // (a sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
-void apply(store::Database& db, const store::Store& store, const Operation& operation);
+// One that is `undone` is recorded only: it counts as never applied.
+void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone = false);
 
 // A fixed order for a set of operations: parents first, then by time, then by id.
 std::vector<Operation> fixed_order(std::vector<Operation> operations);

@@ -88,7 +88,10 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
   if (found.empty()) return std::nullopt;
   return only_one(
       found, artifact, label,
-      fmt::format("two clones gave it to different versions: settle it with 'mlx promote {}@vN {}'", artifact, label));
+      fmt::format(
+          "two clones gave it to different versions: settle it with 'mlx promote {}@vN {}', a tag with 'mlx tag "
+          "-d {} {}@vN'",
+          artifact, label, label, artifact));
 }
 
 std::optional<Version> resolve_selector(Repository& repository, const std::string& artifact,

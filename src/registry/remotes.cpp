@@ -46,7 +46,7 @@ std::vector<RemoteConfig> remotes(const std::string& root) {
   return parse_remotes(read_config(root), "mlx.toml");
 }
 
-void add_remote(const std::string& root, const RemoteConfig& remote) {
+void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_run) {
   if (!is_remote_name(remote.name)) {
     fail(ErrorKind::kUsage, "'{}' can not name a remote: up to 64 letters, digits, '_' and '-'", remote.name);
   }
@@ -65,13 +65,15 @@ void add_remote(const std::string& root, const RemoteConfig& remote) {
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", known.name));
   }
-  write_file_atomically(config_path(root), with_toml_key(read_config(root), {"remotes", remote.name}, "url",
-                                                         toml_quoted(remote.url), "mlx.toml"));
+  const std::string text =
+      with_toml_key(read_config(root), {"remotes", remote.name}, "url", toml_quoted(remote.url), "mlx.toml");
+  if (!dry_run) write_file_atomically(config_path(root), text);
 }
 
-void remove_remote(const std::string& root, const std::string& name) {
+void remove_remote(const std::string& root, const std::string& name, bool dry_run) {
   (void)pick_remote(root, name);  // throws where there is none
-  write_file_atomically(config_path(root), without_toml_table(read_config(root), {"remotes", name}, "mlx.toml"));
+  const std::string text = without_toml_table(read_config(root), {"remotes", name}, "mlx.toml");
+  if (!dry_run) write_file_atomically(config_path(root), text);
 }
 
 RemoteConfig pick_remote(const std::string& root, const std::string& name) {

@@ -188,7 +188,7 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   operation.body = canonical(body);
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  apply(database, store(), operation);
+  adopt(database, store(), {operation});
   store::Journal(path, state_->disk).append(bytes);
   note_journal_size(database, path);
   transaction.commit();

@@ -69,6 +69,12 @@ CREATE TABLE metrics (
   series INTEGER NOT NULL, step INTEGER NOT NULL, value REAL, time INTEGER NOT NULL, PRIMARY KEY (series, step))
   WITHOUT ROWID;
 )sql"},
+    {2, R"sql(
+-- Operations that were taken back: recorded, and not applied.
+CREATE TABLE undone (operation BLOB PRIMARY KEY) WITHOUT ROWID;
+-- Blobs that hold the names of actors.
+CREATE TABLE people (actor TEXT PRIMARY KEY, blob BLOB NOT NULL) WITHOUT ROWID;
+)sql"},
 };
 
 }  // namespace mlx::registry

@@ -24,6 +24,9 @@ const std::vector<Setting> kSettings = {
     {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one a core", {}, 0, kMostThreads},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
      "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
+    {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
+    {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
+     "Your name in the audit log; without it others see a pseudonymous id"},
 };
 
 // Tables of mlx.toml that are no settings and have their own readers.

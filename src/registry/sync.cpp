@@ -13,6 +13,8 @@
 #include "registry/artifacts.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
+#include "registry/undo.h"
+#include "store/remote.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
@@ -74,6 +76,7 @@ Content content_of(const std::vector<Operation>& operations) {
     if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
     if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
     if (operation.kind == "run.start") add(content.others, code_diff(body));
+    if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
   }
   return content;
 }
@@ -145,6 +148,14 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
   return objects;
 }
 
+// What new operations name. An undo among them may bring back what was left out of an earlier push.
+Content content_to_send(Repository& repository, const std::vector<Operation>& all,
+                        const std::vector<Operation>& lacking) {
+  const bool undoes =
+      std::ranges::any_of(lacking, [](const Operation& operation) { return operation.kind == "operation.undo"; });
+  return content_of(in_force(repository.db(), undoes ? all : lacking));
+}
+
 // Into packs, from which a remote is sent objects.
 void seal_operations(store::Store& store, const std::vector<Operation>& operations) {
   const auto batch = store.begin();
@@ -211,7 +222,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Digest> before = remote->heads();
     if (!knows_all(all, before)) throw pull_first(config);
     const std::vector<Operation> lacking = beyond(all, before);
-    send_missing(transfer, objects_to_send(repository, *remote, content_of(lacking)));
+    send_missing(transfer, objects_to_send(repository, *remote, content_to_send(repository, all, lacking)));
     if (lacking.empty()) return result;
     seal_operations(repository.store(), lacking);
     std::vector<ObjectRef> objects;
@@ -228,16 +239,22 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   throw pull_first(config);  // someone else was faster each time
 }
 
+std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& config, Progress& progress) {
+  const auto remote = open(repository, config, false);
+  return receive_operations(repository, *remote, remote->heads(), progress);
+}
+
 SyncResult fetch(Repository& repository, const RemoteConfig& config, bool everything, Progress& progress) {
   const auto remote = open(repository, config, false);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);
-  receive_blobs(transfer, content_of(received).series, true);  // before the operations: their apply reads them
+  receive_blobs(transfer, content_of(received).series,
+                true);  // before the operations: their apply reads them
   repository.merge(received);
   result.operations = received.size();
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
-  receive_blobs(transfer, content_of(repository.operations()).others, false);
+  receive_blobs(transfer, content_of(in_force(repository.db(), repository.operations())).others, false);
   receive_manifests(transfer, wanted_manifests(repository, everything));
   return result;
 }

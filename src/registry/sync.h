@@ -14,8 +14,9 @@ struct RemoteConfig {
 // mlx.toml (tracked) [remotes.NAME] url = "…". Credentials in a URL are refused.
 std::vector<RemoteConfig> remotes(const std::string& root);
 void add_remote(const std::string& root,
-                const RemoteConfig& remote);  // kConflict where the name stands with another URL
-void remove_remote(const std::string& root, const std::string& name);  // kNotFound
+                const RemoteConfig& remote,  // kConflict where the name stands with another URL
+                bool dry_run = false);       // everything but the writing
+void remove_remote(const std::string& root, const std::string& name, bool dry_run = false);  // kNotFound
 RemoteConfig pick_remote(const std::string& root,
                          const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
 
@@ -26,6 +27,8 @@ struct SyncResult {
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Operations, and the objects of every version where `everything`, else of what pointers of the worktree name.
 SyncResult fetch(Repository& repository, const RemoteConfig& remote, bool everything, Progress& progress);
+// The operations that a remote's heads reach and this clone does not have; nothing is recorded.
+std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
 void settle_numbers(Repository& repository, bool renumber);
 

@@ -63,3 +63,12 @@ expect 0 mlx push --json office
 same "$(json 'd["remote"]')" office
 expect 0 mlx completion --words setting
 has "$out" remote.default
+
+# Remotes: what would be done, and what is.
+expect 0 mlx remote add -n third ../third
+has "$out" "would be added"
+lacks "$(cat mlx.toml)" third
+expect 0 mlx remote remove -n lab
+has "$out" "would be removed"
+has "$(cat mlx.toml)" "[remotes.lab]"
+error 3 "no remote is called" mlx remote remove -n labb

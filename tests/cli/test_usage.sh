@@ -9,8 +9,8 @@ has "$err" "did you mean 'add'"
 error 2 "unknown option '--mesage'" mlx commit --mesage x
 has "$err" "did you mean '--message'"
 error 2 "unknown option '--colr'" mlx --colr always log
-error 2 "NAME is missing" mlx tag
-error 2 "REF is missing" mlx tag a
+error 2 "REF is missing" mlx promote
+error 2 "ALIAS is missing" mlx promote a
 error 2 "--message TEXT is missing" mlx commit
 error 2 "unexpected argument 'c'" mlx tag a b c
 error 2 "needs a value" mlx log -n

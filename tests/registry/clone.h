@@ -12,6 +12,7 @@
 #include "registry/pointers.h"
 #include "registry/repository.h"
 #include "registry/runs.h"
+#include "registry/undo.h"
 
 namespace mlx::registry::test {
 
@@ -124,7 +125,8 @@ inline std::string dump(Repository& repo) {
     }
   }
   for (const Digest& head : repo.heads()) out += "head " + head.text() + "\n";
-  for (const Operation& o : repo.operations()) out += fmt::format("operation {} {}\n", o.id.text(), o.kind);
+  for (const Operation& o : repo.operations())
+    out += fmt::format("operation {} {}{}\n", o.id.text(), o.kind, is_undone(repo.db(), o.id) ? " undone" : "");
   return out;
 }
 

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <random>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "clone.h"
+#include "registry/undo.h"
 
 namespace mlx::registry::test {
 
@@ -16,6 +18,8 @@ class HistoryMaker {
   void make(Repository& repo, int steps) {
     for (int i = 0; i < steps; ++i) one(repo);
   }
+
+  int undone = 0;
 
  private:
   unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
@@ -29,7 +33,7 @@ class HistoryMaker {
   }
 
   void one(Repository& repo) {
-    const unsigned what = below(10);
+    const unsigned what = below(12);
     if (what < 3) return add_version(repo);
     if (what < 7) return do_run(repo);
     const std::optional<Version> version = any_version(repo);
@@ -38,7 +42,32 @@ class HistoryMaker {
     if (what == 7) return move_alias(repo, "alias-" + label, *version);
     if (what == 8)
       return attach(repo, version->digest, below(2) == 0 ? "evaluation" : "report", label, as_bytes(text()));
+    if (what >= 10) return undo_something(repo);
+    if (!version->tags.empty() && below(2) == 0) {
+      delete_tag(repo, version->tags.front(), *version);
+      return;
+    }
     create_tag(repo, "tag-" + std::to_string(random_()), *version);
+  }
+
+  // Whatever it picks: what may not be taken back stays.
+  void undo_something(Repository& repo) {
+    const std::vector<Operation> all = repo.operations();
+    const Operation& any = all[below(static_cast<unsigned>(all.size()))];
+    try {
+      switch (below(4)) {
+        case 0:
+          undo(repo, "", false);
+          break;
+        case 1:
+          undo(repo, "", true);
+          break;
+        default:
+          undo(repo, any.id.hex(), false);
+      }
+      ++undone;
+    } catch (const Error&) {
+    }
   }
 
   void add_version(Repository& repo) {

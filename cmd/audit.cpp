@@ -1,0 +1,242 @@
+// mlx audit: who did what and when, and whether that record is what it was.
+#include "registry/audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cmd/describe.h"
+#include "cmd/moment.h"
+#include "registry/history.h"
+#include "registry/operation_text.h"
+#include "registry/people.h"
+#include "registry/sync.h"
+#include "registry/undo.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string reference, actor, kind, since, until, head, remote;
+  std::int64_t limit = 0;
+  bool jsonl = false;
+};
+
+// What the log shows; an empty or zero condition holds for everything.
+struct Filter {
+  std::string artifact, actor, kind, run;
+  std::optional<Digest> version;
+  std::int64_t since = 0, until = INT64_MAX;
+
+  bool matches(const registry::Operation& operation) const {
+    if (!operation.actor.starts_with(actor) || operation.time < since || operation.time > until) return false;
+    if (!kind.empty() && operation.kind != kind && !operation.kind.starts_with(kind + ".")) return false;
+    if (artifact.empty() && run.empty() && !version) return true;
+    const registry::OperationSubject subject = registry::operation_subject(operation);
+    if (!run.empty()) return subject.run == run;
+    if (version) return std::ranges::find(subject.versions, *version) != subject.versions.end();
+    return subject.artifact == artifact;
+  }
+};
+
+Filter filter_of(const Options& options, registry::Repository& repository) {
+  Filter filter;
+  filter.actor = options.actor == "me" ? repository.actor() : options.actor;
+  filter.kind = options.kind;
+  if (!options.since.empty()) filter.since = parse_moment(options.since, "--since");
+  if (!options.until.empty()) filter.until = parse_moment(options.until, "--until");
+  if (options.reference.starts_with("run:")) {
+    filter.run = registry::read_run(repository, options.reference).id;
+  } else if (!options.reference.empty()) {
+    const registry::Version version = registry::resolve(repository, options.reference);
+    if (registry::parse_reference(options.reference).selector.empty())
+      filter.artifact = version.artifact;
+    else
+      filter.version = version.digest;
+  }
+  return filter;
+}
+
+// "Ann" or the id; what is shown beside each operation.
+std::string actor_text(const std::string& actor, const std::map<std::string, registry::Person>& people,
+                       const std::string& own) {
+  const auto person = people.find(actor);
+  const std::string name = person == people.end() ? "" : printable(person->second.name);
+  if (!name.empty()) return name;
+  return actor == own ? "this clone" : actor;
+}
+
+Json operation_json(const registry::Operation& operation, bool undone,
+                    const std::map<std::string, registry::Person>& people) {
+  Json parents = Json::array();
+  for (const Digest& parent : operation.parents) parents.push_back(parent.text());
+  const auto person = people.find(operation.actor);
+  const bool known = person != people.end();
+  return {{"id", operation.id.text()},
+          {"time", iso_time(operation.time)},
+          {"actor", operation.actor},
+          {"name", known ? Json(person->second.name) : Json()},
+          {"email", known ? Json(person->second.email) : Json()},
+          {"host", known ? Json(person->second.host) : Json()},
+          {"kind", operation.kind},
+          {"text", registry::operation_text(operation)},
+          {"undone", undone},
+          {"parents", parents},
+          {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
+}
+
+int log(const Options& options, Context& context) {
+  if (options.limit < 0)
+    throw Error(ErrorKind::kUsage, fmt::format("audit log: --max-count {} is negative", options.limit));
+  registry::Repository& repository = context.repository();
+  const Filter filter = filter_of(options, repository);
+  std::vector<registry::Operation> operations = repository.operations();
+  std::erase_if(operations, [&](const registry::Operation& operation) { return !filter.matches(operation); });
+  std::ranges::reverse(operations);
+  if (options.limit > 0 && operations.size() > static_cast<std::size_t>(options.limit))
+    operations.resize(static_cast<std::size_t>(options.limit));
+  const std::map<std::string, registry::Person> people = registry::people(repository);
+  if (!options.jsonl) context.start_pager();
+  Json list = Json::array();
+  for (const registry::Operation& operation : operations) {
+    const bool undone = registry::is_undone(repository.db(), operation.id);
+    if (options.jsonl) {
+      context.out(operation_json(operation, undone, people).dump(-1, ' ', false, Json::error_handler_t::replace) +
+                  "\n");
+    } else if (context.wants_json()) {
+      list.push_back(operation_json(operation, undone, people));
+    } else {
+      const std::string actor = actor_text(operation.actor, people, repository.actor());
+      const std::string text = printable(registry::operation_text(operation));
+      context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
+                               context.dim(actor), undone ? context.dim(text + " (taken back)") : text));
+    }
+  }
+  if (operations.empty() && !options.jsonl) context.line("no operations");
+  if (context.wants_json()) context.json({{"schema", "mlx.audit.log/1"}, {"operations", list}});
+  return 0;
+}
+
+// A head that someone kept elsewhere must be part of the history: else its end was cut off.
+void check_head(const std::string& wanted, registry::AuditReport& report) {
+  const std::string digits = wanted.starts_with("sha256:") ? wanted.substr(7) : wanted;
+  if (digits.size() < 8 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("audit verify: --head {}: expected the hex digits of an operation's id", wanted),
+                "`mlx audit verify` prints the heads");
+  const bool there = std::ranges::any_of(
+      report.operations, [&](const registry::Operation& operation) { return operation.id.hex().starts_with(digits); });
+  if (!there) report.problems.push_back(fmt::format("head {} is not in this history: its end was cut off", wanted));
+}
+
+// What this clone made and a remote has must be here. What others made may not have been fetched yet.
+std::size_t check_remote(const std::string& name, registry::AuditReport& report, Context& context) {
+  registry::Repository& repository = context.repository();
+  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
+  std::size_t unfetched = 0;
+  for (const registry::Operation& operation : registry::remote_operations(repository, remote, context.progress())) {
+    if (operation.actor != repository.actor()) {
+      ++unfetched;
+      continue;
+    }
+    report.problems.push_back(fmt::format("operation {} ({}) was removed: this clone made it and '{}' has it",
+                                          operation.id.brief(), operation.kind, remote.name));
+  }
+  return unfetched;
+}
+
+int forget(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const std::string actor = options.actor == "me" ? repository.actor() : options.actor;
+  const bool known = registry::has_name(repository, actor);
+  if (known && !context.dry_run()) registry::forget_actor(repository, actor);
+  const char* status = !known ? "unchanged" : context.dry_run() ? "would be forgotten" : "forgotten";
+  context.line(fmt::format("{}  {}", actor, status));
+  if (known) context.say("`mlx gc` removes the name here, and `mlx push` tells the others");
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.audit.forget/1"},
+                  {"actor", actor},
+                  {"status", known ? "forgotten" : "unchanged"},
+                  {"dry_run", context.dry_run()}});
+  }
+  return 0;
+}
+
+int verify(const Options& options, Context& context) {
+  const std::string root = context.repository().root();
+  registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress());
+  if (!options.head.empty()) check_head(options.head, report);
+  std::size_t unfetched = 0;
+  if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);
+  Json heads = Json::array();
+  for (const Digest& head : report.heads) heads.push_back(head.text());
+  for (const std::string& problem : report.problems) context.line(context.red(printable(problem)));
+  if (report.problems.empty()) {
+    for (const Digest& head : report.heads) context.line("head " + head.hex());
+    context.line(fmt::format("{} operations and {} rows made from them are as they were written",
+                             report.operations.size(), report.rows));
+    if (unfetched)
+      context.line(fmt::format("{} has {} operations that are not fetched yet", options.remote, unfetched));
+  }
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.audit.verify/1"},
+                  {"ok", report.problems.empty()},
+                  {"operations", report.operations.size()},
+                  {"rows", report.rows},
+                  {"heads", heads},
+                  {"not_fetched", unfetched},
+                  {"problems", report.problems}});
+  }
+  return report.problems.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+Command add_audit() {
+  auto options = std::make_shared<Options>();
+  Command logging;
+  logging.name = "log";
+  logging.summary = "Show who did what, newest first";
+  logging.options = {
+      optional_argument("REF", options->reference, "Only about this artifact, version or run", Complete::kReference),
+      option("--actor", "ID", options->actor, "Only by the clone whose id begins so; `me` is this one"),
+      option("--kind", "KIND", options->kind, "Only of this kind, such as alias.move, or family, such as run"),
+      option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
+      option("--until", "TIME", options->until, "Not after this"),
+      integer("--max-count", "N", options->limit, "At most this many"),
+      flag("--jsonl", options->jsonl, "Print one JSON document a line"),
+  };
+  logging.examples = {"mlx audit log", "mlx audit log clf --kind alias.move",
+                      "mlx audit log --since \"7 days\" --actor me"};
+  logging.run = [options](Context& context) { return log(*options, context); };
+
+  Command verifying;
+  verifying.name = "verify";
+  verifying.summary = "Check that nothing was altered, removed or reordered";
+  verifying.options = {
+      option("--head", "ID", options->head, "An operation that must be part of the history; finds a cut-off end"),
+      option("--remote", "NAME", options->remote, "Compare with the operations of a remote too", Complete::kRemote),
+  };
+  verifying.examples = {"mlx audit verify", "mlx audit verify --head 3f2a9b1c0d4e5f60"};
+  verifying.run = [options](Context& context) { return verify(*options, context); };
+
+  Command forgetting;
+  forgetting.name = "forget";
+  forgetting.summary = "Erase the name of an actor; what it did stays under its id";
+  forgetting.dry_run = true;
+  forgetting.options = {argument("ACTOR", options->actor, "The 16 digits of its id; `me` is this clone")};
+  forgetting.run = [options](Context& context) { return forget(*options, context); };
+
+  Command command;
+  command.name = "audit";
+  command.summary = "Show and check the record of everything that was done";
+  command.group = "govern";
+  command.subcommands = {logging, verifying, forgetting};
+  return command;
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,13 @@
+// A point in time as people type it, for --since and --until: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:05Z",
+// "3 days", "90 minutes" (before now).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mlx::cmd {
+
+// Unix microseconds; local time where no zone is given. kUsage naming `option`.
+std::int64_t parse_moment(const std::string& text, const std::string& option);
+
+}  // namespace mlx::cmd

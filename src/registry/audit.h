@@ -1,0 +1,31 @@
+// Is the history what it was? Every operation is hashed again, its place in the graph and in the order is checked, the
+// three places that hold operations (meta.db, journal, packs) are compared, and the tables that are made from
+// operations are made again and compared row by row. Used by `mlx audit verify`.
+//
+// Reads the files as they are: nothing is repaired on the way, so it must run before the repository's database is
+// opened.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "registry/operation.h"
+#include "store/disk.h"
+
+namespace mlx {
+class Pool;
+}
+
+namespace mlx::registry {
+
+struct AuditReport {
+  std::vector<Operation> operations;  // those of meta.db that are whole, in its order
+  std::vector<Digest> heads;          // that they have: what vouches for all of them
+  std::vector<std::string> problems;  // each names its place: "meta.db: versions: artifact='clf' …: was altered"
+  std::uint64_t rows = 0;             // of the projected tables
+};
+AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress);
+
+}  // namespace mlx::registry

@@ -1,0 +1,27 @@
+// Who sits behind the pseudonymous ids that operations carry. A name stands in no operation: an actor.describe names
+// the SHA-256 of a small blob that holds it beside random salt, so that the name is gone when the blob is, and the
+// operation tells nothing of it. Names are given by their owner (the setting user.name), and erased with an
+// actor.forget.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+struct Person {
+  std::string name, email, host;  // host: the machine of the clone
+  bool operator==(const Person&) const = default;
+};
+
+// What this clone's actor is called from now on. False where it is already.
+bool describe_actor(Repository& repository, const Person& person);
+// By actor. Those whose blob is not in this store are left out.
+std::map<std::string, Person> people(Repository& repository);
+bool has_name(Repository& repository, const std::string& actor);  // also where its blob is not here
+// From now on no clone that knows of it keeps, sends or fetches the name. False where there is none.
+bool forget_actor(Repository& repository, const std::string& actor);
+
+}  // namespace mlx::registry

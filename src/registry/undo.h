@@ -1,0 +1,40 @@
+// Taking operations back. An operation.undo names one operation, which then counts as never applied; an undo can be
+// undone in turn, which brings the operation back. Nothing is ever removed: mlx-format-operation(5), UNDO.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "registry/operation.h"
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+using OperationSet = std::unordered_set<Digest, DigestHash>;
+
+// The operations of a whole history, in the fixed order, that are not in force. A function of the set alone, so that
+// clones with the same operations agree. Undos that someone who did not know of them has overruled (by building on what
+// was undone) do not count.
+OperationSet undone_operations(const std::vector<Operation>& ordered);
+
+bool is_undone(store::Database& db, const Digest& id);
+
+// Without those that were taken back, and without names that were forgotten: what is left of their content is nobody's.
+std::vector<Operation> in_force(store::Database& db, std::vector<Operation> operations);
+
+struct Undoing {
+  Operation operation;  // what is taken back; an undo where something is brought back
+  Operation subject;    // the operation at the end of the chain: what people recognise
+  bool brings_back = false;
+  bool unchanged = false;  // it is not in force already
+  bool shared = false;     // it may have left this clone
+};
+// The last operation of this clone that is in force and no undo; with `redo` the last undo; the one whose id begins
+// with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs and for what other clones made,
+// kConflict where something later builds on it, naming it.
+Undoing plan_undo(Repository& repository, const std::string& id, bool redo);
+// Plans under the write lock and records. The id of the new operation is in `made`, zero where unchanged.
+Undoing undo(Repository& repository, const std::string& id, bool redo, Digest* made = nullptr);
+
+}  // namespace mlx::registry

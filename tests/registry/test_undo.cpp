@@ -1,0 +1,215 @@
+// Undo: as if it had never been, in every clone, whatever arrives in which order.
+#include "registry/undo.h"
+
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "fails_with.h"
+#include "history_maker.h"
+#include "registry/sync.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+namespace {
+
+// What listings show, without the operations themselves.
+std::string shown(Repository& repo) {
+  const std::string all = dump(repo);
+  return all.substr(0, all.find("head "));
+}
+
+Digest last_id(Repository& repo) {
+  return repo.operations().back().id;
+}
+
+void exchange(Clone& a, Clone& b) {
+  bring(a.repo(), b.repo());
+  bring(b.repo(), a.repo());
+}
+
+}  // namespace
+
+TEST_CASE("undo walks back, redo walks forward, and the history keeps it all") {
+  Clone c;
+  std::vector<std::string> states = {shown(c.repo())};
+  const Version one = make(c.repo(), "clf", "one");
+  states.push_back(shown(c.repo()));
+  create_tag(c.repo(), "t", one);
+  states.push_back(shown(c.repo()));
+  move_alias(c.repo(), "production", one);
+  states.push_back(shown(c.repo()));
+  const Version two = make(c.repo(), "clf", "two");
+  states.push_back(shown(c.repo()));
+  move_alias(c.repo(), "production", two);
+  states.push_back(shown(c.repo()));
+  delete_tag(c.repo(), "t", one);
+  states.push_back(shown(c.repo()));
+  for (std::size_t i = states.size() - 1; i-- > 0;) {
+    undo(c.repo(), "", false);
+    CHECK(shown(c.repo()) == states[i]);
+  }
+  CHECK(fails_with(ErrorKind::kNotFound, "nothing to undo", [&] { undo(c.repo(), "", false); }) == "");
+  for (std::size_t i = 1; i < states.size(); ++i) {
+    undo(c.repo(), "", true);
+    CHECK(shown(c.repo()) == states[i]);
+  }
+  CHECK(fails_with(ErrorKind::kNotFound, "nothing to redo", [&] { undo(c.repo(), "", true); }) == "");
+  CHECK(c.repo().operations().size() == 6 * 3);
+  undo(c.repo(), "", false);
+  CHECK(shown(c.repo()) == states[5]);
+}
+
+TEST_CASE("an earlier operation is taken back where nothing builds on it") {
+  Clone c;
+  const Version one = make(c.repo(), "clf", "one");
+  const std::string made = last_id(c.repo()).hex();
+  create_tag(c.repo(), "t", one);
+  const std::string tagged = last_id(c.repo()).hex();
+  make(c.repo(), "other", "x");
+  CHECK(fails_with(ErrorKind::kConflict, tagged.substr(0, 12), [&] { undo(c.repo(), made, false); }) == "");
+  CHECK(undo(c.repo(), tagged.substr(0, 8), false).subject.kind == "tag.create");
+  CHECK(undo(c.repo(), tagged, false).unchanged);
+  undo(c.repo(), made, false);
+  CHECK(versions(c.repo(), "clf").empty());
+  CHECK(versions(c.repo(), "other").size() == 1);
+  // Bringing the tag back needs its version.
+  CHECK(fails_with(ErrorKind::kConflict, "taken back",
+                   [&] { undo(c.repo(), c.repo().operations()[3].id.hex(), false); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "8 hex digits", [&] { undo(c.repo(), "xyz", false); }) == "");
+  CHECK(fails_with(ErrorKind::kNotFound, "begins with", [&] { undo(c.repo(), "0123456789abcdef", false); }) == "");
+}
+
+TEST_CASE("only the last move of an alias is taken back, and runs never are") {
+  Clone c;
+  const Version one = make(c.repo(), "clf", "one"), two = make(c.repo(), "clf", "two");
+  move_alias(c.repo(), "production", one);
+  const std::string first = last_id(c.repo()).hex();
+  move_alias(c.repo(), "production", two);
+  CHECK(fails_with(ErrorKind::kConflict, "came later", [&] { undo(c.repo(), first, false); }) == "");
+  const std::string run = start_run(c.repo(), run_start("train", "key"));
+  CHECK(fails_with(ErrorKind::kRefused, "record of a run", [&] { undo(c.repo(), "", false); }) == "");
+  end_run(c.repo(), run, "done", {{"model", two.digest}}, Json::object());
+  undo(c.repo(), c.repo().operations()[3].id.hex(), false);
+  CHECK(resolve(c.repo(), "clf@production").digest == one.digest);
+  CHECK(fails_with(ErrorKind::kConflict, "what a run used or made stays",
+                   [&] { undo(c.repo(), c.repo().operations()[1].id.hex(), false); }) == "");
+}
+
+TEST_CASE("the operations of another clone are undone there") {
+  Clone a, b;
+  make(a.repo(), "clf", "one");
+  bring(a.repo(), b.repo());
+  CHECK(fails_with(ErrorKind::kRefused, "another clone", [&] { undo(b.repo(), last_id(b.repo()).hex(), false); }) ==
+        "");
+  CHECK(fails_with(ErrorKind::kNotFound, "nothing to undo", [&] { undo(b.repo(), "", false); }) == "");
+  undo(a.repo(), "", false);
+  bring(a.repo(), b.repo());
+  CHECK(versions(b.repo(), "clf").empty());
+}
+
+TEST_CASE("what someone built on without knowing of the undo stays in force everywhere") {
+  Clone a, b;
+  const Version one = make(a.repo(), "clf", "one");
+  exchange(a, b);
+  undo(a.repo(), "", false);
+  CHECK(versions(a.repo()).empty());
+  SUBCASE("a tag on a version") {
+    create_tag(b.repo(), "paper", one);
+  }
+  SUBCASE("a run with it") {
+    RunStart start = run_start("eval", "key");
+    start.inputs.emplace_back("model", one.digest);
+    start_run(b.repo(), start);
+  }
+  SUBCASE("a version made from it") {
+    NewVersion next = new_version(b.repo(), "clf", "two");
+    next.parent = one.digest;
+    create_version(b.repo(), next);
+  }
+  exchange(a, b);
+  CHECK(version_of(a.repo(), "clf", one.digest));
+  CHECK(dump(a.repo()) == dump(b.repo()));
+  // Who knows of it can not build on it.
+  Clone d, e;
+  const Version other = make(d.repo(), "clf", "one");
+  exchange(d, e);
+  undo(d.repo(), "", false);
+  exchange(d, e);
+  CHECK(fails_with(ErrorKind::kUsage, "not committed", [&] { create_tag(e.repo(), "paper", other); }) == "");
+}
+
+TEST_CASE("an alias that was moved on without knowing of the undo keeps both moves") {
+  Clone a, b;
+  const Version one = make(a.repo(), "clf", "one"), two = make(a.repo(), "clf", "two");
+  move_alias(a.repo(), "production", one);
+  exchange(a, b);
+  undo(a.repo(), "", false);
+  move_alias(b.repo(), "production", two);
+  exchange(a, b);
+  CHECK(dump(a.repo()) == dump(b.repo()));
+  CHECK(resolve(a.repo(), "clf@production").digest == two.digest);
+  CHECK(alias_moves(a.repo()).size() == 2);
+}
+
+TEST_CASE("a tag that two clones gave to different versions is settled by taking it off one") {
+  Clone a, b;
+  const Version one = make(a.repo(), "clf", "one"), two = make(a.repo(), "clf", "two");
+  exchange(a, b);
+  create_tag(a.repo(), "paper", one);
+  create_tag(b.repo(), "paper", two);
+  exchange(a, b);
+  CHECK(fails_with(ErrorKind::kConflict, "mlx tag -d paper clf@vN", [&] { resolve(a.repo(), "clf@paper"); }) == "");
+  SUBCASE("by anyone") {
+    CHECK(delete_tag(a.repo(), "paper", two));
+    CHECK_FALSE(delete_tag(a.repo(), "paper", two));
+    exchange(a, b);
+    CHECK(resolve(b.repo(), "clf@paper").digest == one.digest);
+  }
+  SUBCASE("by undoing one's own") {
+    undo(a.repo(), "", false);
+    exchange(a, b);
+    CHECK(resolve(b.repo(), "clf@paper").digest == two.digest);
+  }
+  CHECK(dump(a.repo()) == dump(b.repo()));
+}
+
+TEST_CASE("a number that was taken back is given again only where nobody saw it") {
+  Clone a, b;
+  make(a.repo(), "clf", "one");
+  make(a.repo(), "clf", "two");
+  undo(a.repo(), "", false);
+  CHECK(make(a.repo(), "clf", "three").number == 2);
+  exchange(a, b);
+  const auto batch = a.repo().store().begin();  // what push does
+  for (const Operation& operation : a.repo().operations()) batch->add(store::ObjectKind::kOperation, encode(operation));
+  batch->commit();
+  undo(a.repo(), "", false);
+  CHECK(make(a.repo(), "clf", "four").number == 3);
+  undo(a.repo(), "", false);
+  exchange(a, b);
+  CHECK(make(b.repo(), "clf", "five").number == 4);
+}
+
+TEST_CASE("random histories with undo agree in every clone and rebuild to the same") {
+  int undone = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    INFO("seed ", seed);
+    Clone a, b;
+    HistoryMaker maker(900 + seed);
+    for (int round = 0; round < 4; ++round) {
+      maker.make(a.repo(), 8);
+      maker.make(b.repo(), 8);
+      if (round % 2 == 0) exchange(a, b);
+    }
+    exchange(a, b);
+    const std::string merged = dump(a.repo());
+    CHECK(dump(b.repo()) == merged);
+    NoProgress quiet;
+    rebuild_database(a.root, *a.disk, a.pool, quiet);
+    CHECK(dump(a.repo()) == merged);
+    undone += maker.undone;
+  }
+  CHECK(undone > 5);
+}
