@@ -1,10 +1,11 @@
-// One file's content on its way in: windows of it are read and cut while the chunks of the window before are hashed,
-// compressed and added by all cores, and the whole file's digest runs beside them. Two windows are in memory, never the
-// file.
+// One file's content on its way in: a window of it is read and cut while the one before is hashed, its chunks and the
+// whole file side by side, and the chunks of the one before that are compressed and added by all cores. Three windows
+// are in memory, never the file.
 #include <algorithm>
 #include <optional>
 
 #include "base/error.h"
+#include "base/hash_lanes.h"
 #include "store/batch.h"
 #include "store/chunk_list.h"
 #include "store/chunker.h"
@@ -27,6 +28,11 @@ struct Window {
   std::uint64_t offset = 0;  // in the file
   bool last = false;
   std::vector<std::size_t> ends;  // of the chunks, in this window
+  std::vector<Digest> ids;        // of the chunks, once it is hashed
+  ByteView chunk(std::size_t number) const {
+    std::size_t begin = number == 0 ? 0 : ends[number - 1];
+    return ByteView(bytes).subspan(begin, ends[number] - begin);
+  }
 };
 
 void read_into(Window& window, std::size_t capacity, const ReadBytes& read) {
@@ -50,15 +56,30 @@ void cut(Window& window, Cutter& cutter) {
   }
 }
 
+// The chunks' ids, and the bytes into the file's digest: both at about the price of one.
+void hash(Window& window, LaneHash& whole) {
+  std::vector<LaneHash> chunks(window.ends.size());
+  std::vector<LaneHash*> streams{&whole};
+  std::vector<ByteView> pieces{ByteView(window.bytes).first(window.used)};
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    streams.push_back(&chunks[i]);
+    pieces.push_back(window.chunk(i));
+  }
+  update_lanes(streams, pieces);
+  window.ids.clear();
+  for (LaneHash& chunk : chunks) window.ids.push_back(chunk.finish());
+}
+
 // The window behind `before`: what that one did not use, then what is read.
 void follow(const Window& before, Window& window, Cutter& cutter, const ReadBytes& read) {
   window.offset = before.offset + before.used;
   window.last = before.last;
   std::size_t left = before.fill - before.used;
-  if (window.bytes.size() < kWindow) window.bytes.resize(kWindow);
+  std::size_t capacity = before.last ? left : kWindow;  // no large buffer behind the end of a small file
+  if (window.bytes.size() < capacity) window.bytes.resize(capacity);
   std::copy_n(before.bytes.begin() + static_cast<std::ptrdiff_t>(before.used), left, window.bytes.begin());
   window.fill = left;
-  read_into(window, kWindow, read);
+  read_into(window, capacity, read);
   cut(window, cutter);
 }
 
@@ -130,17 +151,16 @@ BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t si
   cut(window, cutter);
   if (!window.last && window.ends.empty()) follow(Window(window), window, cutter, read);
 
-  Sha256 whole;
+  LaneHash whole;
   ListBuilder list(batch);
-  Window next;
+  Window hashed, next;  // hashed: its chunks are not added yet
   std::uint64_t size = 0;
-  while (window.used > 0) {
+  while (window.used > 0 || hashed.used > 0) {
     check_interrupted();
-    std::vector<ChunkItem> items(window.ends.size());
-    std::size_t groups = (items.size() + kChunksPerTask - 1) / kChunksPerTask;
+    std::size_t groups = (hashed.ends.size() + kChunksPerTask - 1) / kChunksPerTask;
     batch.pool().run(static_cast<std::int64_t>(groups) + 2, [&](std::int64_t task) {
       if (task == 0) {
-        whole.update(ByteView(window.bytes).first(window.used));
+        hash(window, whole);
         return;
       }
       if (task == 1) {
@@ -148,16 +168,16 @@ BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t si
         return;
       }
       std::size_t first = static_cast<std::size_t>(task - 2) * kChunksPerTask;
-      for (std::size_t i = first; i < std::min(first + kChunksPerTask, items.size()); ++i) {
-        std::size_t begin = i == 0 ? 0 : window.ends[i - 1];
-        ByteView chunk = ByteView(window.bytes).subspan(begin, window.ends[i] - begin);
-        items[i] = {Digest::of(chunk), chunk.size()};
-        put_chunk(batch, items[i].id, chunk, window.offset + begin, cutter.stretches(), bases ? &*bases : nullptr);
+      for (std::size_t i = first; i < std::min(first + kChunksPerTask, hashed.ends.size()); ++i) {
+        ByteView chunk = hashed.chunk(i);
+        std::uint64_t offset = hashed.offset + hashed.ends[i] - chunk.size();
+        put_chunk(batch, hashed.ids[i], chunk, offset, cutter.stretches(), bases ? &*bases : nullptr);
       }
     });
-    for (const ChunkItem& item : items) list.add(item);
-    size += window.used;
-    advance(window.used);
+    for (std::size_t i = 0; i < hashed.ends.size(); ++i) list.add({hashed.ids[i], hashed.chunk(i).size()});
+    size += hashed.used;
+    advance(hashed.used);
+    std::swap(hashed, window);
     std::swap(window, next);
   }
   Digest id = whole.finish();
