@@ -66,13 +66,13 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   const std::string full = join_path(repository.root(), path);
   if (!path_exists(full))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: no such file or folder", path), "check the name");
-  const std::vector<store::Entry> entries =
-      store::scan(full, &repository.stat_cache(), repository.pool(), context.progress());
-  check_shape(full, path, entries);
   const std::optional<registry::Pointer> before = registry::read_pointer(repository, path);
   Added added;
   added.pointer = {.artifact = path, .kind = registry::ArtifactKind::kDataset};
   if (context.dry_run()) {
+    const std::vector<store::Entry> entries =
+        store::scan(full, &repository.stat_cache(), repository.pool(), context.progress());
+    check_shape(full, path, entries);
     const bool here = before && repository.store().has(store::ObjectKind::kManifest, before->digest);
     added.difference =
         store::compare(here ? repository.store().entries(before->digest) : std::vector<store::Entry>(), entries);

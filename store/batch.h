@@ -14,6 +14,7 @@
 #include "store/pack_writer.h"
 #include "store/store_state.h"
 #include "store/temporary.h"
+#include "store/walk.h"
 
 namespace mlx::store {
 
@@ -28,6 +29,10 @@ class PackBatch final : public Batch {
   Entry add_file(const std::string& path, const std::string& stored_as) override;
   std::vector<Entry> add_files(const std::vector<std::pair<std::string, std::string>>& path_and_stored_as,
                                Progress& progress) override;
+  // The files of a walk with these numbers, as add_files does it, into the same places of `entries`. Not 0 for those
+  // that are known to have stood just as walked when they were read.
+  std::vector<char> add_walked(const Walk& walk, const std::string& folder, const std::vector<std::size_t>& numbers,
+                               std::vector<Entry>& entries, Progress& progress);
   ManifestSummary add_manifest(std::vector<Entry> entries) override;
   void use_bases(const std::vector<Entry>& before) override;
   void commit() override;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kAttempts = 3;
 // Larger files are cut and compressed by all cores one after the other; smaller ones go whole to one core each.
-constexpr std::int64_t kLargeFile = std::int64_t{4} << 20;
+constexpr std::uint64_t kLargeFile = std::uint64_t{4} << 20;
 
 struct stat status_of(int fd, const std::string& path) {
   struct stat status {};
@@ -87,6 +87,45 @@ Entry add_any(PackBatch& batch, const std::string& path, const std::string& stor
   fail(ErrorKind::kUsage, "{}: neither a file nor a symbolic link: cannot be stored", path);
 }
 
+// A file of at most one chunk, where it stands just as `walked` says: read in one go, and looked at once behind that.
+// nullopt for anything else, which the long way then deals with.
+std::optional<Entry> add_small(PackBatch& batch, const std::string& path, const WalkedFile& walked) {
+  if (walked.mode == kModeLink || walked.key.size > kTargetChunk) return {};
+  thread_local Bytes buffer(kTargetChunk + 1);
+  // Reading shall not stamp a time on every file; only the owner may ask for that.
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME));
+  if (!fd && errno == EPERM) fd = Fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return {};
+  ssize_t count = ::pread(fd.get(), buffer.data(), walked.key.size + 1, 0);
+  if (count < 0 || static_cast<std::uint64_t>(count) != walked.key.size) return {};
+  if (stat_key(status_of(fd.get(), path)) != walked.key) return {};
+  ByteView content = ByteView(buffer).first(walked.key.size);
+  Digest id = Digest::of(content);
+  batch.put(ObjectKind::kChunk, id, content);
+  return Entry{std::string(walked.path), walked.mode, walked.key.size, id};
+}
+
+// Small files go whole to one thread each; large ones one after the other, each to all threads.
+void for_each_file(const std::vector<std::uint64_t>& sizes, Pool& pool, Progress& progress,
+                   const std::function<void(std::size_t)>& add_one) {
+  std::uint64_t total = 0;
+  std::vector<std::size_t> small, large;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    total += sizes[i];
+    (sizes[i] >= kLargeFile ? large : small).push_back(i);
+  }
+  progress.begin("Adding", total, "B");
+  pool.run(static_cast<std::int64_t>(small.size()), [&](std::int64_t i) {
+    check_interrupted();
+    add_one(small[static_cast<std::size_t>(i)]);
+  });
+  for (std::size_t i : large) {
+    check_interrupted();
+    add_one(i);
+  }
+  progress.end();
+}
+
 // kUsage where a path occurs twice or is a folder of another one.
 void check_tree(const std::vector<Entry>& sorted) {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -148,24 +187,36 @@ std::vector<Entry> PackBatch::add_files(const std::vector<std::pair<std::string,
   pool().run(count, [&](std::int64_t i) {
     status[static_cast<std::size_t>(i)] = status_of_link(files[static_cast<std::size_t>(i)].first);
   });
-  std::uint64_t total = 0;
-  std::vector<std::size_t> small, large;
+  std::vector<std::uint64_t> sizes(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    bool regular = S_ISREG(status[i].st_mode);
-    if (regular) total += static_cast<std::uint64_t>(status[i].st_size);
-    (regular && status[i].st_size >= kLargeFile ? large : small).push_back(i);
+    if (S_ISREG(status[i].st_mode)) sizes[i] = static_cast<std::uint64_t>(status[i].st_size);
   }
-  progress.begin("Adding", total, "B");
   std::vector<Entry> entries(files.size());
-  auto add_one = [&](std::size_t i) {
-    check_interrupted();
+  for_each_file(sizes, pool(), progress, [&](std::size_t i) {
     entries[i] = add_any(*this, files[i].first, files[i].second, status[i], &progress);
-  };
-  pool().run(static_cast<std::int64_t>(small.size()),
-             [&](std::int64_t i) { add_one(small[static_cast<std::size_t>(i)]); });
-  for (std::size_t i : large) add_one(i);
-  progress.end();
+  });
   return entries;
+}
+
+std::vector<char> PackBatch::add_walked(const Walk& walk, const std::string& folder,
+                                        const std::vector<std::size_t>& numbers, std::vector<Entry>& entries,
+                                        Progress& progress) {
+  std::vector<char> stood(numbers.size(), 0);
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(numbers.size());
+  for (std::size_t number : numbers) sizes.push_back(walk.files[number].key.size);
+  for_each_file(sizes, pool(), progress, [&](std::size_t i) {
+    const WalkedFile& walked = walk.files[numbers[i]];
+    std::string path = walk.disk_path(folder, walked.path);
+    if (auto entry = add_small(*this, path, walked)) {
+      progress.advance(entry->size);
+      entries[numbers[i]] = std::move(*entry);
+      stood[i] = 1;
+    } else {
+      entries[numbers[i]] = add_any(*this, path, std::string(walked.path), status_of_link(path), &progress);
+    }
+  });
+  return stood;
 }
 
 ManifestSummary PackBatch::add_manifest(std::vector<Entry> entries) {

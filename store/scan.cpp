@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "store/batch.h"
+#include "store/chunker.h"
 #include "store/walk.h"
 #include "store/worktree.h"
 
@@ -85,6 +87,18 @@ struct Look {
   Matches matches;
 };
 
+// A folder with one file of the folder's name looks like that file as a manifest: checkout could not tell which it was.
+void require_shape(const Walk& found, const std::string& folder) {
+  if (found.files.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} is empty: there is nothing to add", folder),
+                "put files into it first");
+  }
+  if (!found.single && found.files.size() == 1 && found.files[0].path == base_name(folder)) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} holds only a file of the same name", folder),
+                fmt::format("add that file: `mlx add {}`", join_path(folder, found.files[0].path)));
+  }
+}
+
 std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progress& progress) {
   std::vector<WalkedFile>& files = look.found.files;
   std::vector<Digest> contents(files.size());
@@ -131,30 +145,28 @@ ManifestSummary add_folder(Store& store, const std::string& folder, const Digest
                            Progress& progress) {
   Look look(folder, cache, pool);
   const std::vector<WalkedFile>& files = look.found.files;
+  require_shape(look.found, folder);
   std::vector<Entry> entries(files.size());
   std::vector<std::size_t> missing;
-  std::vector<std::pair<std::string, std::string>> to_add;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (look.knows(i)) {
       entries[i] = look.known_entry(i);
       if (store.has_whole_blob(entries[i].content)) continue;
     }
     missing.push_back(i);
-    to_add.emplace_back(look.found.disk_path(folder, files[i].path), files[i].path);
   }
   auto batch = store.begin();
-  if (!to_add.empty()) {
-    if (before && store.has(ObjectKind::kManifest, *before)) batch->use_bases(store.entries(*before));
-    std::vector<Entry> added = batch->add_files(to_add, progress);
-    for (std::size_t n = 0; n < missing.size(); ++n) entries[missing[n]] = std::move(added[n]);
-  }
+  bool any_chunked = std::ranges::any_of(missing, [&](std::size_t i) { return files[i].key.size > kTargetChunk; });
+  if (before && any_chunked && store.has(ObjectKind::kManifest, *before)) batch->use_bases(store.entries(*before));
+  std::vector<char> stood = static_cast<PackBatch&>(*batch).add_walked(look.found, folder, missing, entries, progress);
   ManifestSummary summary = batch->add_manifest(entries);
   batch->commit();
   if (!look.state || (look.matches.all && missing.empty() && look.cached.manifest() == summary.id)) return summary;
 
-  // A file that stands as it was found had this content: it was read in between.
+  // A file that still stands as it was found had this content: it was read in between.
   std::vector<char> same(files.size(), 1);
   pool.run(static_cast<std::int64_t>(missing.size()), [&](std::int64_t n) {
+    if (stood[static_cast<std::size_t>(n)]) return;
     std::size_t i = missing[static_cast<std::size_t>(n)];
     auto now = stat_link(look.found.disk_path(folder, files[i].path));
     same[i] = now && stat_key(*now) == files[i].key;

@@ -35,8 +35,9 @@ std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool,
 std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
                                               Pool& pool, Progress& progress);
 
-// Scans, stores what is missing, and returns the manifest. Durable when it returns. `before` (or nullptr) is the
-// manifest that this one comes after: tensors may be stored as what differs from its.
+// Scans, stores what is missing, and returns the manifest; every file is read once. Durable when it returns. `before`
+// (or nullptr) is the manifest that this one comes after: tensors may be stored as what differs from its. kUsage for a
+// folder without files, and for one that holds a single file of its own name.
 ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
                            Progress& progress);
 
