@@ -22,7 +22,7 @@ struct Linked : TestStore {
   std::string source = temp.path() + "/source";
   StatCache stats{temp.path() + "/cache.db"};
 
-  Digest add() { return add_folder(*store, source, &stats, pool, progress).id; }
+  Digest add() { return add_folder(*store, source, nullptr, &stats, pool, progress).id; }
   CheckoutReport check_out(const Digest& id, const std::string& into, LinkMode link) {
     const CheckoutPlan plan = plan_checkout(*store, store->entries(id), into, {}, &stats, pool, progress);
     return carry_out(*store, plan, link, &stats, pool, progress);
