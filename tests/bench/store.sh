@@ -143,7 +143,7 @@ measure_small() {
 measure_status() {
   cd "$work/small"
   prepare mlx
-  "$mlx" -q add data
+  "$mlx" -q add data >/dev/null
   rm -f .gitignore
   if has_tool git; then
     git init -q .

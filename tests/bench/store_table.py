@@ -52,6 +52,7 @@ def print_steps(table):
     for step, tools in table.items():
         print(f"\n{step}")
         own = tools.get("mlx", {}).get("seconds", (0, 0))[0]
+        own_cpu = tools.get("mlx", {}).get("CPU seconds", (0, 0))[0]
         for tool, names in tools.items():
             seconds, runs = names.get("seconds", (0, 0))
             line = f"  {tool:<10}{seconds:9.3f} s"
@@ -61,7 +62,9 @@ def print_steps(table):
                 if name not in ("seconds", "CPU seconds", "peak MiB"):
                     line += f", {name} {value:.3f}"
             if tool != "mlx" and own > 0:
-                line += f"   mlx is {seconds / own:.2f}x as fast"
+                line += f"   mlx: {seconds / own:.2f}x as fast"
+            if tool != "mlx" and own_cpu > 0:
+                line += f", {names['CPU seconds'][0] / own_cpu:.2f}x by CPU time"
             print(line)
 
 
