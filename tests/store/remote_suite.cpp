@@ -189,7 +189,7 @@ void encrypted_objects_are_kept_without_their_keys(RemoteUnderTest& under) {
 
 void large_objects_and_many_small_ones_pass(RemoteUnderTest& under) {
   Shelf shelf;
-  shelf.add(plain_object(ObjectKind::kChunk, random_bytes(std::size_t{9} << 20, 1)));
+  shelf.add(plain_object(ObjectKind::kChunk, random_bytes(std::size_t{5} << 20, 1)));
   shelf.fill(3000, 100, 100);
   const auto remote = under.open();
   shelf.send_to(*remote);
@@ -224,15 +224,15 @@ void sending_twice_is_fine(RemoteUnderTest& under) {
   Shelf shelf;
   shelf.fill(50, 2000, 1);
   const auto remote = under.open();
+  const auto files = [&] {
+    return under.folder().empty() ? std::vector<std::string>() : list_folder(under.folder() + "/packs");
+  };
   shelf.send_to(*remote);
+  const std::vector<std::string> once = files();
   shelf.send_to(*remote);
   shelf.send_to(*under.open());
   check_whole(*remote, shelf);
-  if (!under.folder().empty()) {
-    int packs = 0;
-    for (const std::string& name : list_folder(under.folder() + "/packs")) packs += name.ends_with(".pack");
-    CHECK_EQ(packs, 1);
-  }
+  CHECK(files() == once);
 }
 
 void two_senders_at_once_lose_nothing(RemoteUnderTest& under) {
@@ -324,7 +324,7 @@ void what_does_not_match_its_id_or_checksum_is_refused(RemoteUnderTest& under) {
 
 void an_interrupted_send_is_resumed(RemoteUnderTest& under) {
   Shelf shelf;
-  shelf.fill(90, std::size_t{1} << 20, 1);
+  shelf.fill(90, 100'000, 1);
   std::atomic<int> left{80};
   const ReadStored until_cut = [&](const ObjectKey& key) {
     if (left-- <= 0) fail(ErrorKind::kIo, "cut");
@@ -430,7 +430,7 @@ const RemoteCheck kRemoteChecks[] = {
 
 void run_remote_suite(const std::function<std::unique_ptr<RemoteUnderTest>()>& make) {
   for (const RemoteCheck& check : kRemoteChecks) {
-    INFO("check: ", check.name);
+    INFO("check: ", std::string(check.name));
     const std::unique_ptr<RemoteUnderTest> remote = make();
     try {
       check.run(*remote);
