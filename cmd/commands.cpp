@@ -39,6 +39,7 @@ Command add_eval();
 Command add_quantize();
 Command add_report();
 Command add_serve();
+Command add_serve_store();
 Command add_train();
 Command add_undo();
 Command add_version();
@@ -72,6 +73,7 @@ const std::vector<CommandRow> kCommands = {
     {"config", add_config, kNothing},
     {"report", add_report, kNeedsRepo},
     {"version", add_version, kNothing},
+    {"serve-store", add_serve_store, kNothing},
 };
 
 }  // namespace mlx::cmd

@@ -10,6 +10,7 @@ namespace mlx::cmd {
 namespace {
 
 constexpr std::size_t kWidth = 88;
+constexpr const char* kPlumbing = "plumbing";  // the group that `mlx help` leaves out and man pages have
 
 std::string left_column(const Option& option) {
   if (is_positional(option)) return option.names + (option.many ? "..." : "");
@@ -101,6 +102,7 @@ const std::vector<std::pair<std::string, std::string>>& command_groups() {
       {"release", "Release"},
       {"govern", "Where things come from"},
       {"meta", "About mlx"},
+      {kPlumbing, "Called by other programs"},
   };
   return kGroups;
 }
@@ -120,7 +122,7 @@ std::string overview() {
   for (const auto& [group, title] : command_groups()) {
     std::vector<std::pair<std::string, std::string>> rows;
     for (const Command& command : all) {
-      if (command.group == group) rows.emplace_back(command.name, command.summary);
+      if (command.group == group && group != kPlumbing) rows.emplace_back(command.name, command.summary);
     }
     if (!rows.empty()) text += "\n" + title + "\n" + two_columns(rows);
   }

@@ -58,9 +58,11 @@ Command add_remote() {
   adding.dry_run = true;
   adding.options = {
       argument("NAME", remote->name, "What to call it; `origin` is used where no name is given"),
-      argument("URL", remote->url, "A folder, relative to the repository or absolute", Complete::kFolder),
+      argument("URL", remote->url, "A folder, relative to the repository or absolute; ssh://HOST/PATH; HOST:PATH",
+               Complete::kFolder),
   };
-  adding.examples = {"mlx remote add origin /mnt/share/digits"};
+  adding.examples = {"mlx remote add origin /mnt/share/digits",
+                     "mlx remote add origin ssh://data.example.com/srv/digits"};
   adding.run = [remote](Context& context) { return add(*remote, context); };
 
   Command listing;

@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version'
+      subcommands='init add status commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -360,6 +360,17 @@ _mlx_command() {
     'version')
       options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'serve-store')
+      options='--stdio --root --read-only -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=folder ;;
+      esac
+      case $2 in
+        --root) kind=folder ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 #include "store/folder_remote.h"
+#include "store/ssh_remote.h"
+#include "store/ssh_url.h"
 
 namespace mlx::store {
 
@@ -15,14 +17,21 @@ struct Backend {
 
 constexpr Backend kBackends[] = {
     {"file", open_folder_remote},
+    {"ssh", open_ssh_remote},
 };
 
 }  // namespace
 
+bool is_remote_path(const std::string& url) {
+  return url.find("://") == std::string::npos && !is_ssh_url(url);
+}
+
 std::unique_ptr<Remote> open_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool) {
   if (url.empty()) fail(ErrorKind::kUsage, "a remote needs a path or a URL");
   std::size_t end = url.find("://");
-  if (end == std::string::npos) return open_folder_remote(url, options, disk, pool);
+  if (end == std::string::npos) {
+    return is_ssh_url(url) ? open_ssh_remote(url, options, disk, pool) : open_folder_remote(url, options, disk, pool);
+  }
   std::string scheme = url.substr(0, end);
   for (const Backend& backend : kBackends) {
     if (scheme == backend.scheme) return backend.open(url, options, disk, pool);

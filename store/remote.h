@@ -57,5 +57,7 @@ struct RemoteOptions {
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound
 // / kIo where it cannot be reached.
 std::unique_ptr<Remote> open_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool);
+// True for a folder's path, which is relative to something; not for URLs and HOST:PATH.
+bool is_remote_path(const std::string& url);
 
 }  // namespace mlx::store

@@ -28,7 +28,7 @@ constexpr int kPublishTries = 3;
 
 // A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
 std::string absolute_url(const std::string& root, const std::string& url) {
-  return url.find("://") == std::string::npos ? absolute_path(join_path(root, url)) : url;
+  return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
 }
 
 std::unique_ptr<store::Remote> open(Repository& repository, const RemoteConfig& remote, bool create) {

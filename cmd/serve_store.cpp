@@ -1,0 +1,86 @@
+// mlx serve-store: the other end of an SSH remote, on stdin and stdout. People do not call it; their ssh does.
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/error.h"
+#include "cmd/cli.h"
+#include "store/wire_server.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  bool stdio = false, read_only = false;
+  std::string path, root;
+};
+
+constexpr int kLookForSignals = 200;  // milliseconds
+
+std::size_t read_stdin(void* data, std::size_t count) {
+  for (;;) {
+    check_interrupted();
+    pollfd wait = {STDIN_FILENO, POLLIN, 0};
+    const int ready = ::poll(&wait, 1, kLookForSignals);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    const ssize_t got = ::read(STDIN_FILENO, data, count);
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR && errno != EAGAIN) fail_errno(errno, "stdin", "read");
+  }
+}
+
+void write_stdout(ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (put >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    } else if (errno == EAGAIN) {
+      pollfd wait = {STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&wait, 1, kLookForSignals);
+    } else if (errno != EINTR) {
+      fail_errno(errno, "the client", "write to");
+    }
+    check_interrupted();
+  }
+}
+
+int run(const Options& options, Context& context) {
+  if (!options.stdio) {
+    throw Error(ErrorKind::kUsage, "it only speaks on stdin and stdout",
+                "name it as a remote, ssh://HOST/PATH, and let 'mlx push' call it");
+  }
+  if (!options.path.empty() && !options.root.empty())
+    throw Error(ErrorKind::kUsage, "PATH and --root exclude each other", "PATH serves one store, --root all below it");
+  store::wire::ServeOptions serving;
+  if (!options.path.empty()) serving.path = options.path;
+  if (!options.root.empty()) serving.root = options.root;
+  serving.read_only = options.read_only;
+  serving.program = "mlx " MLX_VERSION;
+  store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
+  return 0;
+}
+
+}  // namespace
+
+Command add_serve_store() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "serve-store";
+  command.summary = "Answer the mlx of another machine on stdin and stdout, for SSH remotes";
+  command.group = "plumbing";
+  command.json = false;
+  command.options = {
+      optional_argument("PATH", options->path, "The one store to serve; without it the client names one",
+                        Complete::kFolder),
+      flag("--stdio", options->stdio, "Speak on stdin and stdout, which is the only way so far"),
+      option("--root", "DIR", options->root, "Serve only what lies in this folder", Complete::kFolder),
+      flag("--read-only", options->read_only, "Refuse whatever would change a store"),
+  };
+  command.examples = {"mlx serve-store --stdio --root /srv/mlx"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd
