@@ -20,6 +20,7 @@ Command add_cat();
 Command add_checkout();
 Command add_commit();
 Command add_completion();
+Command add_diff();
 Command add_fetch();
 Command add_fsck();
 Command add_help();
@@ -48,6 +49,7 @@ const std::vector<CommandRow> kCommands = {
     {"init", add_init, kNothing},
     {"add", add_add, kNeedsRepo},
     {"status", add_status, kNeedsRepo},
+    {"diff", add_diff, kNeedsRepo},
     {"commit", add_commit, kNeedsRepo},
     {"log", add_log, kNeedsRepo},
     {"show", add_show, kNeedsRepo},

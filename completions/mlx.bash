@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init add status diff commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -39,6 +39,18 @@ _mlx_command() {
         [0-9]*) kind=file ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'diff')
+      options='-k --key --stat --name-only --name-status --limit --exit-code --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=reference ;;
+      esac
+      case $2 in
+        -k|--key) kind=nothing ;;
+        --limit) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -1,4 +1,4 @@
-// Plain and gzip streams over a BlobReader. Several gzip members behind one another are one stream, as RFC 1952 has it.
+// Plain and gzip streams. Several gzip members behind one another are one stream, as RFC 1952 has it.
 
 #include "data/byte_stream.h"
 
@@ -16,21 +16,22 @@ constexpr std::size_t kWindow = 256 * 1024;
 
 class PlainStream final : public ByteStream {
  public:
-  explicit PlainStream(const store::BlobReader& blob) : blob_(blob) {}
+  explicit PlainStream(ReadAt read_at) : read_at_(std::move(read_at)) {}
   std::size_t read(void* data, std::size_t count) override {
-    const std::size_t got = blob_.read_at(offset_, data, count);
+    const std::size_t got = read_at_(offset_, data, count);
     offset_ += got;
     return got;
   }
 
  private:
-  const store::BlobReader& blob_;
+  ReadAt read_at_;
   std::uint64_t offset_ = 0;
 };
 
 class GzipStream final : public ByteStream {
  public:
-  GzipStream(const store::BlobReader& blob, std::string file) : blob_(blob), file_(std::move(file)), window_(kWindow) {
+  GzipStream(ReadAt read_at, std::string file)
+      : read_at_(std::move(read_at)), file_(std::move(file)), window_(kWindow) {
     compressed_ = true;
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     if (inflateInit2(&inflate_, kGzipOnly) != Z_OK) throw std::bad_alloc();
@@ -51,7 +52,7 @@ class GzipStream final : public ByteStream {
       if (result == Z_STREAM_END) {
         next_member();
       } else if (result == Z_BUF_ERROR || result == Z_OK) {
-        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && offset_ == blob_.size())
+        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && at_end_)
           corrupt("cut off: the gzip stream has no end");
       } else {
         corrupt(inflate_.msg ? inflate_.msg : "damaged gzip data");
@@ -63,8 +64,9 @@ class GzipStream final : public ByteStream {
  private:
   void refill() {
     inflate_.next_in = window_.data();
-    inflate_.avail_in = static_cast<uInt>(blob_.read_at(offset_, window_.data(), window_.size()));
+    inflate_.avail_in = static_cast<uInt>(read_at_(offset_, window_.data(), window_.size()));
     offset_ += inflate_.avail_in;
+    at_end_ = inflate_.avail_in < window_.size();
   }
   // Behind a member stands another one or the end of the file.
   void next_member() {
@@ -81,21 +83,27 @@ class GzipStream final : public ByteStream {
     fail(ErrorKind::kCorrupt, "{}: offset {} of the compressed file: {}", file_, offset_ - inflate_.avail_in, why);
   }
 
-  const store::BlobReader& blob_;
+  ReadAt read_at_;
   std::string file_;
   Bytes window_;
   z_stream inflate_{};
   std::uint64_t offset_ = 0;  // in the stored file, behind the window
+  bool at_end_ = false;       // the stored file has nothing behind the window
   bool ended_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file) {
+std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file) {
   std::uint8_t magic[2] = {};
-  const bool gzip = blob.read_at(0, magic, 2) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
-  if (gzip) return std::make_unique<GzipStream>(blob, file);
-  return std::make_unique<PlainStream>(blob);
+  const bool gzip = read_at(0, magic, 2) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
+  if (gzip) return std::make_unique<GzipStream>(std::move(read_at), file);
+  return std::make_unique<PlainStream>(std::move(read_at));
+}
+
+std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file) {
+  return open_stream(
+      [&blob](std::uint64_t offset, void* data, std::size_t count) { return blob.read_at(offset, data, count); }, file);
 }
 
 }  // namespace mlx::data

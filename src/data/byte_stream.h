@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,5 +25,8 @@ class ByteStream {
 
 // Told apart by the first two bytes. `file` names it in messages; `blob` outlives the stream.
 std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file);
+// The same over bytes that stand elsewhere: (offset, to, count) → bytes read, fewer only at the end.
+using ReadAt = std::function<std::size_t(std::uint64_t, void*, std::size_t)>;
+std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file);
 
 }  // namespace mlx::data

@@ -1,0 +1,25 @@
+// The npy format of NumPy: one array, a text header and its elements. Bytes in, structure out. Source: "NEP 1, A Simple
+// File Format for NumPy Arrays".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace mlx::formats {
+
+struct NpyHeader {
+  std::string descr;  // "<f4", "|u1" …
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+  std::uint64_t data_begin = 0;
+};
+
+// Bytes from the start of the file that parse_npy needs, from the first 12; 0 where they are of no npy file.
+std::uint64_t npy_header_size(ByteView first_bytes);
+// kCorrupt where the header is not what NumPy writes.
+NpyHeader parse_npy(ByteView head);
+
+}  // namespace mlx::formats

@@ -1,0 +1,40 @@
+// The bytes of one file of one side of a comparison: out of the store, from disk or from memory. Used by everything
+// that compares contents. Not thread-safe: each thread opens its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "store/store.h"
+
+namespace mlx::report {
+
+// A stored file or a disk is damaged, which no comparison takes for a difference. Not an Error, so that it passes
+// through what catches those of formats.
+struct SourceDamaged {
+  Error error;
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  // Up to `count` bytes from `offset`; fewer only at the end. Throws SourceDamaged.
+  virtual std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const = 0;
+  // The stored chunks that make up exactly [begin, end); empty where that is not known. Equal lists mean equal bytes.
+  virtual std::vector<Digest> chunks(std::uint64_t, std::uint64_t) const { return {}; }
+};
+using OpenSource = std::function<std::unique_ptr<Source>()>;
+
+OpenSource stored_source(const store::Store& store, const Digest& content);
+OpenSource disk_source(const std::string& path);
+OpenSource memory_source(std::string bytes);
+// The same, inflated where the bytes are gzip (RFC 1952). Reading backwards then starts again from the beginning.
+OpenSource inflated(OpenSource open, const std::string& name);
+
+// The first `most` bytes.
+Bytes read_head(const Source& source, std::size_t most);
+
+}  // namespace mlx::report

@@ -1,0 +1,144 @@
+// CSV and TSV: cells in double quotes hold separators, line ends and doubled quotes; a quote inside a cell that does
+// not begin with one is a character like others. Lines end with LF or CRLF; a byte order mark is skipped.
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "base/error.h"
+#include "report/table.h"
+#include "report/window.h"
+
+namespace mlx::report {
+namespace {
+
+constexpr std::size_t kMostColumns = 16384;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+class CsvReader final : public TableReader {
+ public:
+  CsvReader(std::unique_ptr<Source> source, char separator) : window_(std::move(source)), separator_(separator) {
+    window_.grow();
+    if (window_.bytes().starts_with(kByteOrderMark)) window_.skip(kByteOrderMark.size());
+    read_header();
+  }
+
+  bool next(Row& row) override {
+    if (!read(row)) return false;
+    if (row.cells.size() != columns_.size()) {
+      window_.seek(row.offset);
+      window_.corrupt(fmt::format("{} cells, {} columns", row.cells.size(), columns_.size()));
+    }
+    return true;
+  }
+
+  void seek(std::uint64_t offset) override { window_.seek(offset); }
+  const std::vector<std::string>& columns() const override { return columns_; }
+
+ private:
+  void read_header() {
+    const std::uint64_t begin = window_.offset();
+    Row row;
+    if (!read(row)) return;
+    std::set<std::string_view> names;
+    bool header = true;
+    for (const Cell& cell : row.cells) {
+      header = header && names.insert(cell.text).second && type_of(cell.text, TableKind::kCsv) == ValueType::kText;
+    }
+    for (std::size_t i = 0; i < row.cells.size(); ++i) {
+      columns_.push_back(header ? std::string(row.cells[i].text) : std::to_string(i + 1));
+    }
+    if (!header) window_.seek(begin);
+  }
+
+  bool read(Row& row) {
+    for (;;) {
+      const std::string_view text = window_.bytes();
+      if (text.empty() && window_.ended()) return false;
+      const std::size_t used = text.empty() ? 0 : parse(text, row);
+      if (used == 0) {
+        window_.grow();
+        continue;
+      }
+      const bool blank = row.cells.size() == 1 && row.cells[0].text.empty() && text[0] != '"';
+      row.offset = window_.offset();
+      window_.skip(used);
+      if (!blank) return true;
+    }
+  }
+
+  // One row at the beginning of `text`: its length, or 0 where it may go on behind it.
+  std::size_t parse(std::string_view text, Row& row) {
+    row.cells.clear();
+    unquoted_.clear();
+    for (std::size_t at = 0;;) {
+      std::string_view cell;
+      const bool quoted = at < text.size() && text[at] == '"';
+      const std::size_t end = quoted ? quoted_cell(text, at, cell) : plain_cell(text, at, cell);
+      if (end == kMore) return 0;
+      row.cells.push_back({static_cast<std::uint32_t>(row.cells.size()), cell});
+      if (row.cells.size() > kMostColumns) window_.corrupt("more columns than a table may have");
+      if (end == text.size()) return end;
+      at = end + 1;
+      if (text[end] == '\n') return at;
+    }
+  }
+
+  // Where the separator, line end or end of file behind the cell stands.
+  std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) const {
+    std::size_t end = at;
+    while (end < text.size() && text[end] != separator_ && text[end] != '\n') ++end;
+    if (end == text.size() && !window_.ended()) return kMore;
+    cell = text.substr(at, end - at);
+    const bool last = end == text.size() || text[end] == '\n';
+    if (last && cell.ends_with('\r')) cell.remove_suffix(1);
+    return end;
+  }
+
+  std::size_t quoted_cell(std::string_view text, std::size_t at, std::string_view& cell) {
+    bool doubled = false;
+    std::size_t quote = at + 1;
+    for (;; quote += 2, doubled = true) {
+      quote = text.find('"', quote);
+      if (quote == std::string_view::npos) {
+        if (!window_.ended()) return kMore;
+        window_.corrupt("a quoted cell that does not end", at);
+      }
+      if (quote + 1 == text.size() && !window_.ended()) return kMore;
+      if (quote + 1 == text.size() || text[quote + 1] != '"') break;
+    }
+    cell = text.substr(at + 1, quote - at - 1);
+    if (doubled) cell = without_doubled(cell);
+    std::size_t end = quote + 1;
+    if (end < text.size() && text[end] == '\r') {
+      if (end + 1 == text.size() && !window_.ended()) return kMore;
+      ++end;
+      if (end < text.size() && text[end] != '\n') window_.corrupt("text behind a quoted cell", quote);
+    }
+    if (end < text.size() && text[end] != separator_ && text[end] != '\n')
+      window_.corrupt("text behind a quoted cell", quote);
+    return end;
+  }
+
+  std::string_view without_doubled(std::string_view cell) {
+    std::string& text = unquoted_.emplace_back();
+    for (std::size_t i = 0; i < cell.size(); ++i) {
+      text += cell[i];
+      if (cell[i] == '"') ++i;
+    }
+    return text;
+  }
+
+  static constexpr std::size_t kMore = static_cast<std::size_t>(-1);
+  Window window_;
+  char separator_;
+  std::vector<std::string> columns_;
+  std::deque<std::string> unquoted_;  // cells of this row that held doubled quotes
+};
+
+}  // namespace
+
+std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator) {
+  return std::make_unique<CsvReader>(std::move(source), separator);
+}
+
+}  // namespace mlx::report
