@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check, in order of what tells most soonest; each stage is one line of the summary. The last line counts the tests.
-#   release: all tests · asan+ubsan: the fast suite · tsan: the concurrent layers · clang-format · clang-tidy on what changed
+#   release: all tests · asan+ubsan: the fast suite · tsan: the concurrent layers · fuzz targets · clang-format · clang-tidy on what changed
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CTEST_OUTPUT_ON_FAILURE=1 NO_COLOR=1
@@ -70,6 +70,7 @@ stage "build asan" build asan
 stage "fast tests, asan and ubsan" ctest --test-dir build/asan -L fast
 stage "build tsan" build tsan $(tests_of base store registry serve)
 stage "base store registry serve, tsan" ctest --test-dir build/tsan -R '^(base|store|registry|serve)$'
+stage "fuzz targets, briefly" tests/fuzz/run.sh 21
 stage "clang-tidy" check_tidy
 
 echo

@@ -132,10 +132,6 @@ std::int64_t next_number(Repository& repository, const std::string& artifact) {
 
 }  // namespace
 
-const char* kind_name(ArtifactKind kind) {
-  return kind == ArtifactKind::kDataset ? "dataset" : "model";
-}
-
 std::string Version::name() const {
   return number > 0 ? fmt::format("{}@v{}", artifact, number) : fmt::format("{}@{}", artifact, digest.brief());
 }

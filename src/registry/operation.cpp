@@ -1,4 +1,4 @@
-// Operations: encoding, strict decoding, the fixed order, and the table that ties each kind to its apply function.
+// Operations as bytes and as a graph: encoding, strict decoding, the fixed order. Applied in apply_operation.cpp.
 // The format is mlx-format-operation(5).
 #include "registry/operation.h"
 
@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "registry/apply.h"
 
 namespace mlx::registry {
 namespace {
@@ -16,36 +15,6 @@ namespace {
 constexpr std::int64_t kFormat = 1;
 constexpr std::size_t kMaxParents = 4096;
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
-
-struct Kind {
-  const char* name;
-  Apply apply;
-};
-
-constexpr Kind kKinds[] = {
-    {"version.create", apply_version_create},
-    {"version.renumber", apply_version_renumber},
-    {"alias.move", apply_alias_move},
-    {"tag.create", apply_tag_create},
-    {"tag.delete", apply_tag_delete},
-    {"attach", apply_attach},
-    {"operation.undo", apply_operation_undo},
-    {"actor.describe", apply_actor_describe},
-    {"actor.forget", apply_actor_forget},
-    {"run.start", apply_run_start},
-    {"run.checkpoint", apply_run_checkpoint},
-    {"run.resume", apply_run_resume},
-    {"run.end", apply_run_end},
-};
-
-Apply apply_of(const Operation& operation) {
-  for (const Kind& kind : kKinds) {
-    if (operation.kind == kind.name) return kind.apply;
-  }
-  throw Error(ErrorKind::kCorrupt,
-              fmt::format("operation {}: this mlx does not know the kind '{}'", operation.id.brief(), operation.kind),
-              "it was written by a newer mlx: upgrade this one");
-}
 
 bool is_actor(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -64,29 +33,6 @@ std::vector<Digest> decode_parents(const Json& object, const std::string& what) 
     }
   }
   return parents;
-}
-
-// The row of the operation itself and the heads of the graph; returns its place in the order.
-std::int64_t insert_operation(store::Database& db, const Operation& operation) {
-  store::Statement known = db.prepare("SELECT 1 FROM operations WHERE id = ?");
-  for (const Digest& parent : operation.parents) {
-    if (!known.bind(parent).step()) {
-      fail(ErrorKind::kCorrupt, "operation {}: its parent {} is missing", operation.id.brief(), parent.brief());
-    }
-    known.reset();
-  }
-  db.prepare("INSERT INTO operations (id, kind, actor, time, bytes) VALUES (?, ?, ?, ?, ?)")
-      .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation))
-      .run();
-  const std::int64_t seq = db.last_insert_id();
-  store::Statement link = db.prepare("INSERT INTO operation_parents (child, parent) VALUES (?, ?)");
-  store::Statement unhead = db.prepare("DELETE FROM heads WHERE id = ?");
-  for (const Digest& parent : operation.parents) {
-    link.bind(operation.id, parent).run();
-    unhead.bind(parent).run();
-  }
-  db.prepare("INSERT INTO heads (id) VALUES (?)").bind(operation.id).run();
-  return seq;
 }
 
 }  // namespace
@@ -125,18 +71,6 @@ Operation decode(ByteView bytes) {
     fail(ErrorKind::kCorrupt, "{}: has unknown keys or is not in canonical form", what);
   }
   return operation;
-}
-
-void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone) {
-  const Apply apply_body = apply_of(operation);
-  if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
-  const std::int64_t seq = insert_operation(db, operation);
-  if (undone) {
-    db.prepare("INSERT INTO undone (operation) VALUES (?)").bind(operation.id).run();
-    return;
-  }
-  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-  apply_body(Application{db, store, operation, body, seq});
 }
 
 std::vector<Operation> fixed_order(std::vector<Operation> operations) {

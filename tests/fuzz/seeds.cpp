@@ -1,0 +1,184 @@
+// Writes a few correct inputs for each target into FOLDER/TARGET/: where the fuzzer starts from.
+#include <cstdio>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "formats/idx.h"
+#include "formats/safetensors.h"
+#include "registry/operation.h"
+#include "registry/pointers.h"
+#include "store/chunk_list.h"
+#include "store/codec.h"
+#include "store/wire.h"
+
+using namespace mlx;
+using namespace mlx::store;
+
+namespace {
+
+std::string folder;
+
+void seed(const std::string& target, ByteView bytes) {
+  static int count = 0;
+  const std::string path = join_path(folder, target);
+  make_folders(path);
+  write_file_atomically(join_path(path, "seed-" + std::to_string(count++)), bytes);
+}
+
+Bytes joined(ByteView first, ByteView second) {
+  Bytes all(first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
+StoredObject object_of(Encoding encoding) {
+  Bytes plain(4096);
+  for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::uint8_t>(i % 4 < 2 ? i / 64 : 0x3f);
+  const Digest id = Digest::of(plain);
+  const ObjectKey key{id, ObjectKind::kChunk};
+  if (encoding == Encoding::kDelta) {
+    const Bytes base(plain.size());
+    return *Codec().encode_delta(key, plain, 4, {Digest::of(base), {Digest::of(base), ObjectKind::kChunk}, base}, 4096);
+  }
+  return Codec().encode(key, id, encoding == Encoding::kRaw ? ByteView(plain).first(20) : plain,
+                        encoding == Encoding::kPlanes ? 4 : 1);
+}
+
+void packs() {
+  std::vector<PackRecord> records;
+  Bytes pack = pack_header();
+  for (const Encoding encoding : {Encoding::kRaw, Encoding::kZstd, Encoding::kPlanes, Encoding::kDelta}) {
+    const StoredObject object = object_of(encoding);
+    PackRecord record;
+    record.key = object.key;
+    record.key.id.bytes[0] = static_cast<std::uint8_t>(encoding);
+    record.offset = pack.size() + kEntryHeaderSize + object.extra.size();
+    record.checksum = object.checksum;
+    record.stored_size = static_cast<std::uint32_t>(object.stored.size());
+    record.plain_size = object.plain_size;
+    record.encoding = object.encoding;
+    record.extra_size = static_cast<std::uint16_t>(object.extra.size());
+    records.push_back(record);
+    pack = joined(pack, joined(entry_header(object), joined(object.extra, object.stored)));
+    const Bytes head{
+        0, static_cast<std::uint8_t>(object.encoding),        0,
+        0, static_cast<std::uint8_t>(object.plain_size >> 8), static_cast<std::uint8_t>(object.plain_size)};
+    seed("pack", joined(head, object.stored));
+  }
+  Digest id;
+  const Bytes index = encode_pack_index(records, pack.size(), &id);
+  seed("pack", joined(pack, index));
+  seed("pack", ByteView(index).first(kFanoutSize + kRecordSize * records.size()));
+}
+
+void manifests() {
+  std::vector<Entry> entries;
+  for (int i = 0; i < 9; ++i) entries.push_back({"folder/file" + std::to_string(i), kModeFile, 5, Digest::of("x")});
+  const Bytes shard = encode_shard(entries);
+  seed("manifest", shard);
+  seed("manifest", encode_root({{"folder/file0", Digest::of(shard), 9, 45}, {"g", Digest::of("y"), 1, 1}}));
+  seed("manifest", encode_chunk_list({0, 300, {{Digest::of("a"), 100}, {Digest::of("b"), 200}}}));
+}
+
+void words() {
+  registry::Pointer pointer;
+  pointer.artifact = "data/f%shion \xc3\xa4";
+  pointer.digest = Digest::of("x");
+  pointer.files = 3;
+  seed("pointer", as_bytes(registry::encode_pointer(pointer)));
+  registry::Operation operation;
+  operation.kind = "tag.create";
+  operation.parents = {Digest::of("p")};
+  operation.actor = "0123456789abcdef";
+  operation.time = 1234567;
+  operation.body = R"({"artifact":"clf","name":"v1.0"})";
+  seed("operation", registry::encode(operation));
+  seed("settings",
+       as_bytes("# a\n[remotes.origin]\nurl = \"ssh://host/x\"\n[core]\nthreads = 4\nlist = [1, 2.5, true]\n"));
+  seed("settings", as_bytes(R"({"a": [1, -2.5e3, true, null], "b": {"c": "\u00e4\n"}})"));
+}
+
+void headers() {
+  const auto with_size = [](std::uint32_t size, ByteView head) {
+    const Bytes first{static_cast<std::uint8_t>(size >> 24), static_cast<std::uint8_t>(size >> 16),
+                      static_cast<std::uint8_t>(size >> 8), static_cast<std::uint8_t>(size), 0};
+    return joined(first, head);
+  };
+  std::vector<formats::SafetensorsEntry> tensors{{"w", "F32", {2, 3}, 0, 24}, {"b", "BF16", {4}, 24, 32}};
+  const Bytes safetensors = formats::encode_safetensors_header(tensors);
+  seed("formats", with_size(static_cast<std::uint32_t>(safetensors.size() + 32), safetensors));
+  seed("formats", with_size(800, formats::encode_idx_header(formats::IdxType::kU8, {1, 28, 28})));
+  ByteWriter gguf;
+  gguf.raw(as_bytes("GGUF"));
+  gguf.u32(3);
+  gguf.u64(1);  // tensors
+  gguf.u64(1);  // metadata
+  const auto text = [&](std::string_view value) {
+    gguf.u64(value.size());
+    gguf.raw(as_bytes(value));
+  };
+  text("general.name");
+  gguf.u32(8);
+  text("tiny");
+  text("w");
+  gguf.u32(1);
+  gguf.u64(8);
+  gguf.u32(0);
+  gguf.u64(0);
+  seed("formats", with_size(4096, gguf.bytes()));
+}
+
+void messages() {
+  using namespace mlx::store::wire;
+  const auto decoded = [](ByteView payload) { seed("wire", joined(Bytes{0}, payload)); };
+  const ObjectKey key{Digest::of("asked for"), ObjectKind::kChunk};
+  decoded(encode(Hello{}));
+  decoded(encode(Open{true, "path"}));
+  decoded(encode_keys(&key, 1));
+  decoded(encode_ids(&key.id, 1));
+  decoded(encode_bitmap({true, false, true}));
+  decoded(encode(Publish{{key.id}, {key.id}}));
+  decoded(encode_read("keys"));
+  decoded(encode_file(to_bytes("file")));
+  decoded(encode(Write{"keys", to_bytes("old"), to_bytes("new")}));
+  decoded(encode(Error(ErrorKind::kIo, "message", "hint")));
+  const Bytes object = object_frame(object_of(Encoding::kDelta));
+  decoded(ByteView(object).subspan(kFrameHeaderSize));
+  const auto answer = [](int question, std::initializer_list<std::pair<Type, Bytes>> frames) {
+    Bytes all{static_cast<std::uint8_t>(133 + question)};  // a multiple of 7
+    for (const auto& [type, payload] : frames) {
+      const Bytes head{static_cast<std::uint8_t>(type), static_cast<std::uint8_t>(payload.size() >> 8),
+                       static_cast<std::uint8_t>(payload.size())};
+      all = joined(all, joined(head, payload));
+    }
+    seed("wire", all);
+  };
+  answer(0, {{Type::kIds, encode_ids(&key.id, 1)}, {Type::kEnd, encode_count(1)}});
+  answer(2, {{Type::kBitmap, encode_bitmap({true, true})}});
+  StoredObject asked;
+  asked.key = key;
+  const Bytes frame_of_asked = object_frame(asked);
+  answer(3, {{Type::kObject, Bytes(frame_of_asked.begin() + kFrameHeaderSize, frame_of_asked.end())},
+             {Type::kEnd, encode_count(1)}});
+  answer(4, {{Type::kVerdict, encode_verdict(false)}});
+  answer(5, {{Type::kFile, encode_file(std::nullopt)}});
+  answer(6, {{Type::kError, encode(Error(ErrorKind::kRefused, "no", ""))}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  folder = argv[1];
+  try {
+    packs();
+    manifests();
+    words();
+    headers();
+    messages();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.message.c_str());
+    return 1;
+  }
+  return 0;
+}
