@@ -4,13 +4,20 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "store/usage.h"
 
 namespace mlx::cmd {
 namespace {
 
 constexpr std::uint64_t kLargestJson = std::uint64_t{16} << 20;
+
+struct Options {
+  std::string reference;
+  bool stat = false;
+};
 
 void field(Context& context, const char* name, const std::string& value) {
   if (!value.empty()) context.line(fmt::format("{:<12}{}", name, value));
@@ -57,6 +64,49 @@ std::string version_label(registry::Repository& repository, const Digest& digest
   return digest.text();
 }
 
+// What the version takes in this store, against every other version that is known here.
+store::Usage usage_of(registry::Repository& repository, const registry::Version& version) {
+  std::vector<Digest> others;
+  for (const registry::Version& other : registry::versions(repository)) {
+    if (other.digest != version.digest) others.push_back(other.digest);
+  }
+  return store::usage(repository.store(), version.digest, others);
+}
+
+Json usage_json(const store::Usage& usage) {
+  return {{"logical_bytes", usage.logical},
+          {"unique_bytes", usage.unique},
+          {"stored_bytes", usage.stored},
+          {"shared_bytes", usage.shared},
+          {"own_bytes", usage.stored - usage.shared},
+          {"objects", usage.objects},
+          {"deltas", usage.deltas},
+          {"missing_objects", usage.missing}};
+}
+
+void print_usage(Context& context, const store::Usage& usage) {
+  const auto share = [](std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? std::string()
+                      : fmt::format("  {:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  };
+  const auto row = [&](const char* name, std::uint64_t bytes, const std::string& rest) {
+    context.line(fmt::format("  {:<10}{:>10}{}", name, format_bytes(bytes), rest));
+  };
+  context.line("\n" + context.bold("storage"));
+  row("logical", usage.logical, "  bytes of its files");
+  if (usage.unique != usage.logical)
+    row("unique", usage.unique, share(usage.unique, usage.logical) + " once doubles are taken out");
+  row("stored", usage.stored,
+      share(usage.stored, usage.logical) +
+          fmt::format(" in {} objects{}", usage.objects,
+                      usage.deltas ? fmt::format(", {} of them deltas", usage.deltas) : ""));
+  row("shared", usage.shared, share(usage.shared, usage.stored) + " of that with other versions");
+  row("own", usage.stored - usage.shared,
+      share(usage.stored - usage.shared, usage.stored) + " needed by this version alone");
+  if (usage.missing)
+    context.line(fmt::format("  {} objects are not here: `mlx fetch --all` brings them", usage.missing));
+}
+
 void print_files(Context& context, const std::vector<store::Entry>& entries) {
   constexpr std::size_t kShown = 20;
   context.line("\n" + context.bold("files"));
@@ -66,7 +116,7 @@ void print_files(Context& context, const std::vector<store::Entry>& entries) {
   if (entries.size() > kShown) context.line(fmt::format("  and {} more (`mlx ls` lists all)", entries.size() - kShown));
 }
 
-int show_version(const std::string& reference, Context& context) {
+int show_version(const std::string& reference, bool stat, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
   const Json model = model_summary(repository, version), attached = attachments_json(repository, version);
@@ -75,6 +125,7 @@ int show_version(const std::string& reference, Context& context) {
     json.update(version_json(version));
     if (!model.is_null()) json["model"] = model;
     json["attachments"] = attached;
+    if (stat) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
     return 0;
   }
@@ -98,6 +149,7 @@ int show_version(const std::string& reference, Context& context) {
   for (const Json& one : attached) {
     field(context, "attached", one["kind"].get<std::string>() + "  " + one["name"].get<std::string>());
   }
+  if (stat) print_usage(context, usage_of(repository, version));
   print_files(context, repository.store().entries(version.digest));
   return 0;
 }
@@ -138,22 +190,27 @@ int show_run(const std::string& reference, Context& context) {
   return 0;
 }
 
-int run(const std::string& reference, Context& context) {
+int run(const Options& options, Context& context) {
+  const bool is_run = options.reference.starts_with("run:");
+  if (is_run && options.stat)
+    throw Error(ErrorKind::kUsage, "--stat: a run stores nothing of its own", "name a version");
   context.start_pager();
-  return reference.starts_with("run:") ? show_run(reference, context) : show_version(reference, context);
+  return is_run ? show_run(options.reference, context) : show_version(options.reference, options.stat, context);
 }
 
 }  // namespace
 
 Command add_show() {
-  auto reference = std::make_shared<std::string>();
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "show";
   command.summary = "Show everything that is known of a version or a run";
   command.group = "versions";
-  command.options = {argument("REF", *reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference)};
-  command.examples = {"mlx show clf@production", "mlx show data/fashion", "mlx show run:3f2a"};
-  command.run = [reference](Context& context) { return run(*reference, context); };
+  command.options = {
+      argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
+      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions")};
+  command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a"};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 
