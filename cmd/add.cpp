@@ -82,7 +82,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   }
   const store::ManifestSummary summary =
       store::add_folder(repository.store(), full, before ? &before->digest : nullptr, &repository.stat_cache(),
-                         repository.pool(), context.progress());
+                        repository.pool(), context.progress());
   added.pointer.digest = summary.id;
   added.pointer.files = summary.files;
   added.pointer.size = summary.bytes;

@@ -20,7 +20,7 @@ namespace mlx::registry {
 class Repository;
 class Settings;
 struct SettingSources;
-}
+}  // namespace mlx::registry
 namespace mlx::store {
 class Disk;
 }
@@ -73,7 +73,7 @@ class Context {
   virtual registry::Repository& repository() = 0;  // opened when first asked for
   virtual bool has_repository() = 0;
   virtual const registry::SettingSources& setting_sources() = 0;
-  virtual const registry::Settings& settings() = 0;  // read when first asked for; a command's own option is stronger
+  virtual const registry::Settings& settings() = 0;     // read when first asked for; a command's own option is stronger
   virtual const std::string& command_line() const = 0;  // as typed, for a run's title
   virtual store::Disk& disk() = 0;                      // for what has no repository yet (init)
   virtual void flush() = 0;                             // stdout is buffered until the end, and until say()

@@ -18,6 +18,7 @@ Command add_add();
 Command add_audit();
 Command add_cat();
 Command add_checkout();
+Command add_clone();
 Command add_commit();
 Command add_completion();
 Command add_diff();
@@ -45,8 +46,10 @@ Command add_train();
 Command add_undo();
 Command add_version();
 
+// clang-format off
 const std::vector<CommandRow> kCommands = {
     {"init", add_init, kNothing},
+    {"clone", add_clone, kNothing},
     {"add", add_add, kNeedsRepo},
     {"status", add_status, kNeedsRepo},
     {"diff", add_diff, kNeedsRepo},
@@ -77,5 +80,6 @@ const std::vector<CommandRow> kCommands = {
     {"version", add_version, kNothing},
     {"serve-store", add_serve_store, kNothing},
 };
+// clang-format on
 
 }  // namespace mlx::cmd

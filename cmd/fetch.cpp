@@ -20,9 +20,16 @@ struct Options {
 int run(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
-  const registry::SyncResult result = registry::fetch(repository, remote, options.all, context.progress());
-  context.line(sync_text("fetched from", remote.name, result));
-  if (context.wants_json()) context.json(sync_json("mlx.fetch/1", remote.name, result));
+  const registry::SyncResult result =
+      registry::fetch(repository, remote, fetch_options(options.all, context), context.progress());
+  context.line(context.dry_run() ? would_fetch_text(remote.name, result)
+                                 : sync_text("fetched from", remote.name, result));
+  print_versions(context, result);
+  if (context.wants_json()) {
+    Json json = sync_json("mlx.fetch/1", remote.name, result);
+    json["dry_run"] = context.dry_run();
+    context.json(json);
+  }
   return 0;
 }
 
@@ -34,12 +41,14 @@ Command add_fetch() {
   command.name = "fetch";
   command.summary = "Receive versions, runs and content, and leave the worktree alone";
   command.group = "remotes";
+  command.dry_run = true;
   command.options = {
-      optional_argument("REMOTE", options->remote, "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote,
+                        "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
   };
-  command.examples = {"mlx fetch", "mlx fetch --all"};
+  command.examples = {"mlx fetch", "mlx fetch -n", "mlx fetch --all"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

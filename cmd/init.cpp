@@ -7,10 +7,16 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/cli.h"
+#include "registry/git_setup.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
 namespace {
+
+// The merge driver and the hook, where there is a git repository.
+void tell_git(const std::string& folder, Context& context) {
+  for (const std::string& note : registry::set_up_git(folder, true, context.disk()).notes) context.say(note);
+}
 
 int run(const std::string& where, Context& context) {
   const std::string folder = absolute_path(join_path(context.folder(), where));
@@ -18,6 +24,7 @@ int run(const std::string& where, Context& context) {
   if (!context.dry_run()) {
     make_folders(folder);
     registry::Repository::init(folder, context.disk());
+    tell_git(folder, context);
   }
   context.line(existed             ? fmt::format("{} is a repository already: unchanged", folder)
                : context.dry_run() ? fmt::format("would make a repository in {}", folder)

@@ -2,6 +2,7 @@
 #include "cmd/materialize.h"
 
 #include "base/path.h"
+#include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/repository.h"
 
@@ -14,6 +15,7 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
 
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                                  const std::string& path, bool force, Context& context) {
+  registry::bring(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;
   options.single = is_single_file(repository, manifest, artifact);

@@ -1,5 +1,7 @@
 // mlx pull: fetches, and brings data to the worktree as the pointers say. After a fresh `git clone` it makes .mlx/
 // first.
+#include "cmd/pull.h"
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,11 +10,11 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cmd/cli.h"
 #include "cmd/materialize.h"
 #include "cmd/sync_text.h"
+#include "registry/bring.h"
+#include "registry/git_setup.h"
 #include "registry/pointers.h"
-#include "registry/repository.h"
 #include "registry/sync.h"
 
 namespace mlx::cmd {
@@ -28,12 +30,41 @@ void make_repository_of_clone(Context& context) {
   if (context.has_repository()) return;
   const std::string root = find_git_root(context.folder()).value_or(context.folder());
   if (!path_exists(join_path(root, "mlx.toml"))) return;  // opening says what is missing
+  if (context.dry_run()) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: a fresh clone: there is no .mlx/ yet", root),
+                "`mlx pull` without -n makes it");
+  }
   registry::Repository::init(root, context.disk());
   context.say("made a repository in " + root);
 }
 
-Json check_out_datasets(const Options& options, Context& context) {
+int run(const Options& options, Context& context) {
+  make_repository_of_clone(context);
   registry::Repository& repository = context.repository();
+  const registry::RemoteConfig remote = chosen_remote(options.remote, context);
+  const registry::SyncResult result =
+      registry::fetch(repository, remote, fetch_options(options.all, context), context.progress());
+  Json json;
+  if (context.dry_run()) {
+    context.line(would_fetch_text(remote.name, result));
+    print_versions(context, result);
+    json = sync_json("mlx.pull/1", remote.name, result);
+  } else {
+    registry::settle_numbers(repository, options.renumber);
+    set_up_git_clone(repository, context);
+    context.line(sync_text("pulled from", remote.name, result));
+    json = sync_json("mlx.pull/1", remote.name, result);
+    json["artifacts"] = check_out_pointers(repository, options.force, context);
+  }
+  json["dry_run"] = context.dry_run();
+  if (context.wants_json()) context.json(json);
+  return 0;
+}
+
+}  // namespace
+
+Json check_out_pointers(registry::Repository& repository, bool force, Context& context) {
+  const bool lazy = registry::is_lazy(repository);
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
     if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
@@ -41,9 +72,9 @@ Json check_out_datasets(const Options& options, Context& context) {
                   fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),
                   "whoever made it has to `mlx push`");
     }
-    if (pointer.kind == registry::ArtifactKind::kDataset) {
-      materialize(repository, pointer.digest, pointer.artifact, join_path(repository.root(), pointer.artifact),
-                  options.force, context);
+    const std::string path = join_path(repository.root(), pointer.artifact);
+    if (pointer.kind == registry::ArtifactKind::kDataset && (!lazy || path_exists(path))) {
+      materialize(repository, pointer.digest, pointer.artifact, path, force, context);
     }
     const std::optional<registry::Version> version = registry::version_of(repository, pointer.artifact, pointer.digest);
     const std::string name = version ? version->name() : pointer.artifact;
@@ -54,23 +85,11 @@ Json check_out_datasets(const Options& options, Context& context) {
   return list;
 }
 
-int run(const Options& options, Context& context) {
-  make_repository_of_clone(context);
-  registry::Repository& repository = context.repository();
-  const registry::RemoteConfig remote = chosen_remote(options.remote, context);
-  const registry::SyncResult result = registry::fetch(repository, remote, options.all, context.progress());
-  registry::settle_numbers(repository, options.renumber);
-  context.line(sync_text("pulled from", remote.name, result));
-  const Json artifacts = check_out_datasets(options, context);
-  if (context.wants_json()) {
-    Json json = sync_json("mlx.pull/1", remote.name, result);
-    json["artifacts"] = artifacts;
-    context.json(json);
-  }
-  return 0;
+void set_up_git_clone(registry::Repository& repository, Context& context) {
+  const registry::GitSetup setup = registry::set_up_git(repository.root(), false, repository.disk());
+  if (!setup.changed) return;  // notes are said once, when the rest is set up
+  for (const std::string& note : setup.notes) context.say(note);
 }
-
-}  // namespace
 
 Command add_pull() {
   auto options = std::make_shared<Options>();
@@ -78,15 +97,17 @@ Command add_pull() {
   command.name = "pull";
   command.summary = "Fetch, and bring data to the worktree as the pointers say";
   command.group = "remotes";
+  command.dry_run = true;
   command.options = {
-      optional_argument("REMOTE", options->remote, "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote,
+                        "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
       flag("--renumber", options->renumber,
            "Give versions made here the next free number where a number is taken there"),
       flag("-f,--force", options->force, "Overwrite changes in the worktree that are in no version"),
   };
-  command.examples = {"git clone URL project && cd project && mlx pull", "mlx pull --renumber"};
+  command.examples = {"git clone URL project && cd project && mlx pull", "mlx pull -n", "mlx pull --renumber"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

@@ -1,19 +1,29 @@
-// mlx push: sends operations and the content that they name to a remote.
+// mlx push: sends operations and the content that they name to a remote; with --check only says whether what the
+// pointers name is on one, also for git's pre-push hook.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <iostream>
+#include <iterator>
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli.h"
 #include "cmd/sync_text.h"
 #include "registry/people.h"
+#include "registry/push_check.h"
 #include "registry/repository.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
 
 namespace mlx::cmd {
 namespace {
+
+struct Options {
+  std::string remote;
+  bool check = false, hook = false;
+};
 
 // Whoever gave a name is known by it to those who receive the operations; nobody else is.
 void say_who_pushes(Context& context) {
@@ -24,29 +34,81 @@ void say_who_pushes(Context& context) {
   registry::describe_actor(context.repository(), {name, context.settings().text("user.email"), host});
 }
 
-int run(const std::string& name, Context& context) {
+int push(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::RemoteConfig remote = chosen_remote(name, context);
-  say_who_pushes(context);
-  const registry::SyncResult result = registry::push(repository, remote, context.progress());
-  context.line(sync_text("pushed to", remote.name, result));
-  if (context.wants_json()) context.json(sync_json("mlx.push/1", remote.name, result));
+  const registry::RemoteConfig remote = chosen_remote(options.remote, context);
+  const bool dry_run = context.dry_run();
+  if (!dry_run) say_who_pushes(context);
+  const registry::SyncResult result =
+      dry_run ? registry::push_dry_run(repository, remote) : registry::push(repository, remote, context.progress());
+  context.line(sync_text(dry_run ? "would push to" : "pushed to", remote.name, result));
+  if (context.wants_json()) {
+    Json json = sync_json("mlx.push/1", remote.name, result);
+    json["dry_run"] = dry_run;
+    context.json(json);
+  }
   return 0;
+}
+
+std::string read_stdin() {
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+// Exit 1 where the data of a pointer is on no remote.
+int check(const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const std::vector<registry::Pointer> pointers =
+      options.hook ? registry::pointers_in_push(repository.root(), read_stdin()) : registry::all_pointers(repository);
+  std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
+  if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
+  const std::vector<registry::Pointer> lacking =
+      pointers.empty() ? pointers : registry::on_no_remote(repository, pointers, remotes);
+  Json list = Json::array();
+  for (const registry::Pointer& pointer : lacking) {
+    list.push_back({{"artifact", pointer.artifact}, {"digest", pointer.digest.text()}});
+    const std::string line = fmt::format("{}  {}  is on no remote", pointer.artifact, pointer.digest.brief());
+    options.hook ? context.say("mlx: " + line) : context.line(line);  // git shows what its hooks say on stderr
+  }
+  if (!lacking.empty()) {
+    context.say(remotes.empty() ? "there is no remote: `mlx remote add origin URL`, then `mlx push`"
+                                : "`mlx push` sends it");
+  } else if (!options.hook) {
+    context.line(
+        fmt::format("the data of {} pointer{} is on a remote", pointers.size(), pointers.size() == 1 ? "" : "s"));
+  }
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.push-check/1"}, {"pointers", pointers.size()}, {"lacking", list}});
+  }
+  return lacking.empty() ? 0 : 1;
+}
+
+int run(const Options& options, Context& context) {
+  if (options.hook && !options.check) {
+    throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs 'mlx push --check --hook'");
+  }
+  return options.check ? check(options, context) : push(options, context);
 }
 
 }  // namespace
 
 Command add_push() {
-  auto remote = std::make_shared<std::string>();
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "push";
   command.summary = "Send versions, runs and their content to a remote";
   command.group = "remotes";
-  command.options = {optional_argument("REMOTE", *remote,
-                                       "The remote; that of `remote.default`, `origin`, or the only one by default",
-                                       Complete::kRemote)};
-  command.examples = {"mlx push", "mlx push backup"};
-  command.run = [remote](Context& context) { return run(*remote, context); };
+  command.dry_run = true;
+  command.options = {
+      optional_argument("REMOTE", options->remote,
+                        "The remote; that of `remote.default`, `origin`, or the only one by default",
+                        Complete::kRemote),
+      flag("--check", options->check,
+           "Send nothing; say whether the data of every pointer is on a remote (exit 1: no)"),
+      flag("--hook", options->hook, "With --check: look at the commits that git gives to its pre-push hook on stdin"),
+  };
+  // git passes the name and the URL of its own remote to hooks; neither is one of ours.
+  command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check"};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
+#include "registry/artifacts.h"
 #include "registry/settings.h"
 
 namespace mlx::cmd {
@@ -21,12 +22,46 @@ std::string sync_text(const char* verb, const std::string& remote, const registr
                      result.operations == 1 ? "" : "s", result.objects, result.objects == 1 ? "" : "s", bytes);
 }
 
+std::string would_fetch_text(const std::string& remote, const registry::SyncResult& result) {
+  if (result.operations == 0 && result.objects == 0) return fmt::format("nothing to fetch from {}", remote);
+  std::string text =
+      fmt::format("would fetch from {}: {} operation{}", remote, result.operations, result.operations == 1 ? "" : "s");
+  if (result.objects > 0) {
+    text += fmt::format(", and the content of {} version{} that {} not here", result.objects,
+                        result.objects == 1 ? "" : "s", result.objects == 1 ? "is" : "are");
+  }
+  return text;
+}
+
+registry::FetchOptions fetch_options(bool all, Context& context) {
+  registry::FetchOptions options;
+  options.dry_run = context.dry_run();
+  const bool lazy = context.settings().text("fetch.filter") != "none";
+  if (lazy) options.content = registry::FetchContent::kTrees;
+  if (all) options.content = registry::FetchContent::kEverything;
+  return options;
+}
+
+void print_versions(Context& context, const registry::SyncResult& result) {
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < result.versions.size() && i < kShown; ++i) {
+    const auto& [artifact, digest] = result.versions[i];
+    const auto version = registry::version_of(context.repository(), artifact, digest);
+    context.line(fmt::format("  new  {}  {}", version ? version->name() : artifact, digest.brief()));
+  }
+  if (result.versions.size() > kShown) context.line(fmt::format("  and {} more", result.versions.size() - kShown));
+}
+
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result) {
+  Json versions = Json::array();
+  for (const auto& [artifact, digest] : result.versions)
+    versions.push_back({{"artifact", artifact}, {"digest", digest.text()}});
   return {{"schema", schema},
           {"remote", remote},
           {"operations", result.operations},
           {"objects", result.objects},
           {"bytes", result.bytes},
+          {"versions", versions},
           {"status", result.operations == 0 && result.objects == 0 ? "unchanged" : "done"}};
 }
 

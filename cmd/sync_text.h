@@ -12,6 +12,12 @@ namespace mlx::cmd {
 // The remote of this name; where it is "" the one of the setting remote.default, `origin`, or the only one.
 registry::RemoteConfig chosen_remote(const std::string& name, Context& context);
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result);
+// The artifacts of versions that a fetch brought or would bring, one line each, at most ten.
+void print_versions(Context& context, const registry::SyncResult& result);
+// What a fetch that changes nothing has found.
+std::string would_fetch_text(const std::string& remote, const registry::SyncResult& result);
+// As the command line and the setting fetch.filter say.
+registry::FetchOptions fetch_options(bool all, Context& context);
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result);
 
 }  // namespace mlx::cmd

@@ -104,6 +104,7 @@ std::size_t BlobReader::read_at(std::uint64_t offset, void* data, std::size_t co
 
 BlobReader Store::open_blob(const Digest& id) const {
   auto reader = std::unique_ptr<BlobReader::State>(new BlobReader::State{*state_, id});
+  if (!has_blob(id)) state_->fetch_missing(ObjectKind::kChunkList, id);
   if (auto location = state_->index()->find(state_->key_of(ObjectKind::kChunk, id))) {
     reader->size = location->record.plain_size;
     reader->items = {{id, reader->size}};

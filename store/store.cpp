@@ -97,6 +97,7 @@ void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
   ObjectKey key = key_of(kind, id);
   std::shared_ptr<const Index> picture;
   auto location = find(key, picture);
+  if (!location && fetch_missing(kind, id)) location = find(key, picture);
   if (!location) missing(key, *picture);
   Bytes stored;
   picture->read_stored(*location, stored);
@@ -170,6 +171,27 @@ StoreStat Store::stat() const {
     stat.stored_bytes += location.record.stored_size;
   });
   return stat;
+}
+
+void Store::on_missing(Fetch fetch) {
+  state_->fetch = std::move(fetch);
+}
+
+void Store::want(const std::vector<Digest>& blobs) const {
+  if (!state_->fetch) return;
+  std::vector<std::pair<ObjectKind, Digest>> absent;
+  for (const Digest& blob : blobs) {
+    if (!has_whole_blob(blob)) absent.emplace_back(ObjectKind::kChunkList, blob);
+  }
+  if (absent.empty()) return;
+  std::lock_guard lock(state_->fetch_mutex);
+  state_->fetch(absent);  // reading says what is still not here
+}
+
+bool Store::State::fetch_missing(ObjectKind kind, const Digest& id) const {
+  if (!fetch) return false;
+  std::lock_guard lock(fetch_mutex);
+  return index()->find(key_of(kind, id)) || fetch({{kind, id}});  // another thread may have brought it
 }
 
 void Store::reload() {

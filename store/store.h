@@ -92,6 +92,12 @@ class Store {
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte
   StoreStat stat() const;
   void reload();  // sees packs that others have added since
+  // What to do about objects (a file's content is asked for as its chunk list) that are not here: `fetch` says whether
+  // they may be here now. Called by one thread at a time, by any of those that read.
+  using Fetch = std::function<bool(const std::vector<std::pair<ObjectKind, Digest>>& objects)>;
+  void on_missing(Fetch fetch);
+  // Says that the content of these files will be read: what is not here is fetched at once, where on_missing() is set.
+  void want(const std::vector<Digest>& blobs) const;
 
  private:
   friend struct StoreAccess;

@@ -38,6 +38,10 @@ struct Store::State {
   StoredObject read_stored(const ObjectKey& key) const;
   // For Codec::decode: chunks that are stored whole.
   ReadBase read_base() const;
+  // Asks the one who set on_missing(); true where it is worth looking again.
+  bool fetch_missing(ObjectKind kind, const Digest& id) const;
+  Store::Fetch fetch;
+  mutable std::mutex fetch_mutex;
 
   // kNotFound for what is not here, or kCorrupt where a damaged pack may have held it.
   [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;

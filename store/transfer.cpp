@@ -125,6 +125,13 @@ std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<Objec
   return bytes;
 }
 
+std::uint64_t stored_bytes(const Store& store, const std::vector<ObjectRef>& objects) {
+  const Store::State& state = StoreAccess::state(store);
+  std::uint64_t bytes = 0;
+  for (const auto& [kind, id] : objects) bytes += look_up(state, state.key_of(kind, id)).size;
+  return bytes;
+}
+
 std::vector<ObjectKey> lacking(const Store& store, const std::vector<ObjectKey>& keys) {
   std::shared_ptr<const Index> index = StoreAccess::state(store).index();
   std::vector<ObjectKey> result;

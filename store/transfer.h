@@ -19,6 +19,9 @@ std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<
 // when it returns; the stored bytes that came. kNotFound where the remote lacks one: nothing is published then.
 std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<ObjectRef>& objects, Progress& progress);
 
+// The bytes that these take in packs.
+std::uint64_t stored_bytes(const Store& store, const std::vector<ObjectRef>& objects);
+
 // For remotes that are stores themselves.
 std::vector<ObjectKey> lacking(const Store& store, const std::vector<ObjectKey>& keys);
 // Adds stored objects to `to`, `read` by all cores, verified, in slices that are published one by one.

@@ -278,4 +278,39 @@ std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std
   return std::move(walk.found);
 }
 
+std::vector<std::pair<std::string, std::string>> git_files_in_commit(const std::string& root, const std::string& commit,
+                                                                     const std::string& suffix, std::size_t max_bytes) {
+  const Repository repository = open_root(root);
+  git_oid id;
+  Commit found;
+  Tree tree;
+  if (git_oid_fromstr(&id, commit.c_str()) < 0 || git_commit_lookup(found.out(), repository.get(), &id) < 0) {
+    fail(ErrorKind::kNotFound, "{}: git has no commit {}", root, commit);
+  }
+  must(git_commit_tree(tree.out(), found.get()), root, "read the tree of a commit");
+  SuffixWalk walk{repository.get(), root, suffix, {}, {}};
+  walk.walk(tree.get(), "");
+  std::erase_if(walk.found, [&](const auto& file) { return file.second.size() > max_bytes; });
+  return std::move(walk.found);
+}
+
+std::string git_config_text(const std::string& root, const std::string& key) {
+  const Repository repository = open_root(root);
+  Config config;
+  must(git_repository_config_snapshot(config.out(), repository.get()), root, "read its configuration");
+  const char* value = nullptr;
+  const int code = git_config_get_string(&value, config.get(), key.c_str());
+  if (code == GIT_ENOTFOUND) return {};
+  must(code, root, "read its configuration");
+  return value;
+}
+
+void git_set_config(const std::string& root, const std::string& key, const std::string& value) {
+  const Repository repository = open_root(root);
+  Config all, own;
+  must(git_repository_config(all.out(), repository.get()), root, "read its configuration");
+  must(git_config_open_level(own.out(), all.get(), GIT_CONFIG_LEVEL_LOCAL), root, "read its configuration");
+  must(git_config_set_string(own.get(), key.c_str(), value.c_str()), root, "write its configuration");
+}
+
 }  // namespace mlx

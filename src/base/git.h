@@ -1,5 +1,5 @@
-// The project's git repository, read through libgit2 (the only file that includes it). Never writes to the repository's
-// objects or index.
+// The project's git repository, read through libgit2 (the only file that includes it). Of the repository only its
+// configuration is ever written.
 #pragma once
 
 #include <optional>
@@ -27,5 +27,13 @@ std::vector<std::string> git_blobs_on_branches(const std::string& root, const st
 // Every path matching the suffix (".mlx") on any branch tip, with its contents.
 std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root,
                                                                        const std::string& suffix);
+// The same in the tree of one commit (40 hex digits); files of more than `max_bytes` are left out. kNotFound where
+// there is no such commit.
+std::vector<std::pair<std::string, std::string>> git_files_in_commit(const std::string& root, const std::string& commit,
+                                                                     const std::string& suffix, std::size_t max_bytes);
+// The repository's configuration, with the user's behind it; "" where the key is not set. Writing changes the
+// repository's own.
+std::string git_config_text(const std::string& root, const std::string& key);
+void git_set_config(const std::string& root, const std::string& key, const std::string& value);
 
 }  // namespace mlx

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "registry/bring.h"
 #include "registry/history.h"
 #include "registry/random_id.h"
 
@@ -131,7 +132,9 @@ Pool& Repository::pool() {
 }
 
 store::Store& Repository::store() {
-  if (!state_->store) state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool);
+  if (state_->store) return *state_->store;
+  state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool);
+  state_->store->on_missing([this](const auto& objects) { return bring_objects(*this, objects); });
   return *state_->store;
 }
 

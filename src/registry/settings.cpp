@@ -22,6 +22,12 @@ constexpr std::int64_t kMostThreads = 4096;
 // Sorted by key. A row stands here when code reads it.
 const std::vector<Setting> kSettings = {
     {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one a core", {}, 0, kMostThreads},
+    {"fetch.filter",
+     "MLX_FETCH_FILTER",
+     SettingKind::kChoice,
+     "none",
+     "What fetch leaves to be fetched when it is needed: none, or blobs:none for the content of files",
+     {"none", "blobs:none"}},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
      "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},

@@ -26,19 +26,6 @@ using DigestSet = std::unordered_set<Digest, DigestHash>;
 
 constexpr int kPublishTries = 3;
 
-// A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
-std::string absolute_url(const std::string& root, const std::string& url) {
-  return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
-}
-
-std::unique_ptr<store::Remote> open(Repository& repository, const RemoteConfig& remote, bool create) {
-  store::RemoteOptions options;
-  options.create = create;
-  options.environment = repository.environment();
-  options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
-  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
-}
-
 Error pull_first(const RemoteConfig& remote) {
   return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
                "run 'mlx pull' first");
@@ -63,6 +50,7 @@ std::optional<Digest> code_diff(const Json& body) {
 // The content that an operation names: trees of versions, and blobs that always travel with their operation.
 struct Content {
   std::vector<Digest> manifests, series, others;
+  std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of each manifest
 };
 
 Content content_of(const std::vector<Operation>& operations) {
@@ -72,7 +60,12 @@ Content content_of(const std::vector<Operation>& operations) {
   };
   for (const Operation& operation : operations) {
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    if (operation.kind == "version.create") add(content.manifests, digest_in(body, "digest"));
+    if (operation.kind == "version.create") {
+      add(content.manifests, digest_in(body, "digest"));
+      if (!content.manifests.empty() && body.contains("artifact") && body["artifact"].is_string()) {
+        content.versions.emplace_back(body["artifact"].get<std::string>(), content.manifests.back());
+      }
+    }
     if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
     if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
     if (operation.kind == "run.start") add(content.others, code_diff(body));
@@ -80,6 +73,19 @@ Content content_of(const std::vector<Operation>& operations) {
   }
   return content;
 }
+
+// What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
+class EmptyRemote final : public store::Remote {
+ public:
+  std::vector<Digest> heads() override { return {}; }
+  std::vector<Digest> operations() override { return {}; }
+  std::vector<store::ObjectKey> missing(const std::vector<store::ObjectKey>& keys) override { return keys; }
+  void send(const std::vector<store::ObjectKey>&, const store::ReadStored&, Progress&) override { CHECK(false); }
+  void receive(const std::vector<store::ObjectKey>&, const store::TakeStored&, Progress&) override { CHECK(false); }
+  bool publish_heads(const std::vector<Digest>&, const std::vector<Digest>&) override { return false; }
+  std::optional<Bytes> read_file(const std::string&) override { return {}; }
+  bool write_file(const std::string&, const std::optional<Bytes>&, ByteView) override { return false; }
+};
 
 // Operations of `all` that no head of the remote reaches.
 std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
@@ -123,8 +129,10 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
   std::vector<ObjectRef> objects, elsewhere;
   const auto collect = [&](ObjectKind kind, const Digest& id) { objects.emplace_back(kind, id); };
   std::vector<Digest> manifests = content.manifests;
-  for (const Pointer& pointer : all_pointers(repository))
-    manifests.push_back(pointer.digest);  // added, perhaps not committed
+  for (const Pointer& pointer : all_pointers(repository)) {
+    // Added and not committed; the content of versions goes with the operations that made them.
+    if (!version_of(repository, pointer.artifact, pointer.digest)) manifests.push_back(pointer.digest);
+  }
   DigestSet seen;
   for (const Digest& manifest : manifests) {
     if (!seen.insert(manifest).second) continue;
@@ -212,8 +220,29 @@ std::vector<Digest> wanted_manifests(Repository& repository, bool everything) {
 
 }  // namespace
 
+SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
+  SyncResult result;
+  const std::vector<Operation> all = repository.operations();
+  std::unique_ptr<store::Remote> remote;
+  try {
+    remote = open_remote(repository, config, false);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    remote = std::make_unique<EmptyRemote>();  // the push would make it
+  }
+  const std::vector<Digest> heads = remote->heads();
+  if (!knows_all(all, heads)) throw pull_first(config);
+  const std::vector<Operation> lacking = beyond(all, heads);
+  const std::vector<ObjectRef> objects =
+      store::missing_objects(*remote, objects_to_send(repository, *remote, content_of(lacking)));
+  result.operations = lacking.size();
+  result.objects = objects.size();
+  result.bytes = store::stored_bytes(repository.store(), objects);
+  return result;
+}
+
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open(repository, config, true);
+  const auto remote = open_remote(repository, config, true);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> all = repository.operations();
@@ -240,22 +269,34 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
 }
 
 std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open(repository, config, false);
+  const auto remote = open_remote(repository, config, false);
   return receive_operations(repository, *remote, remote->heads(), progress);
 }
 
-SyncResult fetch(Repository& repository, const RemoteConfig& config, bool everything, Progress& progress) {
-  const auto remote = open(repository, config, false);
+SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
+  const auto remote = open_remote(repository, config, false);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);
-  receive_blobs(transfer, content_of(received).series,
-                true);  // before the operations: their apply reads them
-  repository.merge(received);
   result.operations = received.size();
+  const Content content = content_of(received);
+  result.versions = content.versions;
+  if (options.dry_run) {
+    for (const Digest& manifest : wanted_manifests(repository, options.content == FetchContent::kEverything)) {
+      if (!repository.store().has(ObjectKind::kManifest, manifest)) ++result.objects;
+    }
+    return result;
+  }
+  receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
+  repository.merge(received);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
   receive_blobs(transfer, content_of(in_force(repository.db(), repository.operations())).others, false);
-  receive_manifests(transfer, wanted_manifests(repository, everything));
+  const std::vector<Digest> wanted = wanted_manifests(repository, options.content == FetchContent::kEverything);
+  if (options.content == FetchContent::kTrees) {
+    receive_trees(transfer, wanted);
+  } else {
+    receive_manifests(transfer, wanted);
+  }
   return result;
 }
 

@@ -21,12 +21,21 @@ RemoteConfig pick_remote(const std::string& root,
                          const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
 
 struct SyncResult {
-  std::uint64_t operations = 0, objects = 0, bytes = 0;
-  std::vector<std::string> pointers;  // artifacts brought into the worktree (pull)
+  std::uint64_t operations = 0, objects = 0, bytes = 0;  // bytes as they are stored
+  std::vector<std::pair<std::string, Digest>> versions;  // fetch: artifact and digest of what arriving operations made
 };
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress);
-// Operations, and the objects of every version where `everything`, else of what pointers of the worktree name.
-SyncResult fetch(Repository& repository, const RemoteConfig& remote, bool everything, Progress& progress);
+// What push would send; nothing is made or changed.
+SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote);
+
+// Of which versions the content comes with the operations: of those that pointers of the worktree name, of all, or of
+// the pointers' but only what names their files (mlx clone --filter).
+enum class FetchContent { kPointers, kEverything, kTrees };
+struct FetchOptions {
+  FetchContent content = FetchContent::kPointers;
+  bool dry_run = false;  // nothing changes here; `objects` of the result counts versions whose content would come
+};
+SyncResult fetch(Repository& repository, const RemoteConfig& remote, const FetchOptions& options, Progress& progress);
 // The operations that a remote's heads reach and this clone does not have; nothing is recorded.
 std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/path.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
@@ -79,6 +80,17 @@ void list_absent_parts(const store::Store& store, const Digest& blob, std::vecto
 
 }  // namespace
 
+std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, bool create) {
+  // A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
+  const bool folder = store::is_remote_path(remote.url);
+  store::RemoteOptions options;
+  options.create = create;
+  options.environment = repository.environment();
+  options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
+  return store::open_remote(folder ? absolute_path(join_path(repository.root(), remote.url)) : remote.url, options,
+                            repository.disk(), repository.pool());
+}
+
 void send_missing(Transfer& transfer, std::vector<ObjectRef> objects) {
   sort_unique(objects);
   in_batches(objects, [&](const std::vector<ObjectRef>& batch) {
@@ -110,7 +122,7 @@ void receive_blobs(Transfer& transfer, const std::vector<Digest>& blobs, bool re
   }
 }
 
-void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests) {
+void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
   std::vector<ObjectRef> roots, shards;
   for (const Digest& manifest : manifests) roots.emplace_back(ObjectKind::kManifest, manifest);
   std::erase_if(roots, [&](const ObjectRef& root) { return transfer.store.has(root.first, root.second); });
@@ -127,6 +139,14 @@ void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests)
       shards.emplace_back(ObjectKind::kShard, shard.id);
   }
   receive_absent(transfer, shards);
+}
+
+void receive_objects(Transfer& transfer, std::vector<ObjectRef> objects) {
+  receive_absent(transfer, std::move(objects));
+}
+
+void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests) {
+  receive_trees(transfer, manifests);
   std::unordered_set<Digest, DigestHash> files;
   for (const Digest& manifest : manifests) {
     for (const store::Entry& entry : transfer.store.entries(manifest)) files.insert(entry.content);

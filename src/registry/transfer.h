@@ -1,6 +1,7 @@
-// Objects of the store on their way to and from a remote. Used by sync.cpp.
+// Remotes opened for this repository, and objects of the store on their way to and from them. Used by what syncs.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/progress.h"
@@ -9,6 +10,9 @@
 #include "store/store.h"
 
 namespace mlx::registry {
+
+// With the user's environment; a folder is relative to the root. `create` is for writing: makes what is not there yet.
+std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, bool create);
 
 struct Transfer {
   store::Store& store;
@@ -24,7 +28,12 @@ void send_missing(Transfer& transfer, std::vector<store::ObjectRef> objects);
 // every object that is here already, since an interrupted fetch leaves trees without all of their leaves. kNotFound
 // where the remote lacks one.
 void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests);
-// The same for blobs. Those that the remote does not have either are kNotFound, or skipped where not `required`.
+// The same without their files: what names files and sizes, and none of the content.
+void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests);
+// Those of `objects` that are not here. kNotFound where the remote lacks one.
+void receive_objects(Transfer& transfer, std::vector<store::ObjectRef> objects);
+// The same as manifests for blobs. Those that the remote does not have either are kNotFound, or skipped where not
+// `required`.
 void receive_blobs(Transfer& transfer, const std::vector<Digest>& blobs, bool required);
 
 }  // namespace mlx::registry

@@ -21,7 +21,7 @@ struct Team {
 
   SyncResult push(Clone& c) { return registry::push(c.repo(), origin, quiet); }
   SyncResult fetch(Clone& c, bool everything = true) {
-    const SyncResult result = registry::fetch(c.repo(), origin, everything, quiet);
+    const SyncResult result = registry::fetch(c.repo(), origin, {everything ? FetchContent::kEverything : FetchContent::kPointers}, quiet);
     c.repo().store().reload();
     return result;
   }
@@ -70,7 +70,7 @@ TEST_CASE("what one clone pushes the other has after a fetch: operations, conten
     const RemoteConfig second{"second", join_path(t.folder.path(), "second")};
     registry::push(t.b.repo(), second, t.quiet);
     Clone c;
-    registry::fetch(c.repo(), second, true, t.quiet);
+    registry::fetch(c.repo(), second, {FetchContent::kEverything}, t.quiet);
     CHECK(dump(c.repo()) == dump(t.a.repo()));
   }
 }
@@ -153,10 +153,10 @@ TEST_CASE("folders are relative to the root, and a remote that is not there says
   push(t.a.repo(), {"near", "../near"}, t.quiet);
   CHECK(is_folder(join_path(parent_path(t.a.root), "near")));
   CHECK(fails_with(ErrorKind::kNotFound, "nothing-here", [&] {
-          fetch(t.a.repo(), {"x", "../nothing-here"}, false, t.quiet);
+          fetch(t.a.repo(), {"x", "../nothing-here"}, {}, t.quiet);
         }) == "");
   CHECK(fails_with(ErrorKind::kUsage, "gopher", [&] {
-          fetch(t.a.repo(), {"x", "gopher://x/y"}, false, t.quiet);
+          fetch(t.a.repo(), {"x", "gopher://x/y"}, {}, t.quiet);
         }) == "");
 }
 

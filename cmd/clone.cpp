@@ -1,0 +1,175 @@
+// mlx clone: a repository of one's own from a project's git repository, or from a remote of mlx alone.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/git.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/subprocess.h"
+#include "cmd/pull.h"
+#include "cmd/sync_text.h"
+#include "registry/artifacts.h"
+#include "registry/pointers.h"
+#include "registry/settings.h"
+#include "registry/sync.h"
+#include "store/remote.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::string url, folder, filter = "none", branch;
+};
+
+bool has_scheme(const std::string& url, std::string_view scheme) {
+  return url.starts_with(std::string(scheme) + "://");
+}
+
+// What git clones and we do not: https, a path that ends in .git, a local repository.
+bool is_git(const std::string& url) {
+  for (const char* scheme : {"https", "http", "git"}) {
+    if (has_scheme(url, scheme)) return true;
+  }
+  if (url.ends_with(".git") || url.ends_with(".git/")) return true;
+  if (!store::is_remote_path(url)) return false;
+  return path_exists(join_path(url, ".git")) || path_exists(join_path(url, "HEAD"));
+}
+
+// "https://host/team/digits.git" → "digits"
+std::string folder_of(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  if (url.ends_with(".git")) url.resize(url.size() - 4);
+  while (url.ends_with('/')) url.pop_back();
+  const std::string name = url.substr(url.find_last_of("/:") + 1);
+  if (name.empty())
+    throw Error(ErrorKind::kUsage, fmt::format("{}: no name for the clone in it", url), "name a FOLDER");
+  return name;
+}
+
+// The new folder, taken away again where the clone does not come about.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string path) : path_(std::move(path)), stood_(path_exists(path_)) {
+    if (stood_ && (!is_folder(path_) || !list_folder(path_).empty())) {
+      throw Error(ErrorKind::kConflict, fmt::format("{}: stands already, and is not empty", path_),
+                  "name another folder");
+    }
+    make_folders(path_);
+  }
+  ~NewFolder() {
+    if (kept_) return;
+    std::error_code ignored;
+    for (const std::string& name : list_folder(path_)) std::filesystem::remove_all(join_path(path_, name), ignored);
+    if (!stood_) std::filesystem::remove(path_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  bool stood_, kept_ = false;
+};
+
+void clone_git(const Options& options, const std::string& folder) {
+  std::vector<std::string> command = {"git", "clone", "--quiet"};
+  if (!options.branch.empty()) command.insert(command.end(), {"--branch", options.branch});
+  command.insert(command.end(), {"--", options.url, folder});
+  const ProcessResult result = run_process(command);
+  if (result.exit_code == 0) return;
+  if (result.exit_code == 127) throw Error(ErrorKind::kMissing, "git is not installed", "install git");
+  std::string said = result.err.substr(0, result.err.find('\n'));
+  throw Error(ErrorKind::kIo, fmt::format("git clone: {}", said), "see that `git clone` of it works");
+}
+
+// Where git brought nothing that says what a project stands at: every artifact at its latest version.
+void point_at_latest(registry::Repository& repository) {
+  for (const std::string& artifact : registry::artifact_names(repository)) {
+    const std::optional<registry::Version> latest = registry::try_resolve(repository, artifact + "@latest");
+    if (!latest) continue;
+    registry::write_pointer(repository, {artifact, latest->kind, latest->digest, latest->files, latest->bytes});
+    if (latest->kind == registry::ArtifactKind::kDataset) registry::ignore_in_git(repository, artifact);
+  }
+}
+
+void set_filter(const Options& options, const std::string& root, Context& context) {
+  if (options.filter == "none") return;
+  registry::write_setting({context.environment(), root}, registry::SettingOrigin::kClone, "fetch.filter",
+                          options.filter, false);
+}
+
+// A path means the same from inside the new folder.
+std::string absolute_url(const std::string& url, Context& context) {
+  return store::is_remote_path(url) ? absolute_path(join_path(context.folder(), url)) : url;
+}
+
+int run(const Options& options, Context& context) {
+  const std::string folder =
+      absolute_path(join_path(context.folder(), options.folder.empty() ? folder_of(options.url) : options.folder));
+  const bool git = is_git(options.url);
+  if (!git && !options.branch.empty()) {
+    throw Error(ErrorKind::kUsage, "--branch: branches are git's, and this is a remote of mlx",
+                "give the URL of the project's git repository");
+  }
+  NewFolder made(folder);
+  if (git) clone_git(options, folder);
+  if (git && !path_exists(join_path(folder, "mlx.toml"))) {
+    made.keep();
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", folder),
+                "`mlx init` there starts to use mlx");
+  }
+  registry::Repository::init(folder, context.disk());
+  registry::Repository repository(folder, context.disk(), context.pool(), context.environment());
+  if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context)});
+  set_filter(options, repository.root(), context);
+  const registry::RemoteConfig remote = registry::pick_remote(repository.root(), "");
+  registry::FetchOptions fetch;
+  if (options.filter != "none") fetch.content = registry::FetchContent::kTrees;
+  registry::SyncResult result = registry::fetch(repository, remote, fetch, context.progress());
+  if (!git) {
+    point_at_latest(repository);
+    const registry::SyncResult content = registry::fetch(repository, remote, fetch, context.progress());
+    result.objects += content.objects;
+    result.bytes += content.bytes;
+  }
+  set_up_git_clone(repository, context);
+  context.line(fmt::format("cloned into {}", folder));
+  context.line(sync_text("fetched from", remote.name, result));
+  const Json artifacts = check_out_pointers(repository, false, context);
+  made.keep();
+  if (options.filter != "none") context.say("content of files is fetched when a command needs it");
+  if (context.wants_json()) {
+    Json json = sync_json("mlx.clone/1", remote.name, result);
+    json["folder"] = folder;
+    json["artifacts"] = artifacts;
+    context.json(json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_clone() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "clone";
+  command.summary = "Make a repository of a project's git repository or of a remote";
+  command.group = "versions";
+  command.options = {
+      argument("URL", options->url, "What `git clone` takes, or a remote of mlx", Complete::kFolder),
+      optional_argument("FOLDER", options->folder, "Where to; by default the last part of the URL", Complete::kFolder),
+      choice("--filter", "WHAT", {"none", "blobs:none"}, options->filter,
+             "blobs:none leaves the content of files to be fetched when a command needs it"),
+      option("-b,--branch", "BRANCH", options->branch, "The branch that git checks out"),
+  };
+  command.examples = {"mlx clone https://example.com/team/digits.git", "mlx clone /mnt/team/store digits",
+                      "mlx clone --filter blobs:none ssh://host/srv/mlx/digits"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

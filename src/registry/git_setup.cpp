@@ -1,0 +1,102 @@
+#include "registry/git_setup.h"
+
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/git.h"
+#include "base/path.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr const char* kDriverName = "versions of data and models (mlx)";
+// %A ours, which is replaced by the result, %O the common ancestor, %B theirs, %P the path in the worktree.
+constexpr const char* kDriver = "mlx merge-file --path %P %A %O %B";
+constexpr std::string_view kAttributes = "*.mlx merge=mlx";
+constexpr std::string_view kHookMark = "push --check --hook";
+
+// For a shell: in single quotes.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
+// git runs its hooks in the root of the worktree; the repository of mlx may stand below it.
+std::string hook_command(const std::string& git_root, const std::string& root) {
+  const std::string below = relative_inside(root, git_root).value_or("");
+  return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", quoted(below)), kHookMark);
+}
+
+std::string hook_text(const std::string& command) {
+  return fmt::format(
+      "#!/bin/sh\n"
+      "# Refuses to push pointers whose data is on no remote of mlx. Once without it: git push --no-verify\n"
+      "command -v mlx >/dev/null 2>&1 || {{\n"
+      "  echo 'mlx is not in PATH: cannot tell whether the data of this push is on a remote' >&2\n"
+      "  exit 2\n"
+      "}}\n"
+      "exec {}\n",
+      command);
+}
+
+void set_driver(const std::string& git_root, GitSetup& setup) {
+  for (const auto& [key, value] : {std::pair("merge.mlx.name", kDriverName), std::pair("merge.mlx.driver", kDriver)}) {
+    if (git_config_text(git_root, key) == value) continue;
+    git_set_config(git_root, key, value);
+    setup.changed = true;
+  }
+}
+
+void write_hook(const std::string& git_root, const std::string& command, store::Disk& disk, GitSetup& setup) {
+  const std::string folder = git_hooks_folder(git_root), path = join_path(folder, "pre-push");
+  if (path_exists(path)) {
+    if (read_text(path).find(kHookMark) == std::string::npos) {
+      setup.notes.push_back(
+          fmt::format("{} stands already: add '{}' to it, and pushes without their data are refused", path, command));
+    }
+    return;
+  }
+  // A folder that several repositories share (core.hooksPath) is not ours to fill.
+  if (!relative_inside(folder, git_root)) {
+    setup.notes.push_back(
+        fmt::format("{} is outside of this repository: '{}' in its pre-push refuses pushes without "
+                    "their data",
+                    folder, kHookMark));
+    return;
+  }
+  make_folders(folder);
+  const std::string temporary = path + ".mlx-tmp";
+  disk.remove(temporary);
+  {
+    const Fd fd = disk.create(temporary);
+    disk.write(fd, as_bytes(hook_text(command)), temporary);
+    if (::fchmod(fd.get(), 0755) != 0) fail_errno(errno, temporary, "make executable");
+  }
+  disk.rename(temporary, path);
+  setup.changed = true;
+}
+
+void add_attributes(const std::string& root, GitSetup& setup) {
+  const std::string path = join_path(root, ".gitattributes");
+  std::string text = path_exists(path) ? read_text(path) : std::string();
+  if (("\n" + text + "\n").find("\n" + std::string(kAttributes) + "\n") != std::string::npos) return;
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  write_file_atomically(path, text + std::string(kAttributes) + "\n");
+  setup.changed = true;
+}
+
+}  // namespace
+
+GitSetup set_up_git(const std::string& root, bool attributes, store::Disk& disk) {
+  GitSetup setup;
+  const std::optional<std::string> git_root = find_git_root(root);
+  if (!git_root) return setup;
+  set_driver(*git_root, setup);
+  write_hook(*git_root, hook_command(*git_root, absolute_path(root)), disk, setup);
+  if (attributes) add_attributes(root, setup);
+  return setup;
+}
+
+}  // namespace mlx::registry

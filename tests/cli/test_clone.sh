@@ -1,0 +1,119 @@
+# clone from git and from a remote, clones without content, what dry runs leave alone, and the pre-push hook.
+source "$(dirname "$0")/lib.sh"
+PATH="$(dirname "$mlx_binary"):$PATH"
+
+# A project in git with a dataset of two versions on a remote.
+mkdir project && cd project
+git init -q -b main .
+expect 0 mlx init
+has "$(cat .gitattributes)" "*.mlx merge=mlx"
+has "$(git config merge.mlx.driver)" "mlx merge-file"
+[ -x .git/hooks/pre-push ] || fail "no pre-push hook"
+mkdir -p data/x/train data/x/test
+for i in $(seq 20); do seq "$i" $((i * 400)) >"data/x/train/$i.txt"; done
+echo small >data/x/test/a.txt
+expect 0 mlx add data/x
+expect 0 mlx commit -m one
+seq 77 9999 >data/x/train/7.txt
+expect 0 mlx add data/x
+expect 0 mlx commit -m two
+expect 0 mlx remote add origin ../store
+git add -A && git commit -qm project
+
+# Dry runs say what would go, and make nothing.
+expect 0 mlx push -n --json
+same "$(json 'd["operations"], d["dry_run"]')" "(2, True)"
+planned=$(json 'd["objects"], d["bytes"]')
+[ ! -e ../store ] || fail "push -n made the remote"
+expect 1 mlx push --check
+has "$out" "data/x"
+has "$err" "mlx push"
+
+# The hook refuses a push whose data is on no remote, and lets it go once it is.
+git init -q --bare ../hub.git
+git remote add origin ../hub.git
+expect 1 git push -q origin main
+has "$err" "is on no remote"
+expect 0 mlx push --json
+same "$(json 'd["objects"], d["bytes"]')" "$planned"
+expect 0 mlx push --check --json
+same "$(json 'd["pointers"], d["lacking"]')" "(1, [])"
+expect 0 git push -q origin main
+expect 0 mlx push -n
+has "$out" "unchanged"
+# A deleted branch needs no data, and a commit from before the push is looked at too.
+git branch old && git push -q origin old
+expect 0 git push -q origin :old
+cd ..
+
+# A git repository: everything the pointers name, as git clone and mlx pull would do it.
+expect 0 mlx clone hub.git colleague
+has "$out" "cloned into"
+same "$(tree_of colleague/data/x)" "$(tree_of project/data/x)"
+has "$(git -C colleague config merge.mlx.driver)" "merge-file"
+[ -x colleague/.git/hooks/pre-push ] || fail "no hook in the clone"
+expect 0 git -C colleague status --porcelain
+same "$out" ""
+expect 0 mlx -C colleague status
+has "$out" "clean"
+
+# A remote alone: the latest version of everything.
+expect 0 mlx clone store plain --json
+same "$(json 'd["schema"], [a["name"] for a in d["artifacts"]]')" "('mlx.clone/1', ['data/x@v2'])"
+same "$(tree_of plain/data/x)" "$(tree_of project/data/x)"
+expect 0 mlx -C plain log --json
+
+# Without content: names and sizes are there, content comes when it is read, and only what is read.
+expect 0 mlx clone --filter blobs:none store lazy
+[ ! -e lazy/data/x ] || fail "a clone without content checked it out"
+packs() { du -sb lazy/.mlx/packs | cut -f1; }
+before=$(packs)
+expect 0 mlx -C lazy ls data/x
+has "$out" "train/20.txt"
+same "$(packs)" "$before"
+expect 0 mlx -C lazy cat data/x@v1:train/7.txt
+same "$out" "$(seq 7 2800)"
+expect 0 mlx -C lazy checkout data/x:test/ --to "$work/part"
+same "$(cat part/test/a.txt 2>/dev/null || cat part/a.txt)" "small"
+half=$(packs)
+expect 0 mlx -C lazy checkout data/x
+same "$(tree_of lazy/data/x)" "$(tree_of project/data/x)"
+[ "$(packs)" -gt "$half" ] || fail "checkout fetched nothing"
+mv store away
+expect 0 mlx -C lazy cat data/x:train/3.txt
+expect 7 mlx -C lazy cat data/x@v1:train/9.txt || true
+mv away store
+expect 0 mlx -C lazy fetch --all
+expect 0 mlx -C lazy fsck
+
+# What a fetch would bring, without bringing it.
+(cd project && echo three >data/x/train/three.txt && mlx add data/x >/dev/null && mlx commit -m three >/dev/null && mlx push >/dev/null)
+state=$(tree_of plain/.mlx/packs; tree_of plain/data)
+for command in fetch pull; do
+  expect 0 mlx -C plain $command -n
+  has "$out" "1 operation"
+  has "$out" "data/x"
+  expect 0 mlx -C plain $command -n --json
+  same "$(json 'd["operations"], d["dry_run"], d["versions"][0]["artifact"]')" "(1, True, 'data/x')"
+done
+same "$(tree_of plain/.mlx/packs; tree_of plain/data)" "$state"
+expect 0 mlx -C plain fetch
+has "$out" "data/x@v3"
+
+# What can not be cloned leaves nothing behind.
+error 4 "not empty" mlx clone store project
+error 3 "no such remote folder" mlx clone nowhere new
+[ ! -e new ] || fail "a failed clone left its folder"
+error 7 "git clone" mlx clone missing.git new
+[ ! -e new ] || fail "a failed clone left its folder"
+error 2 "branches are git's" mlx clone -b main store new
+error 2 "unknown kind of remote" mlx clone gopher://host/x new
+git init -q bare-project && git -C bare-project commit -q --allow-empty -m empty
+error 3 "no mlx.toml" mlx clone bare-project new
+error 2 "only with --check" mlx -C project push --hook
+
+# A hook of one's own is left alone, and named.
+git init -q other && echo '#!/bin/sh' >other/.git/hooks/pre-push
+expect 0 mlx init other
+has "$err" "push --check --hook"
+same "$(cat other/.git/hooks/pre-push)" "#!/bin/sh"
