@@ -1,19 +1,22 @@
 // mlx add: stores files and folders by content at once, and writes the pointers that git tracks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "cmd/globs.h"
 #include "registry/checkouts.h"
 #include "registry/pointers.h"
+#include "store/update.h"
 
 namespace mlx::cmd {
 namespace {
 
-// What can not be an artifact: the repository itself, what mlx or git keep, and what overlaps with another artifact.
+// What can not be an artifact: the repository itself, what mlx or git keep, and what holds another artifact.
 void check_place(const std::string& path, const std::vector<registry::Pointer>& pointers) {
   if (path.empty()) {
     throw Error(ErrorKind::kUsage, "the whole repository can not be one dataset",
@@ -26,10 +29,6 @@ void check_place(const std::string& path, const std::vector<registry::Pointer>& 
   }
   for (const registry::Pointer& other : pointers) {
     if (other.kind != registry::ArtifactKind::kDataset || other.artifact == path) continue;
-    if (path.starts_with(other.artifact + "/")) {
-      throw Error(ErrorKind::kConflict, fmt::format("{} is part of the dataset {}", path, other.artifact),
-                  fmt::format("`mlx add {}` adds all of it", other.artifact));
-    }
     if (other.artifact.starts_with(path + "/")) {
       throw Error(ErrorKind::kConflict, fmt::format("{} holds the dataset {}", path, other.artifact),
                   fmt::format("add the other parts of {} one by one", path));
@@ -86,23 +85,103 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   added.pointer.digest = summary.id;
   added.pointer.files = summary.files;
   added.pointer.size = summary.bytes;
-  registry::ignore_in_git(repository, path);
-  added.changed = registry::write_pointer(repository, added.pointer);
-  registry::note_checked_out(repository, path, summary.id);
+  added.changed = before != added.pointer;
   return added;
 }
 
-int run(const std::vector<std::string>& paths, Context& context) {
-  registry::Repository& repository = context.repository();
-  const std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
-  std::vector<std::string> inside;
+// Files or folders inside a dataset: a new version of it with these as they stand, all else as the pointer says.
+Added add_inside(registry::Repository& repository, const registry::Pointer& before,
+                 const std::vector<std::string>& parts, Context& context) {
+  if (!repository.store().has(store::ObjectKind::kManifest, before.digest)) {
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: {} is not in this repository", before.artifact, before.digest.brief()),
+                "`mlx pull` fetches it; a part can only be added to what is here");
+  }
+  const std::string full = join_path(repository.root(), before.artifact);
+  const std::vector<store::Entry> base = repository.store().entries(before.digest);
+  Added added;
+  added.pointer = before;
+  store::ManifestSummary summary;
+  if (context.dry_run()) {
+    std::vector<store::Entry> standing;
+    if (path_exists(full))
+      standing = store::scan(full, &repository.stat_cache(), repository.pool(), context.progress());
+    const std::vector<store::Entry> after = store::with_parts(base, standing, parts);
+    added.difference = store::compare(base, after);
+    summary = store::summarize(after);
+  } else {
+    summary = store::add_parts(repository.store(), base, full, parts, repository.pool(), context.progress());
+  }
+  if (summary.files == 0) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} would have no files left", before.artifact),
+                fmt::format("`mlx rm {}` removes the dataset", before.artifact));
+  }
+  added.pointer.digest = summary.id;
+  added.pointer.files = summary.files;
+  added.pointer.size = summary.bytes;
+  added.changed = before != added.pointer;
+  return added;
+}
+
+// What the folder was made as moves with the pointer, unless it was made as something else than the pointer said: then
+// it still is that, with changes.
+void point_to(registry::Repository& repository, const Added& added, const std::optional<registry::Pointer>& before,
+              bool whole, Context& context) {
+  const std::string& artifact = added.pointer.artifact;
+  const std::optional<Digest> noted = registry::checked_out_as(repository, artifact);
+  const bool drifted = before && noted && *noted != before->digest;
+  if (whole && drifted && added.changed) {
+    context.say(
+        fmt::format("{}: the folder was checked out as {}, and its pointer named {}: what changed between them is "
+                    "not in what was added",
+                    artifact, noted->brief(), before->digest.brief()));
+  }
+  registry::ignore_in_git(repository, artifact);
+  registry::write_pointer(repository, added.pointer);
+  if (whole || !drifted) registry::note_checked_out(repository, artifact, added.pointer.digest);
+}
+
+// One dataset to add: as a whole, or parts of one that is there already.
+struct Task {
+  std::string artifact;
+  std::vector<std::string> parts;
+  std::optional<registry::Pointer> before;
+};
+
+std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vector<registry::Pointer>& pointers) {
+  std::vector<Task> tasks;
   for (const std::string& path : paths) {
-    inside.push_back(repository.inside(path, context.folder()));
-    check_place(inside.back(), pointers);
+    check_place(path, pointers);
+    Task task{path, {}, {}};
+    for (const registry::Pointer& pointer : pointers) {
+      if (pointer.kind != registry::ArtifactKind::kDataset) continue;
+      if (pointer.artifact == path) task.before = pointer;
+      if (!path.starts_with(pointer.artifact + "/")) continue;
+      task = {pointer.artifact, {path.substr(pointer.artifact.size() + 1)}, pointer};
+    }
+    const auto same = std::ranges::find(tasks, task.artifact, &Task::artifact);
+    if (same == tasks.end() || task.parts.empty())
+      tasks.push_back(std::move(task));
+    else
+      same->parts.push_back(task.parts[0]);
+  }
+  return tasks;
+}
+
+int run(const std::vector<std::string>& words, Context& context) {
+  registry::Repository& repository = context.repository();
+  const std::vector<Task> tasks = tasks_of(expand_paths(words, context), registry::all_pointers(repository));
+  // All content first: where something can not be read, no pointer has moved.
+  std::vector<Added> all;
+  for (const Task& task : tasks) {
+    all.push_back(task.parts.empty() ? add_one(repository, task.artifact, context)
+                                     : add_inside(repository, *task.before, task.parts, context));
   }
   Json list = Json::array();
-  for (const std::string& path : inside) {
-    const Added added = add_one(repository, path, context);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Added& added = all[i];
+    const std::string& path = tasks[i].artifact;
+    if (!context.dry_run()) point_to(repository, added, tasks[i].before, tasks[i].parts.empty(), context);
     const std::string size = files_text(added.pointer.files, added.pointer.size);
     const char* status = !added.changed ? "unchanged" : context.dry_run() ? "would be added" : "added";
     context.line(context.dry_run() ? fmt::format("{}  {}  {}", context.bold(printable(path)), size, status)
@@ -133,8 +212,12 @@ Command add_add() {
   command.summary = "Store files or folders by content, and write their pointers";
   command.group = "versions";
   command.dry_run = true;
-  command.options = {arguments("PATH", *paths, "A folder, or a single file; each becomes a dataset", Complete::kFile)};
-  command.examples = {"mlx add data/fashion", "mlx add -n data/fashion", "mlx add corpus.txt labels.csv"};
+  command.options = {
+      arguments("PATH", *paths,
+                "A folder or a single file, which becomes a dataset; or what is inside one. Quoted patterns are fine",
+                Complete::kFile)};
+  command.examples = {"mlx add data/fashion", "mlx add -n data/fashion", "mlx add corpus.txt labels.csv",
+                      "mlx add 'data/*.csv'", "mlx add data/fashion/new.png"};
   command.run = [paths](Context& context) { return run(*paths, context); };
   return command;
 }

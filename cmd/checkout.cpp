@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> references;
-  std::string to, link = "copy";
+  std::string to, link;  // link: "" as the setting says
   bool force = false;
 };
 
@@ -132,7 +132,7 @@ store::CheckoutReport carry_out(const Job& job, const Options& options, Context&
   if (job.plan) {
     make_folders(parent_path(job.plan->folder));
     report = carry_out_version(repository, *job.plan, job.digest, job.part ? "" : job.artifact,
-                               store::parse_link_mode(options.link), context);
+                               link_mode(context, options.link), context);
   }
   if (!job.artifact.empty()) registry::ignore_in_git(repository, job.artifact);
   if (job.pointer) registry::write_pointer(repository, *job.pointer);
@@ -172,7 +172,6 @@ void report(Context& context, Json& list, const Job& job, const store::CheckoutR
 }
 
 void check_options(const Options& options) {
-  store::parse_link_mode(options.link);
   if (options.to.empty()) return;
   if (options.references.empty()) {
     throw Error(ErrorKind::kUsage, "checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");

@@ -33,6 +33,7 @@ Command add_promote();
 Command add_pull();
 Command add_push();
 Command add_remote();
+Command add_rm();
 Command add_show();
 Command add_status();
 Command add_tag();
@@ -60,6 +61,7 @@ const std::vector<CommandRow> kCommands = {
     {"cat", add_cat, kNeedsRepo},
     {"checkout", add_checkout, kNeedsRepo},
     {"tag", add_tag, kNeedsRepo},
+    {"rm", add_rm, kNeedsRepo},
     {"undo", add_undo, kNeedsRepo},
     {"fsck", add_fsck, kNeedsRepo},
     {"remote", add_remote, kNeedsRepo},

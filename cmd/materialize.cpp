@@ -5,6 +5,7 @@
 #include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/repository.h"
+#include "registry/settings.h"
 
 namespace mlx::cmd {
 
@@ -34,10 +35,14 @@ store::CheckoutReport carry_out_version(registry::Repository& repository, const 
   return report;
 }
 
+store::LinkMode link_mode(Context& context, const std::string& option) {
+  return store::parse_link_mode(option.empty() ? context.settings().text("checkout.link") : option);
+}
+
 void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                  const std::string& path, bool force, Context& context) {
   const store::CheckoutPlan plan = plan_version(repository, manifest, artifact, path, force, context);
-  carry_out_version(repository, plan, manifest, artifact, store::LinkMode::kCopy, context);
+  carry_out_version(repository, plan, manifest, artifact, link_mode(context), context);
 }
 
 }  // namespace mlx::cmd

@@ -23,6 +23,9 @@ store::CheckoutReport carry_out_version(registry::Repository& repository, const 
                                         const Digest& manifest, const std::string& artifact, store::LinkMode link,
                                         Context& context);
 
+// What `--link` says, else the setting checkout.link.
+store::LinkMode link_mode(Context& context, const std::string& option = "");
+
 // Both at once.
 void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                  const std::string& path, bool force, Context& context);

@@ -173,8 +173,8 @@ CheckoutPlan plan_checkout(const Store& store, std::vector<Entry> wanted, const 
   plan.single = options.single;
   const Target target{folder, options.single};
   if (target.single) {
-    CHECK(wanted.size() == 1);
-    wanted[0].path = base_name(folder);
+    CHECK(wanted.size() <= 1);
+    for (Entry& entry : wanted) entry.path = base_name(folder);
   }
   const std::vector<Entry> current = standing_entries(target, options, plan, cache, pool, progress);
   const Difference difference = compare(current, wanted);
@@ -212,7 +212,7 @@ CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode 
     else
       disk.remove(path);
   }
-  if (!target.single) make_folders(target.folder);
+  if (!target.single && !plan.write.empty()) make_folders(target.folder);
   for (const Entry& entry : plan.remove) {
     disk.remove(target.path(entry));
     if (!target.single) remove_empty_parents(target, entry.path);

@@ -15,7 +15,7 @@ namespace mlx::store {
 
 struct CheckoutOptions {
   bool force = false;   // overwrite and remove what is not in the store
-  bool single = false;  // `folder` is itself the one file of `wanted`
+  bool single = false;  // `folder` is itself the one file of `wanted` (or of what is to go)
   std::string inside;   // only this file, or what stands below this folder; the rest stays as it is. "": everything
 };
 

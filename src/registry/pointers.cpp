@@ -2,8 +2,10 @@
 #include "registry/pointers.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -113,6 +115,13 @@ bool write_pointer(Repository& repository, const Pointer& pointer) {
   return true;
 }
 
+bool remove_pointer(Repository& repository, const Pointer& pointer) {
+  const std::string path = join_path(repository.root(), pointer_path(pointer.kind, pointer.artifact));
+  if (::unlink(path.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;
+  fail_errno(errno, path, "remove");
+}
+
 std::vector<Pointer> all_pointers(Repository& repository) {
   std::vector<Pointer> found;
   collect(repository, "", found);
@@ -127,6 +136,23 @@ void ignore_in_git(Repository& repository, const std::string& path) {
   if (("\n" + text + "\n").find("\n" + line + "\n") != std::string::npos) return;
   if (!text.empty() && text.back() != '\n') text += '\n';
   write_file_atomically(file, text + line + "\n");
+}
+
+bool unignore_in_git(Repository& repository, const std::string& path) {
+  const std::string full = join_path(repository.root(), path), file = join_path(parent_path(full), ".gitignore");
+  if (!path_exists(file)) return false;
+  const std::string line = "\n" + ignore_line(base_name(full)) + "\n";
+  std::string text = "\n" + read_text(file);
+  if (!text.ends_with('\n')) text += '\n';
+  const std::size_t at = text.find(line);
+  if (at == std::string::npos) return false;
+  text.erase(at, line.size() - 1);
+  if (text == "\n") {
+    if (::unlink(file.c_str()) != 0) fail_errno(errno, file, "remove");
+  } else {
+    write_file_atomically(file, text.substr(1));
+  }
+  return true;
 }
 
 }  // namespace mlx::registry

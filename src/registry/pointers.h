@@ -24,8 +24,11 @@ std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // re
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.
 bool write_pointer(Repository& repository, const Pointer& pointer);
+bool remove_pointer(Repository& repository, const Pointer& pointer);  // false where there is none
 std::vector<Pointer> all_pointers(
     Repository& repository);  // every *.mlx below the root, sorted by artifact; .git/.mlx skipped
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once
+
+bool unignore_in_git(Repository& repository, const std::string& path);  // takes that line away; true where it stood
 
 }  // namespace mlx::registry

@@ -21,6 +21,12 @@ constexpr std::int64_t kMostThreads = 4096;
 
 // Sorted by key. A row stands here when code reads it.
 const std::vector<Setting> kSettings = {
+    {"checkout.link",
+     "MLX_CHECKOUT_LINK",
+     SettingKind::kChoice,
+     "copy",
+     "How checkout and pull share disk space with a cache of whole files",
+     {"copy", "hardlink", "reflink"}},
     {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one a core", {}, 0, kMostThreads},
     {"fetch.filter",
      "MLX_FETCH_FILTER",

@@ -118,7 +118,9 @@ error 2 "" mlx add ..
 error 2 "mlx's own" mlx add .mlx/packs
 error 2 "git's own" mlx add .git
 error 2 "is a pointer" mlx add data/x.mlx
-error 4 "part of the dataset data/x" mlx add data/x/sub
+expect 0 mlx add data/x/sub
+has "$out" "data/x  3 files, 8 B  "
+has "$out" unchanged
 error 4 "holds the dataset data/x" mlx add data
 mkfifo empty/pipe
 error 2 "pipe" mlx add empty

@@ -1,0 +1,198 @@
+// mlx rm: takes a dataset or a model out of the worktree, or files out of a dataset. Versions stay in the history.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "cmd/describe.h"
+#include "cmd/globs.h"
+#include "cmd/materialize.h"
+#include "registry/checkouts.h"
+#include "registry/pointers.h"
+#include "store/update.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct Options {
+  std::vector<std::string> paths;
+  bool cached = false, force = false;
+};
+
+// One artifact, or parts of one. All are planned before the first is removed.
+struct Task {
+  registry::Pointer pointer;
+  std::vector<std::string> parts;           // none: all of it
+  std::vector<store::CheckoutPlan> remove;  // from the worktree
+};
+
+[[noreturn]] void fail_unknown(const std::string& path) {
+  throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model stands there", printable(path)),
+              "`mlx status` lists them");
+}
+
+// The words as names of models and datasets first, then as paths.
+std::vector<Task> tasks_of(const Options& options, Context& context) {
+  const std::vector<registry::Pointer> pointers = registry::all_pointers(context.repository());
+  std::vector<Task> tasks;
+  const auto task_of = [&](const registry::Pointer& pointer) -> Task& {
+    for (Task& task : tasks) {
+      if (task.pointer == pointer) return task;
+    }
+    tasks.push_back({pointer, {}, {}});
+    return tasks.back();
+  };
+  std::vector<std::string> words;
+  for (const std::string& word : options.paths) {
+    const auto model = std::ranges::find_if(pointers, [&](const registry::Pointer& pointer) {
+      return pointer.kind == registry::ArtifactKind::kModel && pointer.artifact == word;
+    });
+    if (model == pointers.end())
+      words.push_back(word);
+    else
+      task_of(*model);
+  }
+  for (const std::string& path : expand_paths(words, context)) {
+    bool found = false;
+    for (const registry::Pointer& pointer : pointers) {
+      const std::string place = registry::pointer_path(pointer.kind, pointer.artifact);
+      const bool dataset = pointer.kind == registry::ArtifactKind::kDataset;
+      if (path == place || (dataset && path == pointer.artifact)) {
+        task_of(pointer).parts.clear();
+        found = true;
+      } else if (dataset && path.starts_with(pointer.artifact + "/")) {
+        task_of(pointer).parts.push_back(path.substr(pointer.artifact.size() + 1));
+        found = true;
+      }
+    }
+    if (!found) fail_unknown(path);
+  }
+  return tasks;
+}
+
+void require_committed(registry::Repository& repository, const registry::Pointer& pointer) {
+  if (registry::version_of(repository, pointer.artifact, pointer.digest)) return;
+  throw Error(ErrorKind::kConflict, fmt::format("{}: what was added last is in no version", pointer.artifact),
+              "`mlx commit -m MESSAGE` makes one; --force removes it all the same");
+}
+
+void plan_removal(Task& task, const Options& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const registry::Pointer& pointer = task.pointer;
+  if (task.parts.empty() && !options.force && !options.cached) require_committed(repository, pointer);
+  if (pointer.kind == registry::ArtifactKind::kModel) return;
+  const std::string folder = join_path(repository.root(), pointer.artifact);
+  if (!task.parts.empty()) {
+    const std::vector<store::Entry> base = repository.store().entries(pointer.digest);
+    for (const std::string& part : task.parts) {
+      if (store::entries_inside(base, part).empty()) {
+        throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", pointer.artifact, printable(part)),
+                    fmt::format("`mlx ls {}` lists its files", pointer.artifact));
+      }
+    }
+    if (store::with_parts(base, {}, task.parts).empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("{} would have no files left", pointer.artifact),
+                  fmt::format("`mlx rm {}` removes the dataset", pointer.artifact));
+    }
+  }
+  if (options.cached || !path_exists(folder)) return;
+  store::CheckoutOptions how;
+  how.force = options.force;
+  how.single = !is_folder(folder);
+  for (const std::string& part : task.parts.empty() ? std::vector<std::string>{""} : task.parts) {
+    how.inside = part;
+    task.remove.push_back(store::plan_checkout(repository.store(), {}, folder, how, &repository.stat_cache(),
+                                               repository.pool(), context.progress()));
+  }
+}
+
+// The worktree, then the pointer: what is cut off in between is a dataset that `mlx checkout` brings back.
+void remove(Task& task, Context& context) {
+  registry::Repository& repository = context.repository();
+  registry::Pointer& pointer = task.pointer;
+  store::ManifestSummary rest;
+  if (!task.parts.empty()) {
+    rest = store::drop_parts(repository.store(), repository.store().entries(pointer.digest), task.parts);
+  }
+  for (const store::CheckoutPlan& plan : task.remove) {
+    carry_out_version(repository, plan, pointer.digest, "", store::LinkMode::kCopy, context);
+  }
+  if (task.parts.empty()) {
+    if (!task.remove.empty()) ::rmdir(join_path(repository.root(), pointer.artifact).c_str());  // stays where not empty
+    registry::remove_pointer(repository, pointer);
+    registry::unignore_in_git(repository, pointer.artifact);
+    registry::note_checked_out(repository, pointer.artifact, {});
+    return;
+  }
+  const bool drifted =
+      registry::checked_out_as(repository, pointer.artifact).value_or(pointer.digest) != pointer.digest;
+  pointer.digest = rest.id;
+  pointer.files = rest.files;
+  pointer.size = rest.bytes;
+  registry::write_pointer(repository, pointer);
+  if (!drifted) registry::note_checked_out(repository, pointer.artifact, pointer.digest);
+}
+
+void report(const Task& task, Context& context, Json& list) {
+  std::uint64_t files = 0, bytes = 0;
+  Json paths = Json::array();
+  for (const store::CheckoutPlan& plan : task.remove) {
+    files += plan.remove.size();
+    for (const store::Entry& entry : plan.remove) bytes += entry.size, paths.push_back(entry_json(entry));
+  }
+  const std::string what =
+      task.parts.empty()
+          ? task.pointer.artifact
+          : fmt::format("{} without {}", task.pointer.artifact,
+                        task.parts.size() == 1 ? printable(task.parts[0]) : fmt::format("{} paths", task.parts.size()));
+  context.line(fmt::format("{}  {}  {}", context.bold(what), context.dry_run() ? "would be removed" : "removed",
+                           files == 0 ? "the files stay" : files_text(files, bytes)));
+  if (context.dry_run()) {
+    for (const store::CheckoutPlan& plan : task.remove) {
+      for (const store::Entry& entry : plan.remove) context.line(fmt::format("    remove  {}", printable(entry.path)));
+    }
+  }
+  list.push_back({{"artifact", task.pointer.artifact},
+                  {"kind", registry::kind_name(task.pointer.kind)},
+                  {"paths", task.parts},
+                  {"removed", paths},
+                  {"digest", task.parts.empty() ? Json() : Json(task.pointer.digest.text())}});
+}
+
+int run(const Options& options, Context& context) {
+  std::vector<Task> tasks = tasks_of(options, context);
+  for (Task& task : tasks) plan_removal(task, options, context);
+  Json list = Json::array();
+  for (Task& task : tasks) {
+    if (!context.dry_run()) remove(task, context);
+    report(task, context, list);
+  }
+  if (!context.dry_run()) context.say("to take it back: `git checkout` the pointer, or `mlx checkout NAME@latest`");
+  if (context.wants_json()) context.json({{"schema", "mlx.rm/1"}, {"dry_run", context.dry_run()}, {"artifacts", list}});
+  return 0;
+}
+
+}  // namespace
+
+Command add_rm() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "rm";
+  command.summary = "Remove a dataset or model from the worktree, or files from a dataset";
+  command.group = "versions";
+  command.dry_run = true;
+  command.options = {
+      arguments("PATH", options->paths, "A dataset, a model, or a file or folder inside a dataset", Complete::kFile),
+      flag("--cached", options->cached, "Leave the files; remove the pointer, or take them out of it"),
+      flag("-f,--force", options->force, "Remove what is stored nowhere or in no version, too"),
+  };
+  command.examples = {"mlx rm data/fashion", "mlx rm --cached clf", "mlx rm data/fashion/old.png"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd
