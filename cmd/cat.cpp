@@ -1,4 +1,4 @@
-// mlx cat: the bytes of one file of a version, straight from the store.
+// mlx cat: the bytes of files of versions, straight from the store.
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,11 +7,17 @@
 #include "base/progress.h"
 #include "cmd/cli.h"
 #include "registry/artifacts.h"
+#include "store/checkout.h"
 
 namespace mlx::cmd {
 namespace {
 
-int run(const std::string& text, Context& context) {
+struct File {
+  std::string name;
+  Digest content;
+};
+
+File find_file(const std::string& text, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Reference reference = registry::parse_reference(text);
   if (reference.path.empty()) {
@@ -20,11 +26,18 @@ int run(const std::string& text, Context& context) {
   }
   const registry::Version version = registry::resolve(repository, text);
   const std::optional<store::Entry> entry = repository.store().find(version.digest, reference.path);
-  if (!entry) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{} has no file '{}'", version.name(), reference.path),
-                fmt::format("`mlx ls {}` lists its files", version.name()));
-  }
-  const store::BlobReader reader = repository.store().open_blob(entry->content);
+  if (entry) return {text, entry->content};
+  std::string folder = reference.path;
+  while (folder.ends_with('/')) folder.pop_back();
+  const bool is_folder = !store::entries_inside(repository.store().entries(version.digest), folder).empty();
+  throw Error(ErrorKind::kNotFound,
+              is_folder ? fmt::format("{}: '{}' is a folder", version.name(), folder)
+                        : fmt::format("{} has no file '{}'", version.name(), reference.path),
+              fmt::format("`mlx ls {}` lists its files", is_folder ? text : version.name()));
+}
+
+void print(const File& file, Context& context) {
+  const store::BlobReader reader = context.repository().store().open_blob(file.content);
   std::string block(std::size_t{1} << 20, '\0');
   for (std::uint64_t at = 0; at < reader.size();) {
     const std::size_t count = reader.read_at(at, block.data(), block.size());
@@ -32,21 +45,30 @@ int run(const std::string& text, Context& context) {
     at += count;
     check_interrupted();
   }
+}
+
+// All are found before the first is printed.
+int run(const std::vector<std::string>& texts, Context& context) {
+  std::vector<File> files;
+  for (const std::string& text : texts) files.push_back(find_file(text, context));
+  for (const File& file : files) print(file, context);
   return 0;
 }
 
 }  // namespace
 
 Command add_cat() {
-  auto reference = std::make_shared<std::string>();
+  auto references = std::make_shared<std::vector<std::string>>();
   Command command;
   command.name = "cat";
-  command.summary = "Print a file of a version";
+  command.summary = "Print files of versions";
   command.group = "versions";
   command.json = false;
-  command.options = {argument("REF:PATH", *reference, "A version and a path inside it", Complete::kReference)};
+  command.options = {arguments("REF:PATH", *references,
+                               "A version and a path inside it; several are printed one after the other",
+                               Complete::kReference)};
   command.examples = {"mlx cat clf@v1:model.json", "mlx cat data/fashion:labels.csv | head"};
-  command.run = [reference](Context& context) { return run(*reference, context); };
+  command.run = [references](Context& context) { return run(*references, context); };
   return command;
 }
 

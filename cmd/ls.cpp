@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "store/checkout.h"
 
 namespace mlx::cmd {
 namespace {
@@ -31,34 +32,67 @@ int list_artifacts(Context& context) {
   return 0;
 }
 
-bool below(const std::string& path, const std::string& folder) {
-  return folder.empty() || path == folder || path.starts_with(folder + "/");
+// One line of a listing: a file, or (without -r) a folder with what is in it.
+struct Row {
+  std::string path;  // folders end in "/"
+  const store::Entry* entry = nullptr;
+  std::uint64_t files = 0, bytes = 0;
+};
+
+// Files at `path` or below it, and instead of what is in deeper folders those folders.
+std::vector<Row> rows_of(const std::vector<store::Entry>& entries, const std::string& path) {
+  std::vector<Row> rows;
+  for (const store::Entry& entry : entries) {
+    const std::size_t from = path.empty() || entry.path == path ? 0 : path.size() + 1;
+    const std::size_t slash = entry.path == path ? std::string::npos : entry.path.find('/', from);
+    if (slash == std::string::npos) {
+      rows.push_back({entry.path, &entry, 1, entry.size});
+      continue;
+    }
+    std::string folder = entry.path.substr(0, slash + 1);
+    if (rows.empty() || rows.back().path != folder) rows.push_back({std::move(folder)});
+    rows.back().files += 1;
+    rows.back().bytes += entry.size;
+  }
+  return rows;
 }
 
-int list_files(const std::string& text, Context& context) {
+void print_file(Context& context, const store::Entry& entry) {
+  context.line(
+      fmt::format("{:06o} {} {:>12} {}", entry.mode, entry.content.brief(), entry.size, printable(entry.path)));
+}
+
+int list_files(const std::string& text, bool folders, Context& context) {
   registry::Repository& repository = context.repository();
   registry::Reference reference = registry::parse_reference(text);
   const registry::Version version = registry::resolve(repository, text);
   while (reference.path.ends_with('/')) reference.path.pop_back();
-  Json list = Json::array();
-  std::size_t found = 0;
-  for (const store::Entry& entry : repository.store().entries(version.digest)) {
-    if (!below(entry.path, reference.path)) continue;
-    ++found;
-    if (context.wants_json())
-      list.push_back(entry_json(entry));
-    else
-      context.line(
-          fmt::format("{:06o} {} {:>12} {}", entry.mode, entry.content.brief(), entry.size, printable(entry.path)));
-  }
-  if (found == 0 && !reference.path.empty()) {
+  const std::vector<store::Entry> entries =
+      store::entries_inside(repository.store().entries(version.digest), reference.path);
+  if (entries.empty() && !reference.path.empty()) {
     throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), reference.path),
                 fmt::format("`mlx ls {}` lists its files", version.name()));
   }
-  if (context.wants_json()) {
-    context.json(
-        {{"schema", "mlx.ls/1"}, {"version", version.name()}, {"digest", version.digest.text()}, {"files", list}});
+  Json files = Json::array(), listed = Json::array();
+  if (folders) {
+    for (const Row& row : rows_of(entries, reference.path)) {
+      if (row.entry)
+        print_file(context, *row.entry);
+      else
+        context.line(fmt::format("040000 {:<12} {:>12} {}",
+                                 fmt::format("{} file{}", row.files, row.files == 1 ? "" : "s"), row.bytes,
+                                 context.bold(printable(row.path))));
+      if (!row.entry) listed.push_back({{"path", row.path}, {"files", row.files}, {"bytes", row.bytes}});
+    }
+  } else {
+    for (const store::Entry& entry : entries) print_file(context, entry);
   }
+  if (!context.wants_json()) return 0;
+  for (const store::Entry& entry : entries) files.push_back(entry_json(entry));
+  Json document = {
+      {"schema", "mlx.ls/1"}, {"version", version.name()}, {"digest", version.digest.text()}, {"files", files}};
+  if (folders) document["folders"] = listed;
+  context.json(document);
   return 0;
 }
 
@@ -66,15 +100,18 @@ int list_files(const std::string& text, Context& context) {
 
 Command add_ls() {
   auto reference = std::make_shared<std::string>();
+  auto folders = std::make_shared<bool>(false);
   Command command;
   command.name = "ls";
   command.summary = "List datasets and models, or the files of a version";
   command.group = "versions";
   command.options = {
-      optional_argument("REF", *reference, "A version, with an optional :path/inside", Complete::kReference)};
-  command.examples = {"mlx ls", "mlx ls data/fashion@v1", "mlx ls clf:weights.safetensors"};
-  command.run = [reference](Context& context) {
-    return reference->empty() ? list_artifacts(context) : list_files(*reference, context);
+      optional_argument("REF", *reference, "A version, with an optional :path/inside", Complete::kReference),
+      flag("-d,--folders", *folders, "Folders as one line each, instead of all files in them")};
+  command.examples = {"mlx ls", "mlx ls data/fashion@v1", "mlx ls -d data/fashion:train/",
+                      "mlx ls clf:weights.safetensors"};
+  command.run = [reference, folders](Context& context) {
+    return reference->empty() ? list_artifacts(context) : list_files(*reference, *folders, context);
   };
   return command;
 }
