@@ -24,6 +24,7 @@ Command add_completion();
 Command add_diff();
 Command add_fetch();
 Command add_fsck();
+Command add_gc();
 Command add_help();
 Command add_init();
 Command add_lineage();
@@ -63,6 +64,7 @@ const std::vector<CommandRow> kCommands = {
     {"tag", add_tag, kNeedsRepo},
     {"rm", add_rm, kNeedsRepo},
     {"undo", add_undo, kNeedsRepo},
+    {"gc", add_gc, kNeedsRepo},
     {"fsck", add_fsck, kNeedsRepo},
     {"remote", add_remote, kNeedsRepo},
     {"fetch", add_fetch, kNeedsRepo},

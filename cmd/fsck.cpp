@@ -1,70 +1,198 @@
-// mlx fsck: reads and verifies everything that is stored; with --rebuild, makes the database again from the operations.
+// mlx fsck: reads and verifies everything that is stored, says which versions damage hits, and mends what it can:
+// --repair from the worktree and from remotes, --rebuild the database from the operations.
 #include <fmt/format.h>
 
 #include <memory>
-#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
-#include "registry/pointers.h"
+#include "registry/fsck.h"
 
 namespace mlx::cmd {
 namespace {
 
-// Every version whose manifest is here must have all of its files; versions that were never fetched are no damage.
-void check_versions(registry::Repository& repository, std::vector<std::string>& problems) {
-  for (const registry::Version& version : registry::versions(repository)) {
-    if (!repository.store().has(store::ObjectKind::kManifest, version.digest)) continue;
-    try {
-      for (const store::Entry& entry : repository.store().entries(version.digest)) {
-        if (!repository.store().has_blob(entry.content)) {
-          problems.push_back(fmt::format("{}: the content of {} is missing", version.name(), printable(entry.path)));
-        }
-      }
-    } catch (const Error& error) {
-      problems.push_back(fmt::format("{}: {}", version.name(), error.message));
-    }
-  }
+struct Options {
+  bool rebuild = false, repair = false;
+  std::string remote;
+};
+
+constexpr std::size_t kFilesShown = 20;
+
+struct Findings {
+  store::FsckReport store;
+  std::vector<registry::Hit> hits;
+  registry::MetadataCheck metadata;
+
+  std::size_t problems() const { return store.problems.size() + metadata.problems.size() + hits.size(); }
+};
+
+std::string text_of(const registry::Hit& hit) {
+  return hit.path.empty() ? fmt::format("{}: {}", hit.name, hit.why)
+                          : fmt::format("{}: {} is {}", hit.name, printable(hit.path), hit.why);
 }
 
-int run(bool rebuild, Context& context) {
-  registry::Repository& repository = context.repository();
-  if (rebuild) {
-    registry::rebuild_database(repository.root(), context.disk(), context.pool(), context.progress());
-    context.line("meta.db rebuilt from the operations");
+Findings examine(registry::Repository& repository, Context& context) {
+  Findings findings;
+  findings.store = repository.store().fsck(context.progress());
+  findings.metadata = registry::check_metadata(repository);
+  try {
+    findings.hits = registry::versions_hit(repository, findings.store, context.progress());
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt || !findings.metadata.rebuild) throw;  // the database is why
   }
-  store::FsckReport report = repository.store().fsck(context.progress());
-  check_versions(repository, report.problems);
-  for (const std::string& problem : report.problems) context.line(context.red("problem: ") + problem);
-  context.line(fmt::format("{} packs, {} objects, {} verified: {}", report.packs, report.objects,
-                           format_bytes(report.bytes),
-                           report.problems.empty() ? context.green("all whole")
-                                                   : context.red(fmt::format("{} problems", report.problems.size()))));
-  if (!report.problems.empty())
-    context.say("hint: `mlx fetch --all` from a remote that is whole, or check out a backup");
+  return findings;
+}
+
+// One line a problem; of many files of one version the first ones.
+void print(const Findings& findings, Context& context) {
+  for (const auto* problems : {&findings.store.problems, &findings.metadata.problems}) {
+    for (const std::string& problem : *problems) context.line(context.red("problem: ") + problem);
+  }
+  std::string name;
+  std::size_t shown = 0, more = 0;
+  const auto end_version = [&] {
+    if (more > 0) context.line(fmt::format("         {}: and {} files more", name, more));
+  };
+  for (const registry::Hit& hit : findings.hits) {
+    if (hit.name != name) {
+      end_version();
+      name = hit.name;
+      shown = more = 0;
+    }
+    if (++shown > kFilesShown) {
+      more += 1;
+      continue;
+    }
+    context.line(context.red("problem: ") + text_of(hit));
+  }
+  end_version();
+}
+
+std::vector<registry::RemoteConfig> remotes_to_ask(registry::Repository& repository, const Options& options) {
+  if (!options.remote.empty()) return {registry::pick_remote(repository.root(), options.remote)};
+  return registry::remotes(repository.root());
+}
+
+struct Repaired {
+  store::RepairReport store;
+  registry::Restored restored;
+};
+
+// Sets damaged packs aside, and stores what was lost with them again. The projection comes first: it says what is lost.
+Repaired repair(const Options& options, const Findings& findings, registry::Repository& repository, Context& context) {
+  Repaired done;
+  done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
+  const std::vector<registry::Hit> hits = registry::versions_hit(repository, findings.store, context.progress());
+  std::vector<registry::Hit> all = findings.hits;
+  all.insert(all.end(), hits.begin(), hits.end());
+  done.restored =
+      registry::restore(repository, all, done.store.lost, remotes_to_ask(repository, options), context.progress());
+  for (const std::string& path : done.store.set_aside) context.line("set aside: " + path);
+  context.line(
+      fmt::format("repaired: {} objects saved from damaged packs, {} files from the worktree, {} objects from "
+                  "remotes",
+                  done.store.saved_objects, done.restored.files, done.restored.objects));
+  return done;
+}
+
+void say_what_repair_would_do(const Findings& findings, Context& context) {
+  for (const Digest& pack : findings.store.damaged_packs) {
+    context.line(fmt::format("would set aside: {}.pack, without {} damaged objects", pack.hex(),
+                             std::ranges::count(findings.store.damaged_objects, pack, &store::DamagedObject::pack)));
+  }
+  if (findings.metadata.rebuild) context.line("would rebuild meta.db from the operations");
+}
+
+Json hits_json(const std::vector<registry::Hit>& hits) {
+  Json list = Json::array();
+  for (const registry::Hit& hit : hits) {
+    list.push_back({{"name", hit.name},
+                    {"digest", hit.manifest.text()},
+                    {"path", hit.path.empty() ? Json() : Json(hit.path)},
+                    {"content", hit.path.empty() ? Json() : Json(hit.content.text())},
+                    {"why", hit.why}});
+  }
+  return list;
+}
+
+std::vector<std::string> all_problems(const Findings& findings) {
+  std::vector<std::string> all = findings.store.problems;
+  all.insert(all.end(), findings.metadata.problems.begin(), findings.metadata.problems.end());
+  for (const registry::Hit& hit : findings.hits) all.push_back(text_of(hit));
+  return all;
+}
+
+int run(const Options& options, Context& context) {
+  const bool change = !context.dry_run();
+  auto repository =
+      std::make_unique<registry::Repository>(context.folder(), context.disk(), context.pool(), context.environment());
+  const auto rebuild = [&] {
+    const std::string root = repository->root();
+    repository.reset();  // its database may be set aside
+    registry::rebuild_database(root, context.disk(), context.pool(), context.progress());
+    context.line("meta.db rebuilt from the operations");
+    repository = std::make_unique<registry::Repository>(root, context.disk(), context.pool(), context.environment());
+  };
+  if (options.rebuild && change) rebuild();
+  Findings findings = examine(*repository, context);
+  const std::size_t found = findings.problems();
+  std::optional<Repaired> repaired;
+  if (options.repair && found > 0) {
+    print(findings, context);
+    if (change) {
+      if (findings.metadata.rebuild) rebuild();
+      repaired = repair(options, findings, *repository, context);
+      repository->store().reload();
+      findings = examine(*repository, context);
+    } else {
+      say_what_repair_would_do(findings, context);
+    }
+  }
+  if (!options.repair || repaired) print(findings, context);
+  const std::size_t left = findings.problems();
+  context.line(fmt::format("{} packs, {} objects, {} verified: {}", findings.store.packs, findings.store.objects,
+                           format_bytes(findings.store.bytes),
+                           left == 0 ? context.green("all whole") : context.red(fmt::format("{} problems", left))));
+  if (left > 0 && !options.repair) {
+    context.say("hint: `mlx fsck --repair` brings back what the worktree or a remote still has");
+  } else if (left > 0 && repaired) {
+    context.say("hint: this is in no worktree file and on no remote that was asked; a backup may have it");
+  }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.fsck/1"},
-                  {"packs", report.packs},
-                  {"objects", report.objects},
-                  {"bytes", report.bytes},
-                  {"problems", report.problems},
-                  {"rebuilt", rebuild}});
+                  {"packs", findings.store.packs},
+                  {"objects", findings.store.objects},
+                  {"bytes", findings.store.bytes},
+                  {"problems", all_problems(findings)},
+                  {"versions", hits_json(findings.hits)},
+                  {"rebuilt", options.rebuild && change},
+                  {"repaired", repaired ? Json{{"problems", found},
+                                               {"saved_objects", repaired->store.saved_objects},
+                                               {"restored_files", repaired->restored.files},
+                                               {"restored_objects", repaired->restored.objects},
+                                               {"set_aside", repaired->store.set_aside}}
+                                        : Json()}});
   }
-  return report.problems.empty() ? 0 : static_cast<int>(ErrorKind::kCorrupt);
+  return left == 0 ? 0 : static_cast<int>(ErrorKind::kCorrupt);
 }
 
 }  // namespace
 
 Command add_fsck() {
-  auto rebuild = std::make_shared<bool>(false);
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "fsck";
   command.summary = "Verify everything that is stored";
   command.group = "versions";
-  command.options = {flag("--rebuild", *rebuild, "First make the database again from the operations")};
-  command.examples = {"mlx fsck", "mlx fsck --rebuild"};
-  command.run = [rebuild](Context& context) { return run(*rebuild, context); };
+  command.dry_run = true;
+  command.options = {
+      flag("--repair", options->repair, "Set damaged packs aside, and bring back what the worktree or remotes have"),
+      option("--remote", "NAME", options->remote, "With --repair: ask this remote only", Complete::kRemote),
+      flag("--rebuild", options->rebuild, "First make the database again from the operations"),
+  };
+  command.examples = {"mlx fsck", "mlx fsck --repair", "mlx fsck --rebuild"};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 

@@ -52,7 +52,7 @@ PackBatch::~PackBatch() {
 
 bool PackBatch::claim(const ObjectKey& key) {
   std::lock_guard lock(mutex_);
-  if (pending_.contains(key) || store_.index()->find(key)) return false;
+  if (pending_.contains(key) || store_.find_and_keep(key)) return false;
   pending_.insert(key);
   return true;
 }
@@ -85,7 +85,9 @@ void PackBatch::add_stored(const StoredObject& object) {
     record.key_id = object.key_id;
     record.extra_size = static_cast<std::uint16_t>(object.extra.size());
     check_stored(record, object.stored, "received object");
-    if (object.key_id == 0 && !base_of(object)) {
+    auto base = base_of(object);
+    if (base) store_.find_and_keep(*base);
+    if (object.key_id == 0 && !base) {
       Bytes plain;
       store_.codecs.lend()->decode(record, object.stored, plain, "received object");
     }
@@ -160,7 +162,7 @@ std::optional<StoredObject> PackBatch::encode_delta(const ObjectKey& key, ByteVi
     from.id = delta_base(store_.read_stored(from.key).stored, store_.packs_folder);
     from.key = store_.key_of(ObjectKind::kChunk, from.id);
   }
-  if (!index->find(from.key)) return {};
+  if (!store_.find_and_keep(from.key)) return {};
   Bytes bytes = store_.read_base()(from.id);
   from.plain = bytes;
   if (bytes.size() != plain.size() || from.key == key) return {};
@@ -200,6 +202,15 @@ void PackBatch::verify_received() {
   }
 }
 
+// Until the command has recorded what refers to them.
+void PackBatch::pin_new_packs() {
+  std::vector<Digest> ids;
+  for (const auto* packs : {&data_packs_, &meta_packs_}) {
+    for (const auto& sealed : *packs) ids.push_back(sealed->id);
+  }
+  store_.pins.pin_new(ids);
+}
+
 void PackBatch::publish(const Sealed& sealed) {
   store_.disk.rename(sealed.temporary, join_path(store_.packs_folder, sealed.id.hex() + ".pack"));
   temporaries_.published(sealed.temporary);
@@ -214,6 +225,7 @@ void PackBatch::commit() {
     flush_meta();
     if (sealing_) sealing_->wait();
     if (received_) verify_received();
+    pin_new_packs();
     for (const auto& sealed : data_packs_) publish(*sealed);
     if (!data_packs_.empty()) store_.disk.sync_folder(store_.packs_folder);
     for (const auto& sealed : meta_packs_) {

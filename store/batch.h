@@ -63,6 +63,7 @@ class PackBatch final : public Batch {
   std::optional<StoredObject> encode_delta(const ObjectKey& key, ByteView plain, int width, const Digest& base,
                                            std::size_t limit);
   void verify_received();
+  void pin_new_packs();
   void publish(const Sealed& sealed);
   void merge_indexes();
 

@@ -52,8 +52,10 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
 
 class FolderRemote final : public Remote {
  public:
-  FolderRemote(std::string folder, Disk& disk, Pool& pool)
-      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool) {}
+  FolderRemote(std::string folder, bool to_write, Disk& disk, Pool& pool)
+      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool) {
+    if (to_write) store_.keep_found();  // what missing() does not name stays until the heads are published
+  }
 
   std::vector<Digest> heads() override {
     std::string path = heads_path();
@@ -107,6 +109,8 @@ class FolderRemote final : public Remote {
     replace(file_path(name), bytes);
     return true;
   }
+
+  Store* local_store() override { return &store_; }
 
  private:
   std::string heads_path() const { return join_path(folder_, "heads"); }
@@ -170,7 +174,7 @@ std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteO
                 "'mlx push' makes it; is its disk mounted?");
   }
   try {
-    return std::make_unique<FolderRemote>(folder, disk, pool);
+    return std::make_unique<FolderRemote>(folder, options.create, disk, pool);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),

@@ -1,96 +1,15 @@
-// Verification of every byte of every pack: headers against indexes, gaps, checksums, decoding, identity. Reports, and
-// throws only where the folder itself cannot be read.
+// Verification of every byte that is stored: packs one by one (check_pack.h), files against their ids, the index over
+// many packs. Reports, and throws only where the folder itself cannot be read.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "store/chunk_list.h"
+#include "store/check_pack.h"
 #include "store/store_state.h"
 
 namespace mlx::store {
 
 namespace {
-
-// What is known of one pack once it has been read through.
-struct PackResult {
-  std::uint64_t objects = 0, bytes = 0;
-  std::vector<std::string> problems;
-  std::vector<Digest> damaged;
-  std::vector<Digest> lists;  // chunk lists that are whole
-};
-
-// The checksum does not cover the extra bytes: they repeat what the stored bytes say.
-void check_extra(const PackRecord& record, ByteView pack, const std::string& path) {
-  Digest base = delta_base(pack.subspan(record.offset, record.stored_size), path);
-  ByteView extra = pack.subspan(record.offset - record.extra_size, record.extra_size);
-  if (Digest::from(extra) == base) return;
-  fail(ErrorKind::kCorrupt, "{}: offset {}: the base of object {} differs from what its delta says", path,
-       record.offset, record.key.id.brief());
-}
-
-void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
-                  const ReadBase& read_base, const std::string& path, Bytes& plain) {
-  if (record.offset > data_end || record.stored_size > data_end - record.offset) {
-    fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches into the index", path, record.offset,
-         record.key.id.brief());
-  }
-  std::uint64_t header = record.offset - record.extra_size - kEntryHeaderSize;
-  check_entry_header(pack.subspan(header, kEntryHeaderSize), record, path);
-  ByteView stored = pack.subspan(record.offset, record.stored_size);
-  check_stored(record, stored, path);
-  if (record.key_id != 0) return;
-  codec.decode(record, stored, plain, path, read_base);
-  if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
-  if (record.key.kind == ObjectKind::kManifest) decode_root(plain);
-  if (record.key.kind == ObjectKind::kShard) decode_shard(plain);
-  if (record.key.kind == ObjectKind::kChunkList) decode_chunk_list(plain, path);
-}
-
-PackResult check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base) {
-  PackResult result;
-  try {
-    PackIndex index(path, id);
-    index.verify(path);
-    MappedFile file(path);
-    std::uint64_t data_end = index.footer().index_offset;
-    std::vector<PackRecord> records;
-    for (std::uint64_t i = 0; i < index.table().size(); ++i) {
-      records.push_back(index.table().at(i));
-      if (i > 0 && !(records[i - 1].key < records[i].key)) {
-        fail(ErrorKind::kCorrupt, "{}: its index is not sorted", path);
-      }
-    }
-    std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
-    std::uint64_t expected = kPackHeaderSize;  // where the next entry begins
-    Bytes plain;
-    for (const PackRecord& record : records) {
-      check_interrupted();
-      ++result.objects;
-      result.bytes += record.stored_size;
-      try {
-        if (record.offset - record.extra_size - kEntryHeaderSize != expected) {
-          result.problems.push_back(
-              fmt::format("{}: offset {}: bytes that no entry holds, or that two hold", path, expected));
-        }
-        expected = record.offset + record.stored_size;
-        check_object(record, file.bytes(), data_end, codec, read_base, path, plain);
-        if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
-      } catch (const Error& error) {
-        if (error.kind == ErrorKind::kInterrupted) throw;
-        result.problems.push_back(error.message);
-        result.damaged.push_back(record.key.id);
-      }
-    }
-    if (expected != data_end) {
-      result.problems.push_back(
-          fmt::format("{}: offset {}: bytes between the last entry and the index", path, expected));
-    }
-  } catch (const Error& error) {
-    if (error.kind == ErrorKind::kInterrupted) throw;
-    result.problems.push_back(error.message);
-  }
-  return result;
-}
 
 // A chunk list's id is the id of a file, so only the file's content shows that it is the right one. What an interrupted
 // fetch has left without all chunks says nothing about damage. A message, or "".
@@ -118,7 +37,7 @@ std::string check_list(const Store& store, const Digest& file) {
 
 FsckReport Store::fsck(Progress& progress) const {
   std::shared_ptr<const Index> index = state_->index();
-  std::vector<PackResult> results(index->pack_count());
+  std::vector<PackCheck> results(index->pack_count());
   progress.begin("Checking packs", results.size(), "packs");
   state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
@@ -128,31 +47,43 @@ FsckReport Store::fsck(Progress& progress) const {
   });
   progress.end();
   FsckReport report;
-  report.packs = results.size();
-  for (const PackResult& result : results) {
+  std::vector<std::pair<Digest, std::size_t>> lists;  // and the pack
+  for (std::size_t pack = 0; pack < results.size(); ++pack) {
+    const PackCheck& result = results[pack];
+    if (result.gone) continue;
+    report.packs += 1;
     report.objects += result.objects;
     report.bytes += result.bytes;
     report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
-    report.damaged.insert(report.damaged.end(), result.damaged.begin(), result.damaged.end());
+    if (!result.problems.empty()) report.damaged_packs.push_back(index->pack_id(pack));
+    for (const ObjectKey& key : result.damaged)
+      report.damaged_objects.push_back({index->pack_id(pack), key.kind, key.id});
+    for (const Digest& list : result.lists) lists.emplace_back(list, pack);
   }
-  std::vector<Digest> lists;
-  for (const PackResult& result : results) lists.insert(lists.end(), result.lists.begin(), result.lists.end());
   std::vector<std::string> messages(lists.size());
   progress.begin("Checking files", lists.size(), "files");
   state_->pool.run(static_cast<std::int64_t>(lists.size()), [&](std::int64_t i) {
     auto n = static_cast<std::size_t>(i);
-    messages[n] = check_list(*this, lists[n]);
+    messages[n] = check_list(*this, lists[n].first);
     progress.advance(1);
   });
   progress.end();
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (messages[i].empty()) continue;
     report.problems.push_back(messages[i]);
-    report.damaged.push_back(lists[i]);
+    report.damaged_packs.push_back(index->pack_id(lists[i].second));
+    report.damaged_objects.push_back({report.damaged_packs.back(), ObjectKind::kChunkList, lists[i].first});
   }
-  std::sort(report.damaged.begin(), report.damaged.end());
+  std::ranges::sort(report.damaged_packs);
+  report.damaged_packs.erase(std::unique(report.damaged_packs.begin(), report.damaged_packs.end()),
+                             report.damaged_packs.end());
+  for (const DamagedObject& object : report.damaged_objects) report.damaged.push_back(object.id);
+  std::ranges::sort(report.damaged);
   report.damaged.erase(std::unique(report.damaged.begin(), report.damaged.end()), report.damaged.end());
-  for (std::string& problem : index->verify_multi()) report.problems.push_back(std::move(problem));
+  for (std::string& problem : verify_multi(state_->packs_folder)) {
+    report.problems.push_back(std::move(problem));
+    report.multi_damaged = true;
+  }
   return report;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "store/codec.h"
 #include "store/temporary.h"
 
 namespace mlx::store {
@@ -14,6 +15,7 @@ namespace mlx::store {
 namespace {
 
 constexpr std::string_view kPackSuffix = ".pack";
+constexpr int kAttempts = 20;
 constexpr std::size_t kOpenFiles = 64;  // packs kept open for reading
 
 std::optional<Digest> pack_of_name(const std::string& name) {
@@ -48,13 +50,28 @@ void PackIndex::verify(const std::string& path) const {
   }
 }
 
-std::shared_ptr<const Index> Index::load(const std::string& folder, const Index* previous) {
+std::shared_ptr<const Index> Index::load(const std::string& folder, const Index* previous, const PackSet& without) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return load_once(folder, previous, without);
+    } catch (const Error& error) {
+      // A pack was removed between being listed and being opened.
+      if (error.kind != ErrorKind::kNotFound || attempt == kAttempts) throw;
+    }
+  }
+}
+
+std::shared_ptr<const Index> Index::load_once(const std::string& folder, const Index* previous,
+                                              const PackSet& without) {
   auto index = std::make_shared<Index>();
   index->folder_ = folder;
-  for (const std::string& name : list_folder(folder)) {
-    if (auto id = pack_of_name(name))
-      index->packs_.push_back(*id);
-    else if (is_temporary(name))
+  const std::vector<std::string> names = list_folder(folder);
+  PackSet gone;
+  if (std::ranges::binary_search(names, "condemned")) gone = condemned_packs(folder);
+  for (const std::string& name : names) {
+    if (auto id = pack_of_name(name)) {
+      if (!gone.contains(*id) && !without.contains(*id)) index->packs_.push_back(*id);
+    } else if (is_temporary(name))
       index->temporaries_.push_back(name);
   }
   std::sort(index->packs_.begin(), index->packs_.end());
@@ -164,6 +181,15 @@ void Index::read_stored(const Location& location, Bytes& stored) const {
 void Index::read_extra(const Location& location, Bytes& extra) const {
   extra.resize(location.record.extra_size);
   if (!extra.empty()) read_part(location, location.record.offset - extra.size(), extra);
+}
+
+StoredObject Index::read_object(const Location& location) const {
+  const PackRecord& record = location.record;
+  StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}, {}};
+  read_stored(location, object.stored);
+  read_extra(location, object.extra);
+  check_stored(record, object.stored, pack_path(location.pack));
+  return object;
 }
 
 }  // namespace mlx::store

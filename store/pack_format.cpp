@@ -10,7 +10,6 @@ namespace mlx::store {
 namespace {
 
 constexpr std::string_view kPackMagic = "MLXPACK\n";
-constexpr std::string_view kEntryMagic = "MLXE";
 constexpr std::string_view kFooterMagic = "MLXINDEX";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint8_t kSha256 = 1;
@@ -81,6 +80,30 @@ Bytes entry_header(const StoredObject& object) {
   out.u64(object.checksum);
   out.raw(object.key.id.bytes);
   return out.take();
+}
+
+std::optional<PackRecord> decode_entry_header(ByteView header, std::uint64_t offset) {
+  PackRecord record;
+  auto kind = header[4];
+  auto encoding = header[5];
+  if (as_text(header.first(4)) != kEntryMagic || kind < static_cast<std::uint8_t>(ObjectKind::kChunk) ||
+      kind > static_cast<std::uint8_t>(ObjectKind::kOperation) ||
+      encoding > static_cast<std::uint8_t>(Encoding::kPlanes)) {
+    return {};
+  }
+  record.key.kind = static_cast<ObjectKind>(kind);
+  record.encoding = static_cast<Encoding>(encoding);
+  record.extra_size = load<std::uint16_t>(header.data() + 6);
+  record.key_id = load<std::uint32_t>(header.data() + 8);
+  record.stored_size = load<std::uint32_t>(header.data() + 12);
+  record.plain_size = load<std::uint32_t>(header.data() + 16);
+  record.checksum = load<std::uint64_t>(header.data() + 24);
+  record.key.id = Digest::from(header.subspan(32, 32));
+  record.offset = offset + kEntryHeaderSize + record.extra_size;
+  bool possible = record.extra_size == extra_size_of(record.encoding) && record.plain_size <= kMaxPlainSize &&
+                  record.stored_size <= kMaxPlainSize + kMaxPlainSize / 8;
+  if (!possible) return {};
+  return record;
 }
 
 void check_entry_header(ByteView header, const PackRecord& record, const std::string& path) {

@@ -15,6 +15,7 @@ inline constexpr std::uint64_t kTargetPackSize = std::uint64_t{64} << 20;
 inline constexpr std::uint32_t kMaxPlainSize = std::uint32_t{64}
                                                << 20;  // of one object: bounds what a lying pack can make us allocate
 inline constexpr std::size_t kPackHeaderSize = 16;
+inline constexpr std::string_view kEntryMagic = "MLXE";
 inline constexpr std::size_t kEntryHeaderSize = 64;
 inline constexpr std::size_t kRecordSize = 64;
 inline constexpr std::size_t kFanoutSize = 256 * 4;
@@ -52,6 +53,7 @@ struct PackRecord {
   Encoding encoding = Encoding::kRaw;
   std::uint16_t extra_size = 0;
   std::uint32_t key_id = 0;
+  bool operator==(const PackRecord&) const = default;
 };
 
 // An object as it is stored, ready to be written to any pack.
@@ -72,6 +74,8 @@ std::optional<ObjectKey> base_of(const StoredObject& object);
 Bytes pack_header();
 void check_pack_header(ByteView header, const std::string& path);
 Bytes entry_header(const StoredObject& object);
+// The record that a header at `offset` of its pack makes, where it can be one.
+std::optional<PackRecord> decode_entry_header(ByteView header, std::uint64_t offset);
 // kCorrupt unless the header (64 bytes) says just what the record does.
 void check_entry_header(ByteView header, const PackRecord& record, const std::string& path);
 
@@ -100,9 +104,9 @@ class RecordTable {
   PackRecord at(std::uint64_t index) const;
   // The index of the record, or size() where there is none.
   std::uint64_t find(const ObjectKey& key) const;
+  std::uint32_t fanout(std::size_t byte) const;
 
  private:
-  std::uint32_t fanout(std::size_t byte) const;
   int compare(std::uint64_t index, const ObjectKey& key) const;
   ByteView fanout_, records_;
   std::uint64_t size_ = 0;

@@ -1,7 +1,13 @@
 // Entries are gathered into writes of a megabyte; records wait in memory (64 bytes an object) until the pack is sealed.
 #include "store/pack_writer.h"
 
+#include <fcntl.h>
+
 #include <utility>
+
+#include "base/error.h"
+#include "store/codec.h"
+#include "store/index.h"
 
 namespace mlx::store {
 
@@ -48,6 +54,21 @@ Digest PackWriter::seal() {
   buffer_ = Bytes();
   records_ = {};
   return id;
+}
+
+void verify_pack(const std::string& path, const Digest& id) {
+  PackIndex index(path, id);
+  index.verify(path);
+  Fd fd = open_file(path, O_RDONLY);
+  Bytes stored;
+  for (std::uint64_t i = 0; i < index.table().size(); ++i) {
+    PackRecord record = index.table().at(i);
+    stored.resize(record.stored_size);
+    if (read_at(fd.get(), stored.data(), stored.size(), record.offset, path) != stored.size()) {
+      fail(ErrorKind::kIo, "{}: offset {}: cannot read back what was written", path, record.offset);
+    }
+    check_stored(record, stored, path);
+  }
 }
 
 }  // namespace mlx::store

@@ -1,4 +1,4 @@
-// Writes one pack under a temporary name. Used by Batch, which renames it into place; not thread-safe.
+// Writes one pack under a temporary name. Used by Batch and gc, which rename it into place; not thread-safe.
 #pragma once
 
 #include <string>
@@ -27,5 +27,8 @@ class PackWriter {
   std::uint64_t size_ = 0;
   std::vector<PackRecord> records_;
 };
+
+// Reads a sealed pack back from disk, before it is trusted: index and checksums. kIo / kCorrupt.
+void verify_pack(const std::string& path, const Digest& id);
 
 }  // namespace mlx::store

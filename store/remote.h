@@ -46,6 +46,8 @@ class Remote {
   // compare-and-set on its bytes (nullopt: there is none). Names are letters, digits and '-'.
   virtual std::optional<Bytes> read_file(const std::string& name) = 0;
   virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
+  // The store that the remote is, where it stands on a disk of this machine: gc works on it. Null elsewhere.
+  virtual Store* local_store() { return nullptr; }
 };
 
 struct RemoteOptions {

@@ -143,6 +143,7 @@ std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std:
 
 ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
                            Progress& progress) {
+  store.keep_found();
   Look look(folder, cache, pool);
   const std::vector<WalkedFile>& files = look.found.files;
   require_shape(look.found, folder);

@@ -13,6 +13,7 @@ namespace mlx::store {
 namespace {
 
 constexpr std::string_view kLayout = "mlx store 1\n";
+constexpr int kAttempts = 20;  // packs that vanish while they are looked up
 
 std::string packs_of(const std::string& folder) {
   return join_path(folder, "packs");
@@ -54,7 +55,6 @@ void Store::create(const std::string& folder, Disk& disk) {
 
 Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options)
     : state_(std::make_unique<State>(folder, disk, pool, options)) {
-  state_->packs_folder = packs_of(folder);
   std::string format = join_path(state_->packs_folder, "FORMAT");
   if (!path_exists(format)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),
@@ -69,16 +69,41 @@ Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions opt
 
 Store::~Store() = default;
 
-void Store::State::reload() {
+void Store::State::reload() const {
   std::shared_ptr<const Index> previous = index();
   std::shared_ptr<const Index> fresh = Index::load(packs_folder, previous.get());
   std::lock_guard lock(mutex_);
   index_ = std::move(fresh);
 }
 
+void Store::State::reload_anew() const {
+  std::shared_ptr<const Index> fresh = Index::load(packs_folder, nullptr);
+  std::lock_guard lock(mutex_);
+  index_ = std::move(fresh);
+}
+
+// Unless another thread has done so since.
+void Store::State::refresh(const Index& outdated) const {
+  if (index().get() == &outdated) reload();
+}
+
 std::optional<Location> Store::State::find(const ObjectKey& key, std::shared_ptr<const Index>& picture) const {
   picture = index();
   return picture->find(key);
+}
+
+bool Store::State::find_and_keep(const ObjectKey& key) const {
+  for (;;) {
+    std::shared_ptr<const Index> picture;
+    auto location = find(key, picture);
+    if (!location) return false;
+    if (pins.pin(picture->pack_id(location->pack))) return true;
+    refresh(*picture);  // a gc has removed the pack; the object may stand in another now
+  }
+}
+
+bool Store::State::has(const ObjectKey& key) const {
+  return keeps_found ? find_and_keep(key) : index()->find(key).has_value();
 }
 
 void Store::State::missing(const ObjectKey& key, const Index& picture) const {
@@ -93,39 +118,60 @@ void Store::State::missing(const ObjectKey& key, const Index& picture) const {
               "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
 }
 
+// What the picture does not show, or shows in a pack that is gone, is looked for once more in a new one: a gc may have
+// moved it.
+void Store::State::locate(const ObjectKey& key, const std::function<void(const Index&, const Location&)>& use) const {
+  for (int attempt = 1;; ++attempt) {
+    std::shared_ptr<const Index> picture;
+    auto location = find(key, picture);
+    if (location) {
+      try {
+        use(*picture, *location);
+        return;
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kNotFound || attempt == kAttempts) throw;
+      }
+    } else if (attempt > 1) {
+      missing(key, *picture);
+    }
+    refresh(*picture);
+  }
+}
+
+void Store::State::read(const ObjectKey& key, Bytes& plain) const {
+  locate(key, [&](const Index& picture, const Location& location) {
+    Bytes stored;
+    picture.read_stored(location, stored);
+    codecs.lend()->decode(location.record, stored, plain, picture.pack_path(location.pack), read_base());
+  });
+}
+
 void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
   ObjectKey key = key_of(kind, id);
-  std::shared_ptr<const Index> picture;
-  auto location = find(key, picture);
-  if (!location && fetch_missing(kind, id)) location = find(key, picture);
-  if (!location) missing(key, *picture);
-  Bytes stored;
-  picture->read_stored(*location, stored);
-  codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack), read_base());
+  if (fetch && !index()->find(key)) fetch_missing(kind, id);
+  read(key, plain);
 }
 
 ReadBase Store::State::read_base() const {
   return [this](const Digest& id) {
-    ObjectKey key = key_of(ObjectKind::kChunk, id);
-    std::shared_ptr<const Index> picture;
-    auto location = find(key, picture);
-    if (!location) fail(ErrorKind::kCorrupt, "{}: chunk {}, which deltas stand on, is not here", folder, id.brief());
-    Bytes stored, plain;
-    picture->read_stored(*location, stored);
-    codecs.lend()->decode(location->record, stored, plain, picture->pack_path(location->pack));
+    Bytes plain;
+    try {
+      locate(key_of(ObjectKind::kChunk, id), [&](const Index& picture, const Location& location) {
+        Bytes stored;
+        picture.read_stored(location, stored);
+        codecs.lend()->decode(location.record, stored, plain, picture.pack_path(location.pack));
+      });
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound) throw;
+      fail(ErrorKind::kCorrupt, "{}: chunk {}, which deltas stand on, is not here", folder, id.brief());
+    }
     return plain;
   };
 }
 
 StoredObject Store::State::read_stored(const ObjectKey& key) const {
-  std::shared_ptr<const Index> picture;
-  auto location = find(key, picture);
-  if (!location) missing(key, *picture);
-  const PackRecord& record = location->record;
-  StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}, {}};
-  picture->read_stored(*location, object.stored);
-  picture->read_extra(*location, object.extra);
-  check_stored(record, object.stored, picture->pack_path(location->pack));
+  StoredObject object;
+  locate(key, [&](const Index& picture, const Location& location) { object = picture.read_object(location); });
   return object;
 }
 
@@ -134,7 +180,7 @@ const std::string& Store::folder() const {
 }
 
 bool Store::has(ObjectKind kind, const Digest& id) const {
-  return state_->index()->find(state_->key_of(kind, id)).has_value();
+  return state_->has(state_->key_of(kind, id));
 }
 
 bool Store::has_blob(const Digest& id) const {
@@ -147,7 +193,12 @@ Bytes Store::read(ObjectKind kind, const Digest& id) const {
   return plain;
 }
 
+void Store::keep_found() {
+  state_->keeps_found = true;
+}
+
 std::unique_ptr<Batch> Store::begin() {
+  keep_found();
   remove_stale_temporaries(state_->packs_folder, state_->index()->temporaries(), state_->disk);
   return make_batch(*state_);
 }

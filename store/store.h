@@ -39,10 +39,19 @@ class BlobReader {
   std::unique_ptr<State> state_;
 };
 
+struct DamagedObject {
+  Digest pack;
+  ObjectKind kind = ObjectKind::kChunk;
+  Digest id;  // storage id
+};
+
 struct FsckReport {
   std::uint64_t packs = 0, objects = 0, bytes = 0;
   std::vector<std::string> problems;  // one line each: pack, offset, what
-  std::vector<Digest> damaged;        // ids of objects that cannot be read
+  std::vector<Digest> damaged;        // ids of objects that cannot be read in one pack at least
+  std::vector<DamagedObject> damaged_objects;
+  std::vector<Digest> damaged_packs;  // also those whose index is, so that their objects are not known
+  bool multi_damaged = false;
 };
 
 struct StoreStat {
@@ -87,6 +96,9 @@ class Store {
   ManifestSummary summarize(const Digest& manifest) const;
   std::optional<Entry> find(const Digest& manifest, const std::string& path) const;  // reads one shard
 
+  // From now on, until this store is closed, what has() and its kin find stays: a gc in another process leaves it. For
+  // whoever is going to refer to what is there already; begin() implies it.
+  void keep_found();
   std::unique_ptr<Batch> begin();
   std::vector<Digest> operations() const;     // ids of all operation objects in packs
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte

@@ -2,19 +2,27 @@
 // above.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "base/path.h"
 #include "store/codec.h"
 #include "store/index.h"
+#include "store/pins.h"
 #include "store/store.h"
 
 namespace mlx::store {
 
 struct Store::State {
   State(std::string root, Disk& the_disk, Pool& the_pool, StoreOptions the_options)
-      : folder(std::move(root)), disk(the_disk), pool(the_pool), options(the_options) {}
+      : folder(std::move(root)),
+        packs_folder(join_path(folder, "packs")),
+        disk(the_disk),
+        pool(the_pool),
+        options(the_options),
+        pins(packs_folder, the_disk) {}
 
   std::string folder;
   std::string packs_folder;
@@ -22,18 +30,24 @@ struct Store::State {
   Pool& pool;
   StoreOptions options;
   mutable CodecPool codecs;
+  mutable Pins pins;
+  std::atomic<bool> keeps_found{false};  // from the first write on: has() pins what it finds
 
   // The picture that readers hold on to while a new one is swapped in.
   std::shared_ptr<const Index> index() const {
     std::lock_guard lock(mutex_);
     return index_;
   }
-  void reload();
+  void reload() const;
+  void reload_anew() const;  // where a pack of the same name may have other bytes: after a repair
   // What the packs know an object by: the one place where ids become storage ids.
   ObjectKey key_of(ObjectKind kind, const Digest& id) const { return {id, kind}; }
   std::optional<Location> find(const ObjectKey& key, std::shared_ptr<const Index>& index) const;
+  bool has(const ObjectKey& key) const;  // and pinned, where what is found is kept
+  bool find_and_keep(const ObjectKey& key) const;
   // Verified plain bytes. kNotFound / kCorrupt.
   void read(ObjectKind kind, const Digest& id, Bytes& plain) const;
+  void read(const ObjectKey& key, Bytes& plain) const;
   // As it is stored, checksum verified; for copying to another store.
   StoredObject read_stored(const ObjectKey& key) const;
   // For Codec::decode: chunks that are stored whole.
@@ -47,8 +61,10 @@ struct Store::State {
   [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;
 
  private:
+  void locate(const ObjectKey& key, const std::function<void(const Index&, const Location&)>& use) const;
+  void refresh(const Index& outdated) const;
   mutable std::mutex mutex_;
-  std::shared_ptr<const Index> index_;
+  mutable std::shared_ptr<const Index> index_;
 };
 
 struct StoreAccess {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,8 +75,14 @@ void TemporaryFiles::take_lock() {
       if (error.kind == ErrorKind::kConflict && n < 100'000) continue;
       throw;
     }
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      // Another process looks just now whether its writer lives; it may take it for dead and remove it.
+      if (errno == EWOULDBLOCK && n < 100'000) continue;
+      fail_errno(errno, path, "lock");
+    }
+    struct stat status {};
+    if (::fstat(lock_.get(), &status) == 0 && status.st_nlink == 0) continue;
     prefix_ = prefix;
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) fail_errno(errno, path, "lock");
     return;
   }
 }
@@ -88,6 +95,11 @@ std::string TemporaryFiles::next() {
 
 void TemporaryFiles::published(const std::string& path) {
   std::erase(paths_, path);
+}
+
+void TemporaryFiles::note(std::string_view text) {
+  if (prefix_.empty()) take_lock();
+  disk_.write(lock_, as_bytes(text), prefix_ + std::string(kLockSuffix));
 }
 
 void TemporaryFiles::release() {
@@ -128,6 +140,21 @@ void remove_stale_temporaries(const std::string& folder, const std::vector<std::
       log("stale temporary files of {} stay: {}", writer, error.message);
     }
   }
+}
+
+std::vector<std::string> notes_of_living_writers(const std::string& folder) {
+  std::vector<std::string> notes;
+  for (const std::string& name : list_folder(folder)) {
+    if (!is_temporary(name) || !name.ends_with(kLockSuffix)) continue;
+    std::string path = join_path(folder, name);
+    if (lock_is_free(path)) continue;
+    try {
+      notes.push_back(read_text(path));
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound) throw;  // it has ended since
+    }
+  }
+  return notes;
 }
 
 }  // namespace mlx::store

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/disk.h"
@@ -22,6 +23,8 @@ class TemporaryFiles {
   void published(const std::string& path);
   // Removes what is left, and the lock; errors are thrown.
   void release();
+  // Appends to the lock file, which others may read while this writer lives (pins.h).
+  void note(std::string_view text);
 
  private:
   void take_lock();
@@ -37,5 +40,7 @@ class TemporaryFiles {
 void remove_stale_temporaries(const std::string& folder, const std::vector<std::string>& names, Disk& disk);
 bool is_temporary(const std::string& name);
 std::string boot_id();  // 16 hex digits that change when the machine starts; zeros where there is none to be had
+// What living writers have written to their lock files in `folder`, one text each.
+std::vector<std::string> notes_of_living_writers(const std::string& folder);
 
 }  // namespace mlx::store

@@ -96,6 +96,7 @@ std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<
 }
 
 std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<ObjectRef>& objects, Progress& progress) {
+  to.keep_found();
   std::vector<ObjectKey> wanted = lacking(to, keys_of(objects));
   if (wanted.empty()) return 0;
   std::unique_ptr<Batch> batch = to.begin();
@@ -133,11 +134,11 @@ std::uint64_t stored_bytes(const Store& store, const std::vector<ObjectRef>& obj
 }
 
 std::vector<ObjectKey> lacking(const Store& store, const std::vector<ObjectKey>& keys) {
-  std::shared_ptr<const Index> index = StoreAccess::state(store).index();
+  const Store::State& state = StoreAccess::state(store);
   std::vector<ObjectKey> result;
   KeySet seen;
   for (const ObjectKey& key : keys) {
-    if (!index->find(key) && seen.insert(key).second) result.push_back(key);
+    if (!state.has(key) && seen.insert(key).second) result.push_back(key);
   }
   return result;
 }

@@ -44,6 +44,9 @@ using TreeEntry = Handle<git_tree_entry, git_tree_entry_free>;
 using Blob = Handle<git_blob, git_blob_free>;
 using Diff = Handle<git_diff, git_diff_free>;
 using Config = Handle<git_config, git_config_free>;
+using ReferenceIterator = Handle<git_reference_iterator, git_reference_iterator_free>;
+using Index = Handle<git_index, git_index_free>;
+using Worktree = Handle<git_worktree, git_worktree_free>;
 using BranchIterator = Handle<git_branch_iterator, git_branch_iterator_free>;
 
 class Buffer {
@@ -181,8 +184,14 @@ std::string blob_text(git_repository* repository, const git_oid& id, const std::
 struct SuffixWalk {
   git_repository* repository;
   std::string root, suffix;
+  std::size_t max_bytes = SIZE_MAX;
   std::set<std::pair<std::string, std::string>> seen;  // path and object: folders and files that branches share
   std::vector<std::pair<std::string, std::string>> found;
+
+  void take(const std::string& path, const git_oid& id) {
+    std::string text = blob_text(repository, id, root);
+    if (text.size() <= max_bytes) found.emplace_back(path, std::move(text));
+  }
 
   void walk(const git_tree* tree, const std::string& folder) {
     for (std::size_t i = 0; i < git_tree_entrycount(tree); ++i) {
@@ -194,7 +203,7 @@ struct SuffixWalk {
                                                       git_tree_entry_filemode(entry) != GIT_FILEMODE_LINK);
       if (!wanted || !seen.emplace(path, hex_of(id)).second) continue;
       if (type == GIT_OBJECT_BLOB) {
-        found.emplace_back(path, blob_text(repository, id, root));
+        take(path, id);
       } else {
         Tree below;
         must(git_tree_lookup(below.out(), repository, &id), root, "read a folder of a branch");
@@ -203,6 +212,74 @@ struct SuffixWalk {
     }
   }
 };
+
+// The trees of a commit, and of its parents from the second on: a stash keeps the index and untracked files there.
+void walk_stash(SuffixWalk& walk, const git_oid& id) {
+  Commit commit;
+  must(git_commit_lookup(commit.out(), walk.repository, &id), walk.root, "read a stash");
+  for (unsigned parent = 0; parent < git_commit_parentcount(commit.get()); ++parent) {
+    Commit part;
+    if (parent > 0) must(git_commit_parent(part.out(), commit.get(), parent), walk.root, "read a stash");
+    Tree tree;
+    must(git_commit_tree(tree.out(), parent > 0 ? part.get() : commit.get()), walk.root, "read a stash");
+    walk.walk(tree.get(), "");
+  }
+}
+
+void walk_stashes(SuffixWalk& walk) {
+  std::vector<git_oid> stashes;
+  const auto collect = [](std::size_t, const char*, const git_oid* id, void* payload) {
+    static_cast<std::vector<git_oid>*>(payload)->push_back(*id);
+    return 0;
+  };
+  must(git_stash_foreach(walk.repository, collect, &stashes), walk.root, "list stashes");
+  for (const git_oid& id : stashes) walk_stash(walk, id);
+}
+
+void walk_references(SuffixWalk& walk) {
+  std::set<std::string> seen;
+  const auto visit = [&](git_tree* tree) { walk.walk(tree, ""); };
+  ReferenceIterator references;
+  must(git_reference_iterator_new(references.out(), walk.repository), walk.root, "list references");
+  for (;;) {
+    Reference reference;
+    const int code = git_reference_next(reference.out(), references.get());
+    if (code == GIT_ITEROVER) return;
+    must(code, walk.root, "list references");
+    visit_tip(reference.get(), seen, visit);
+  }
+}
+
+// HEAD, which may be detached, and the index with all sides of a merge.
+void walk_worktree(SuffixWalk& walk, git_repository* worktree) {
+  std::set<std::string> seen;
+  Reference head;
+  if (git_repository_head(head.out(), worktree) == 0) {
+    visit_tip(head.get(), seen, [&](git_tree* tree) { walk.walk(tree, ""); });
+  }
+  Index index;
+  must(git_repository_index(index.out(), worktree), walk.root, "read the index");
+  for (std::size_t i = 0; i < git_index_entrycount(index.get()); ++i) {
+    const git_index_entry* const entry = git_index_get_byindex(index.get(), i);
+    const std::string path = entry->path;
+    const bool wanted = path.ends_with(walk.suffix) && (entry->mode & 0170000) == 0100000;
+    if (wanted && walk.seen.emplace(path, hex_of(entry->id)).second) walk.take(path, entry->id);
+  }
+}
+
+void walk_linked_worktrees(SuffixWalk& walk) {
+  git_strarray names{};
+  must(git_worktree_list(&names, walk.repository), walk.root, "list worktrees");
+  const std::unique_ptr<git_strarray, void (*)(git_strarray*)> freed(&names, git_strarray_dispose);
+  for (std::size_t i = 0; i < names.count; ++i) {
+    Worktree worktree;
+    Repository opened;
+    // One whose folder was removed has nothing to say.
+    if (git_worktree_lookup(worktree.out(), walk.repository, names.strings[i]) < 0) continue;
+    if (git_repository_open_from_worktree(opened.out(), worktree.get()) < 0) continue;
+    walk_worktree(walk, opened.get());
+  }
+}
 
 // A folder with a HEAD, or the file of a linked worktree or submodule.
 bool holds_git(const std::string& folder) {
@@ -272,7 +349,7 @@ std::vector<std::string> git_blobs_on_branches(const std::string& root, const st
 std::vector<std::pair<std::string, std::string>> git_files_with_suffix(const std::string& root,
                                                                        const std::string& suffix) {
   const Repository repository = open_root(root);
-  SuffixWalk walk{repository.get(), root, suffix, {}, {}};
+  SuffixWalk walk{repository.get(), root, suffix, SIZE_MAX, {}, {}};
   for_each_tip(repository.get(), root, [&](git_tree* tree) { walk.walk(tree, ""); });
   std::sort(walk.found.begin(), walk.found.end());
   return std::move(walk.found);
@@ -288,9 +365,8 @@ std::vector<std::pair<std::string, std::string>> git_files_in_commit(const std::
     fail(ErrorKind::kNotFound, "{}: git has no commit {}", root, commit);
   }
   must(git_commit_tree(tree.out(), found.get()), root, "read the tree of a commit");
-  SuffixWalk walk{repository.get(), root, suffix, {}, {}};
+  SuffixWalk walk{repository.get(), root, suffix, max_bytes, {}, {}};
   walk.walk(tree.get(), "");
-  std::erase_if(walk.found, [&](const auto& file) { return file.second.size() > max_bytes; });
   return std::move(walk.found);
 }
 
@@ -311,6 +387,18 @@ void git_set_config(const std::string& root, const std::string& key, const std::
   must(git_repository_config(all.out(), repository.get()), root, "read its configuration");
   must(git_config_open_level(own.out(), all.get(), GIT_CONFIG_LEVEL_LOCAL), root, "read its configuration");
   must(git_config_set_string(own.get(), key.c_str(), value.c_str()), root, "write its configuration");
+}
+
+std::vector<std::pair<std::string, std::string>> git_files_anywhere(const std::string& root, const std::string& suffix,
+                                                                    std::size_t max_bytes) {
+  const Repository repository = open_root(root);
+  SuffixWalk walk{repository.get(), root, suffix, max_bytes, {}, {}};
+  walk_references(walk);
+  walk_stashes(walk);
+  walk_worktree(walk, repository.get());
+  walk_linked_worktrees(walk);
+  std::sort(walk.found.begin(), walk.found.end());
+  return std::move(walk.found);
 }
 
 }  // namespace mlx

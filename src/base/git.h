@@ -36,4 +36,9 @@ std::vector<std::pair<std::string, std::string>> git_files_in_commit(const std::
 std::string git_config_text(const std::string& root, const std::string& key);
 void git_set_config(const std::string& root, const std::string& key, const std::string& value);
 
+// The same at the tip of every reference (branches, tags, stashes) and in the index of every worktree: all that git
+// still offers to bring back by name. Files of more than `max_bytes` are left out.
+std::vector<std::pair<std::string, std::string>> git_files_anywhere(const std::string& root, const std::string& suffix,
+                                                                    std::size_t max_bytes);
+
 }  // namespace mlx

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "registry/artifacts.h"
+#include "registry/content.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
 #include "registry/undo.h"
@@ -29,49 +30,6 @@ constexpr int kPublishTries = 3;
 Error pull_first(const RemoteConfig& remote) {
   return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
                "run 'mlx pull' first");
-}
-
-std::optional<Digest> digest_in(const Json& body, const char* key) {
-  const auto found = body.find(key);
-  if (found == body.end() || !found->is_string()) return std::nullopt;
-  return Digest::parse(found->get_ref<const std::string&>());
-}
-
-// The patch of what was not committed when a run started: code.diff, where it is a digest.
-std::optional<Digest> code_diff(const Json& body) {
-  const auto code = body.find("code");
-  if (code == body.end() || !code->is_object()) return std::nullopt;
-  const auto diff = code->find("diff");
-  if (diff == code->end() || !diff->is_string() || !diff->get_ref<const std::string&>().starts_with("sha256:"))
-    return std::nullopt;
-  return Digest::parse(diff->get_ref<const std::string&>());
-}
-
-// The content that an operation names: trees of versions, and blobs that always travel with their operation.
-struct Content {
-  std::vector<Digest> manifests, series, others;
-  std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of each manifest
-};
-
-Content content_of(const std::vector<Operation>& operations) {
-  Content content;
-  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
-    if (id) to.push_back(*id);
-  };
-  for (const Operation& operation : operations) {
-    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    if (operation.kind == "version.create") {
-      add(content.manifests, digest_in(body, "digest"));
-      if (!content.manifests.empty() && body.contains("artifact") && body["artifact"].is_string()) {
-        content.versions.emplace_back(body["artifact"].get<std::string>(), content.manifests.back());
-      }
-    }
-    if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
-    if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
-    if (operation.kind == "run.start") add(content.others, code_diff(body));
-    if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
-  }
-  return content;
 }
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
@@ -234,7 +192,7 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   if (!knows_all(all, heads)) throw pull_first(config);
   const std::vector<Operation> lacking = beyond(all, heads);
   const std::vector<ObjectRef> objects =
-      store::missing_objects(*remote, objects_to_send(repository, *remote, content_of(lacking)));
+      store::missing_objects(*remote, objects_to_send(repository, *remote, content_to_send(repository, all, lacking)));
   result.operations = lacking.size();
   result.objects = objects.size();
   result.bytes = store::stored_bytes(repository.store(), objects);
@@ -275,6 +233,7 @@ std::vector<Operation> remote_operations(Repository& repository, const RemoteCon
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
   const auto remote = open_remote(repository, config, false);
+  if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);

@@ -217,3 +217,36 @@ TEST_CASE("another user's repository is refused as git refuses it") {
   CHECK(error.kind == ErrorKind::kRefused);
   CHECK_MESSAGE(contains(error.hint, "safe.directory " + repo.root), error.message);
 }
+
+TEST_CASE("files are found in branches, tags, stashes, the index and linked worktrees, each once") {
+  const Repo repo;
+  repo.commit("a.mlx", "main");
+  repo.git({"switch", "-q", "-c", "other"});
+  repo.commit("a.mlx", "other");
+  repo.git({"tag", "old"});
+  repo.commit("a.mlx", "newer");
+  repo.git({"switch", "-q", "main"});
+  repo.write("a.mlx", "stashed");
+  repo.write("new.mlx", "untracked");
+  repo.git({"stash", "-q", "-u"});
+  repo.write("a.mlx", "stashed again");
+  repo.git({"stash", "-q"});
+  repo.git({"worktree", "add", "-q", "--detach", repo.beside("linked")});
+  write_file_atomically(join_path(repo.beside("linked"), "a.mlx"), std::string_view("linked"));
+  repo.git({"-C", repo.beside("linked"), "add", "a.mlx"});
+  repo.write("a.mlx", "staged");
+  repo.git({"add", "a.mlx"});
+  repo.write("large.mlx", std::string(100, 'x'));
+  repo.git({"add", "large.mlx"});
+  repo.write("a.mlx", "only on disk");
+
+  std::vector<std::string> texts;
+  for (const auto& [path, text] : git_files_anywhere(repo.root, ".mlx", 99)) texts.push_back(path + "=" + text);
+  CHECK(texts == std::vector<std::string>{"a.mlx=linked", "a.mlx=main", "a.mlx=newer", "a.mlx=other", "a.mlx=staged",
+                                          "a.mlx=stashed", "a.mlx=stashed again", "new.mlx=untracked"});
+}
+
+TEST_CASE("an unborn repository has no files anywhere") {
+  const Repo repo;
+  CHECK(git_files_anywhere(repo.root, ".mlx", 99).empty());
+}

@@ -1,0 +1,121 @@
+// The same facts stand in three places: operations in the journal and in packs, their rows in meta.db, and the tables
+// projected from them. Each is compared with what it is made of.
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "base/error.h"
+#include "registry/fsck.h"
+#include "registry/history.h"
+#include "registry/pointers.h"
+
+namespace mlx::registry {
+namespace {
+
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
+// The digest of all rows, in an order of their own.
+Digest digest_of_table(store::Database& db, const std::string& table) {
+  std::string row;
+  store::Statement columns = db.prepare(fmt::format("SELECT name FROM pragma_table_info('{}')", table));
+  while (columns.step()) row += fmt::format("{}quote(\"{}\")", row.empty() ? "" : " || ',' || ", columns.text(0));
+  Sha256 hash;
+  store::Statement select = db.prepare(fmt::format("SELECT {} FROM {} ORDER BY 1", row, table));
+  while (select.step()) hash.update(as_bytes(select.text(0) + "\n"));
+  return hash.finish();
+}
+
+void check_projection(Repository& repository, MetadataCheck& check) {
+  store::Database& db = repository.db();
+  store::Database fresh(":memory:", store::Database::Open::kCreate);
+  fresh.migrate(kMigrations);
+  NoProgress quiet;
+  {
+    store::Transaction transaction(fresh);
+    rebuild_projection(fresh, repository.store(), select_operations(db), quiet);
+    transaction.commit();
+  }
+  for (const char* table : projected_tables()) {
+    const std::string name = table;
+    if (name == "metrics" || name == "metric_series") continue;  // of runs that go on, and of series not yet fetched
+    if (digest_of_table(db, name) == digest_of_table(fresh, name)) continue;
+    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", name));
+    check.rebuild = true;
+  }
+}
+
+void check_database(Repository& repository, MetadataCheck& check) {
+  try {
+    store::Statement integrity = repository.db().prepare("PRAGMA integrity_check(1)");
+    if (integrity.step() && integrity.text(0) != "ok") {
+      check.problems.push_back("meta.db: " + integrity.text(0));
+      check.rebuild = true;
+      return;
+    }
+    integrity.reset();
+    check_projection(repository, check);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    check.problems.push_back(error.message);
+    check.rebuild = true;
+  }
+}
+
+// A torn end is what a crash leaves and no damage, unless it held what the database has.
+void check_journal(Repository& repository, MetadataCheck& check) {
+  const std::string path = journal_path(repository.mlx_folder());
+  const store::Journal journal(path, repository.disk());
+  DigestSet written;
+  try {
+    journal.visit([&](const Digest& id, ByteView) { written.insert(id); });
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    check.problems.push_back(error.message);
+    check.rebuild = true;
+    return;
+  }
+  try {
+    for (const Operation& operation : repository.operations()) {
+      if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id))
+        continue;
+      check.problems.push_back(
+          fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
+      check.rebuild = true;
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;  // the database's own check says so
+  }
+}
+
+void check_pointers(Repository& repository, MetadataCheck& check) {
+  try {
+    for (const Pointer& pointer : all_pointers(repository)) {
+      if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) continue;  // not fetched
+      try {
+        const store::ManifestSummary summary = repository.store().summarize(pointer.digest);
+        if (summary.files == pointer.files && summary.bytes == pointer.size) continue;
+        check.problems.push_back(fmt::format("{}: says {} files of {} bytes, its version has {} of {}",
+                                             pointer_path(pointer.kind, pointer.artifact), pointer.files, pointer.size,
+                                             summary.files, summary.bytes));
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kCorrupt) throw;
+        check.problems.push_back(fmt::format("{}: {}", pointer_path(pointer.kind, pointer.artifact), error.message));
+      }
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    check.problems.push_back(error.message);
+  }
+}
+
+}  // namespace
+
+MetadataCheck check_metadata(Repository& repository) {
+  MetadataCheck check;
+  check_database(repository, check);
+  check_journal(repository, check);
+  check_pointers(repository, check);
+  return check;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,55 @@
+// Reads content's digests out of the bodies of operations.
+#include "registry/content.h"
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mlx::registry {
+namespace {
+
+std::optional<Digest> digest_in(const Json& body, const char* key) {
+  const auto found = body.find(key);
+  if (found == body.end() || !found->is_string()) return std::nullopt;
+  return Digest::parse(found->get_ref<const std::string&>());
+}
+
+// The patch of what was not committed when a run started: code.diff, where it is a digest.
+std::optional<Digest> code_diff(const Json& body) {
+  const auto code = body.find("code");
+  if (code == body.end() || !code->is_object()) return std::nullopt;
+  const auto diff = code->find("diff");
+  if (diff == code->end() || !diff->is_string() || !diff->get_ref<const std::string&>().starts_with("sha256:"))
+    return std::nullopt;
+  return Digest::parse(diff->get_ref<const std::string&>());
+}
+
+}  // namespace
+
+Content content_of(const std::vector<Operation>& operations) {
+  Content content;
+  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
+    if (id) to.push_back(*id);
+  };
+  for (const Operation& operation : operations) {
+    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    if (operation.kind == "version.create") {
+      const std::optional<Digest> digest = digest_in(body, "digest");
+      add(content.manifests, digest);
+      const auto artifact = body.find("artifact");
+      if (digest && artifact != body.end() && artifact->is_string())
+        content.versions.emplace_back(artifact->get<std::string>(), *digest);
+    }
+    if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
+    if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
+    if (operation.kind == "run.start") add(content.others, code_diff(body));
+    if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
+  }
+  return content;
+}
+
+std::optional<Digest> code_diff_of(const std::string& code) {
+  if (code.empty()) return std::nullopt;
+  return code_diff(Json{{"code", parse_json(code, "code of a run")}});
+}
+
+}  // namespace mlx::registry

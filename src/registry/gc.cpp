@@ -1,0 +1,145 @@
+// References are read from the projection for this repository, and from operations for a remote.
+#include "registry/gc.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/git.h"
+#include "base/json.h"
+#include "registry/content.h"
+#include "registry/history.h"
+#include "registry/pointers.h"
+#include "registry/transfer.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr std::size_t kMaxPointer = 64 << 10;
+constexpr std::string_view kPrefix = "sha256:";
+constexpr std::size_t kHexDigits = 64;
+
+void select_digests(store::Database& db, const char* sql, std::vector<Digest>& found) {
+  store::Statement select = db.prepare(sql);
+  while (select.step()) found.push_back(select.digest(0));
+}
+
+// Every digest that stands in a text: a pointer with an unfinished merge names two.
+void digests_in(std::string_view text, std::vector<Digest>& found) {
+  for (std::size_t at = text.find(kPrefix); at != std::string_view::npos; at = text.find(kPrefix, at + 1)) {
+    const std::string_view hex = text.substr(at + kPrefix.size(), kHexDigits);
+    if (hex.size() != kHexDigits || hex.find_first_not_of("0123456789abcdef") != std::string_view::npos) continue;
+    found.push_back(Digest::parse(hex));
+  }
+}
+
+void pointed_at(Repository& repository, std::vector<Digest>& manifests) {
+  for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
+  const std::optional<std::string> git = find_git_root(repository.root());
+  if (!git) return;
+  for (const auto& [path, text] : git_files_anywhere(*git, ".mlx", kMaxPointer)) digests_in(text, manifests);
+}
+
+// What was taken back, or forgotten in another way, can be brought back for the grace period: what recent operations
+// name, and what is named by operations that they name, as an undo does.
+void recently_named(store::Database& db, std::int64_t grace_seconds, store::GcRoots& roots) {
+  std::vector<Operation> recent;
+  std::vector<Digest> mentioned;
+  store::Statement select = db.prepare("SELECT bytes FROM operations WHERE time >= ?");
+  select.bind(unix_micros() - grace_seconds * 1'000'000);
+  while (select.step()) {
+    recent.push_back(decode(select.blob(0)));
+    digests_in(recent.back().body, mentioned);
+  }
+  store::Statement by_id = db.prepare("SELECT bytes FROM operations WHERE id = ?");
+  for (const Digest& id : mentioned) {
+    by_id.bind(id);
+    if (by_id.step()) recent.push_back(decode(by_id.blob(0)));
+    by_id.reset();
+  }
+  const Content content = content_of(recent);
+  roots.manifests.insert(roots.manifests.end(), content.manifests.begin(), content.manifests.end());
+  for (const auto* blobs : {&content.series, &content.others}) {
+    roots.blobs.insert(roots.blobs.end(), blobs->begin(), blobs->end());
+  }
+}
+
+store::GcRoots roots_of(Repository& repository, std::int64_t grace_seconds) {
+  store::Database& db = repository.db();
+  store::GcRoots roots;
+  roots.all_operations = true;
+  for (const char* sql :
+       {"SELECT digest FROM versions", "SELECT digest FROM aliases", "SELECT digest FROM tags",
+        "SELECT version FROM run_inputs", "SELECT version FROM run_outputs", "SELECT manifest FROM checkpoints"}) {
+    select_digests(db, sql, roots.manifests);
+  }
+  select_digests(db, "SELECT blob FROM attachments", roots.blobs);
+  select_digests(db, "SELECT blob FROM people", roots.blobs);
+  select_digests(db, "SELECT metrics FROM runs WHERE metrics IS NOT NULL", roots.blobs);
+  store::Statement code = db.prepare("SELECT code FROM runs");
+  while (code.step()) {
+    if (const std::optional<Digest> diff = code_diff_of(code.text(0))) roots.blobs.push_back(*diff);
+  }
+  recently_named(db, grace_seconds, roots);
+  pointed_at(repository, roots.manifests);
+  return roots;
+}
+
+// The operations that the heads reach; kConflict where one of them is not known here.
+std::vector<Operation> reached(Repository& repository, const std::vector<Digest>& heads, const std::string& name) {
+  std::vector<Operation> operations = repository.operations();
+  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
+  for (const Operation& operation : operations) by_id.emplace(operation.id, &operation);
+  std::vector<Operation> found;
+  std::unordered_set<Digest, DigestHash> seen;
+  for (std::vector<Digest> todo = heads; !todo.empty();) {
+    const Digest id = todo.back();
+    todo.pop_back();
+    if (!seen.insert(id).second) continue;
+    const auto at = by_id.find(id);
+    if (at == by_id.end()) {
+      throw Error(ErrorKind::kConflict,
+                  fmt::format("'{}' has operations that this clone does not have: what they name is not known", name),
+                  "run 'mlx fetch' first");
+    }
+    found.push_back(*at->second);
+    todo.insert(todo.end(), at->second->parents.begin(), at->second->parents.end());
+  }
+  return found;
+}
+
+store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, const std::string& name) {
+  store::GcRoots roots;
+  const std::vector<Operation> operations = reached(repository, remote.heads(), name);
+  for (const Operation& operation : operations) roots.operations.push_back(operation.id);
+  Content content = content_of(operations);
+  roots.manifests = std::move(content.manifests);
+  for (const auto* blobs : {&content.series, &content.others}) {
+    roots.blobs.insert(roots.blobs.end(), blobs->begin(), blobs->end());
+  }
+  pointed_at(repository, roots.manifests);
+  return roots;
+}
+
+}  // namespace
+
+store::GcReport collect_garbage(Repository& repository, const store::GcOptions& options, Progress& progress) {
+  repository.db();  // what a crash has left in the journal is applied before anything is judged
+  return store::collect_garbage(
+      repository.store(), [&] { return roots_of(repository, options.grace_seconds); }, options, progress);
+}
+
+store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& config, const store::GcOptions& options,
+                                   Progress& progress) {
+  const std::unique_ptr<store::Remote> remote = open_remote(repository, config, false);
+  store::Store* const there = remote->local_store();
+  if (there == nullptr) {
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is not in a folder of this machine: {}", config.name, config.url),
+                "run gc where the remote's disk is");
+  }
+  return store::collect_garbage(
+      *there, [&] { return roots_of_remote(repository, *remote, config.name); }, options, progress);
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,139 @@
+// From damaged objects to the files of versions: every list of files that is here is read once, by all cores.
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "registry/artifacts.h"
+#include "registry/fsck.h"
+
+namespace mlx::registry {
+namespace {
+
+using store::ObjectKind;
+
+struct Named {
+  std::string name;
+  Digest manifest;
+};
+
+std::vector<Named> named_manifests(Repository& repository) {
+  std::vector<Named> named;
+  for (const Version& version : versions(repository)) named.push_back({version.name(), version.digest});
+  store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
+  while (select.step()) {
+    named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
+  }
+  std::erase_if(named, [&](const Named& one) { return !repository.store().has(ObjectKind::kManifest, one.manifest); });
+  return named;
+}
+
+struct Search {
+  const store::Store& store;
+  std::unordered_set<Digest, DigestHash> lost;  // damaged, and whole nowhere else
+  std::mutex mutex;
+  std::unordered_map<Digest, std::string, DigestHash> verdicts;
+
+  std::string examine(const Digest& content) const;
+  std::string verdict(const Digest& content);
+  std::vector<Hit> bad_files(const Digest& shard);
+};
+
+// Why a file's content cannot be read; "" where it can. (A chunk is read only where fsck found damage in it.)
+std::string Search::examine(const Digest& content) const {
+  if (!store.has_blob(content)) return lost.contains(content) ? "damaged" : "missing";
+  std::string why;
+  try {
+    store.visit_reachable_blob(content, [&](ObjectKind kind, const Digest& part) {
+      if (lost.contains(part)) why = "damaged";
+      if (why.empty() && !store.has(kind, part)) why = "missing in part";
+    });
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+    return "damaged";
+  }
+  return why;
+}
+
+std::string Search::verdict(const Digest& content) {
+  {
+    std::lock_guard guard(mutex);
+    if (const auto at = verdicts.find(content); at != verdicts.end()) return at->second;
+  }
+  std::string why = examine(content);
+  std::lock_guard guard(mutex);
+  return verdicts.emplace(content, std::move(why)).first->second;
+}
+
+std::vector<Hit> Search::bad_files(const Digest& shard) {
+  std::vector<Hit> hits;
+  try {
+    for (const store::Entry& entry : store::decode_shard(store.read(ObjectKind::kShard, shard))) {
+      if (std::string why = verdict(entry.content); !why.empty())
+        hits.push_back({{}, {}, entry.path, entry.content, why});
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+    hits.push_back({{}, {}, {}, {}, error.message});
+  }
+  return hits;
+}
+
+std::unordered_set<Digest, DigestHash> lost_objects(const store::Store& store, const store::FsckReport& report) {
+  std::unordered_set<Digest, DigestHash> lost;
+  for (const store::DamagedObject& object : report.damaged_objects) {
+    try {
+      if (object.kind == ObjectKind::kChunkList) throw Error(ErrorKind::kCorrupt, "its content is what tells");
+      (void)store.read(object.kind, object.id);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+      lost.insert(object.id);
+    }
+  }
+  return lost;
+}
+
+}  // namespace
+
+std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress) {
+  const store::Store& store = repository.store();
+  const std::vector<Named> named = named_manifests(repository);
+  Search search{store, lost_objects(store, report), {}, {}};
+  std::vector<Hit> hits;
+  std::vector<std::vector<Digest>> shards_of(named.size());
+  std::vector<Digest> shards;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    try {
+      for (const store::ShardRef& shard : store.shards(named[i].manifest)) shards_of[i].push_back(shard.id);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      hits.push_back({named[i].name, named[i].manifest, {}, {}, error.message});
+    }
+    shards.insert(shards.end(), shards_of[i].begin(), shards_of[i].end());
+  }
+  std::ranges::sort(shards);
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+
+  std::vector<std::vector<Hit>> bad(shards.size());
+  progress.begin("Checking versions", shards.size(), "lists");
+  repository.pool().run(static_cast<std::int64_t>(shards.size()), [&](std::int64_t i) {
+    check_interrupted();
+    bad[static_cast<std::size_t>(i)] = search.bad_files(shards[static_cast<std::size_t>(i)]);
+    progress.advance(1);
+  });
+  progress.end();
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    for (const Digest& shard : shards_of[i]) {
+      const auto at = std::ranges::lower_bound(shards, shard) - shards.begin();
+      for (Hit hit : bad[static_cast<std::size_t>(at)]) {
+        hit.name = named[i].name;
+        hit.manifest = named[i].manifest;
+        hits.push_back(std::move(hit));
+      }
+    }
+  }
+  return hits;
+}
+
+}  // namespace mlx::registry

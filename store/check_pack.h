@@ -1,0 +1,25 @@
+// Reading one pack through, byte by byte: what is whole in it, and what is wrong. Used by fsck and by repair.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/codec.h"
+#include "store/index.h"
+
+namespace mlx::store {
+
+struct PackCheck {
+  std::uint64_t objects = 0, bytes = 0;
+  std::vector<std::string> problems;
+  std::vector<ObjectKey> damaged;  // of those that the index names
+  std::vector<Digest> lists;       // chunk lists that are whole, by the file's id
+  bool readable = true;            // false where the index cannot be trusted: then the objects are not known
+  bool gone = false;               // removed by a gc since the folder was listed
+};
+PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base);
+
+// The whole objects of a pack whose index cannot be trusted, found by the headers of its entries, in order.
+std::vector<PackRecord> find_entries(const std::string& path);
+
+}  // namespace mlx::store

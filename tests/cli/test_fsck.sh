@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# fsck names the versions that damage hits, and repairs from the worktree and from a remote.
+. "$(dirname "$0")/lib.sh"
+mlx init -q .
+mkdir -p data/a data/b
+head -c 200000 /dev/urandom >data/a/one && echo two >data/a/two
+mlx add -q data/a && mlx commit -q -m first
+head -c 100000 /dev/urandom >data/b/other
+mlx add -q data/b && mlx commit -q -m second
+mlx remote add origin "$work/remote" && mlx push -q
+expect 0 mlx fsck --json
+same "$(json 'd["schema"], d["problems"], d["versions"], d["repaired"]')" "('mlx.fsck/1', [], [], None)"
+
+# Flips bytes in the middle of the largest pack.
+damage() {
+  pack=$(ls -S .mlx/packs/*.pack | head -1)
+  chmod u+w "$pack"
+  printf 'XXXXXXXX' | dd of="$pack" bs=1 seek=90000 conv=notrunc status=none
+}
+original=$(sha256sum <data/a/one)
+
+damage
+expect 6 mlx fsck
+has "$out" "data/a@v1: one is damaged"
+lacks "$out" "data/b@v1:"
+expect 6 mlx fsck --json
+same "$(json '[(v["name"], v["path"], v["why"]) for v in d["versions"]]')" "[('data/a@v1', 'one', 'damaged')]"
+
+# A dry run says it and changes nothing.
+before=$(tree_of .mlx/packs)
+expect 6 mlx fsck --repair -n
+has "$out" "would set aside"
+same "$(tree_of .mlx/packs)" "$before"
+
+# From the worktree, which still has the file.
+mv remote away
+
+expect 3 mlx fsck --repair --remote nowhere
+mv away remote
+expect 0 mlx fsck --repair --json
+same "$(json 'd["problems"], len(d["repaired"]["set_aside"]), d["repaired"]["restored_files"]')" "([], 1, 1)"
+expect 0 mlx fsck
+same "$(mlx cat data/a:one | sha256sum)" "$original"
+ls .mlx/packs/*.damaged-1 >/dev/null || fail "the damaged pack is gone"
+
+# From the remote, where the worktree does not have it.
+rm -r data/a
+damage
+expect 6 mlx fsck
+expect 0 mlx fsck --repair --remote origin
+expect 0 mlx fsck
+same "$(mlx cat data/a:one | sha256sum)" "$original"
+
+# Nowhere: what could not be repaired is named, and the rest works.
+mv remote away && mkdir remote
+damage
+
+rm -r remote && mv away remote
+mlx remote remove origin
+expect 6 mlx fsck --repair
+has "$out" "data/a@v1: one is missing in part"
+has "$err" "backup"
+expect 0 mlx cat data/b:other
+mlx remote add origin "$work/remote"
+expect 0 mlx fsck --repair
+expect 0 mlx checkout data/a
+same "$(sha256sum <data/a/one)" "$original"
+
+# A pack without its index: what is in it is found.
+pack=$(ls -S .mlx/packs/*.pack | head -1)
+truncate -s -60 "$pack"
+mlx remote remove origin
+expect 6 mlx fsck
+expect 0 mlx fsck --repair
+expect 0 mlx fsck
+
+# The database against the operations, the journal against both, a pointer against its version.
+python3 - <<'PY'
+import sqlite3
+db = sqlite3.connect(".mlx/meta.db")
+db.execute("UPDATE versions SET message = 'changed'")
+db.commit()
+PY
+expect 6 mlx fsck
+has "$out" "the table 'versions' is not what the operations say"
+expect 0 mlx fsck --repair
+expect 0 mlx log data/a --json
+same "$(json 'd["versions"][0]["message"]')" first
+cp .mlx/journal saved
+printf 'X' | dd of=.mlx/journal bs=1 seek=$(($(stat -c %s saved) - 20)) conv=notrunc status=none
+expect 6 mlx fsck
+has "$out" "stands in the database only"
+expect 0 mlx fsck --repair
+expect 0 mlx fsck
+sed -i 's/^size .*/size 1/' data/b.mlx
+expect 6 mlx fsck
+has "$out" "data/b.mlx: says"
+mlx add -q data/b
+expect 0 mlx fsck
