@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "store/network_disk.h"
 
 namespace mlx::store {
 
@@ -141,14 +142,28 @@ void Statement::bind_one(int index, std::nullptr_t) {
   if (int code = sqlite3_bind_null(stmt_, index)) fail_sqlite(db_, file_of(db_), code);
 }
 
-Database::Database(const std::string& path, Open how) : path_(path) {
+// WAL keeps its index in shared memory. A database that was in WAL mode is taken out of it with the exclusive lock
+// held, which needs none; where another process has it open in WAL mode that is kConflict.
+void Database::set_journal(Sharing sharing) {
+  bool network = sharing == Sharing::kNetwork || (sharing == Sharing::kDetect && is_on_network(path_));
+  if (!network) {
+    run("PRAGMA journal_mode = WAL");
+    return;
+  }
+  probe_locks(path_);
+  run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL;");
+  prepare("SELECT count(*) FROM sqlite_schema").run();  // lets go of the exclusive lock
+}
+
+Database::Database(const std::string& path, Open how, Sharing sharing) : path_(path) {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   if (how == Open::kCreate) flags |= SQLITE_OPEN_CREATE;
   int code = sqlite3_open_v2(path.c_str(), &db_, flags, nullptr);
   try {
     if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
     sqlite3_busy_timeout(db_, kBusyMillis);
-    run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+    set_journal(sharing);
+    run("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   } catch (...) {
     sqlite3_close_v2(db_);
     db_ = nullptr;

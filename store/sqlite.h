@@ -2,7 +2,8 @@
 // that includes sqlite3.h.
 //
 // A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then
-// kConflict).
+// kConflict). On a network file system, which has no memory that machines share, a rollback journal instead: locks are
+// held while a transaction lasts, and nobody reads while one writes.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +74,8 @@ struct Migration {
 class Database {
  public:
   enum class Open { kCreate, kReadWrite };
-  Database(const std::string& path, Open how);
+  enum class Sharing { kDetect, kLocal, kNetwork };  // who else may have it open: by the file system, or as tests say
+  Database(const std::string& path, Open how, Sharing sharing = Sharing::kDetect);
   ~Database();
   Database(Database&&) noexcept;
   Statement prepare(std::string_view sql);
@@ -84,6 +86,7 @@ class Database {
   int schema_version();
 
  private:
+  void set_journal(Sharing sharing);
   std::string path_;
   sqlite3* db_ = nullptr;
 };

@@ -1,8 +1,10 @@
 // SQLite behind mlx::Error: values, migrations, transactions and the kinds of its errors.
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
+#include "store/network_disk.h"
 #include "store/sqlite.h"
 
 using namespace mlx;
@@ -75,4 +77,47 @@ TEST_CASE("a file that is no database is kCorrupt, one that cannot be opened kIo
   CHECK(error_of([&] { Database(temp.path() + "/junk.db", Database::Open::kReadWrite); }) == ErrorKind::kCorrupt);
   CHECK(error_of([&] { Database(temp.path() + "/none.db", Database::Open::kReadWrite); }) == ErrorKind::kIo);
   CHECK(error_of([&] { Database(temp.path() + "/no/folder.db", Database::Open::kCreate); }) == ErrorKind::kIo);
+}
+
+TEST_CASE("a database on a network file system: two processes alternate without shared memory") {
+  TempFolder temp;
+  const std::string path = temp.path() + "/shared.db";
+  {
+    Database local(path, Database::Open::kCreate, Database::Sharing::kLocal);  // WAL, as a local disk has it
+    local.run("CREATE TABLE t (n INTEGER)");
+  }
+  constexpr int kRounds = 20;
+  const auto work = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      Database db(path, Database::Open::kReadWrite, Database::Sharing::kNetwork);
+      Transaction transaction(db);
+      db.run("INSERT INTO t VALUES (1)");
+      transaction.commit();
+      Statement count = db.prepare("SELECT count(*) FROM t");
+      if (!count.step() || count.int64(0) <= round) ::_exit(1);
+    }
+  };
+  Database held(path, Database::Open::kReadWrite, Database::Sharing::kNetwork);  // open, and no transaction in it
+  pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    work();
+    ::_exit(0);
+  }
+  work();
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  Statement count = held.prepare("SELECT count(*) FROM t");
+  REQUIRE(count.step());
+  CHECK(count.int64(0) == 2 * kRounds);
+  CHECK_FALSE(path_exists(path + "-shm"));
+  CHECK_FALSE(path_exists(path + "-wal"));
+}
+
+TEST_CASE("this machine's temporary folder is on no network file system, and locks work there") {
+  TempFolder temp;
+  probe_locks(temp.path() + "/db");
+  CHECK(path_exists(temp.path() + "/db-locks"));
+  CHECK_FALSE(is_on_network("/proc/self/status"));
 }
