@@ -3,14 +3,10 @@
 #include "kernels/table.h"
 
 #include <cpuid.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <climits>
-#include <filesystem>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "kernels/geometry.h"
 
 namespace mlx::kernels {
@@ -56,14 +52,7 @@ const Cpu& cpu() {
   return asked;
 }
 
-std::filesystem::path executable_folder() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
-  return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
-}
-
-// The module, once opened, is never closed: its kernels' addresses stand in plans.
+// Its kernels' addresses stand in plans.
 struct OneDnn {
   std::vector<Kernel> kernels;
   std::string version;
@@ -71,33 +60,17 @@ struct OneDnn {
 };
 
 OneDnn open_onednn() {
-  OneDnn module;
-  const std::filesystem::path folder = executable_folder();
-  void* handle = nullptr;
-  for (const auto& candidate : {folder / "lib/mlx/mlx_onednn.so", folder / "../lib/mlx/mlx_onednn.so"}) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(candidate, ignored)) continue;
-    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle) break;
-    const char* reason = dlerror();
-    module.problem = reason ? reason : "cannot be opened";
-  }
-  if (!handle) {
-    if (module.problem.empty()) module.problem = fmt::format("lib/mlx/mlx_onednn.so is not beside {}", folder.string());
-    return module;
-  }
-  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(dlsym(handle, "mlx_onednn_kernels"));
-  const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "mlx_onednn_version"));
-  if (!rows || !version) {
-    module.problem = "mlx_onednn.so has no table of kernels";
-    return module;
-  }
+  OneDnn opened;
+  Module module = open_module("mlx_onednn.so");
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_onednn_kernels"));
+  const auto version = reinterpret_cast<const char* (*)()>(module.symbol("mlx_onednn_version"));
+  opened.problem = module.problem;
+  if (!rows || !version) return opened;
   int count = 0;
   const Kernel* first = rows(&count);
-  module.kernels.assign(first, first + count);
-  module.version = version();
-  module.problem.clear();
-  return module;
+  opened.kernels.assign(first, first + count);
+  opened.version = version();
+  return opened;
 }
 
 const OneDnn& onednn() {

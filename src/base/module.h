@@ -1,0 +1,21 @@
+// Modules: shared objects beside the executable (lib/mlx/NAME) that are opened when a command needs what they stand on,
+// and never before. Used for oneDNN and libcurl.
+#pragma once
+
+#include <string>
+
+namespace mlx {
+
+// Once opened a module is never closed: addresses inside it may be kept.
+struct Module {
+  void* handle = nullptr;
+  std::string problem;  // why it cannot be used; empty when it can
+
+  // Address of an exported function; nullptr (and `problem` set) where there is none.
+  void* symbol(const char* name);
+};
+
+// Looks in lib/mlx beside the executable (a build folder), then in ../lib/mlx (an installation).
+Module open_module(const std::string& name);
+
+}  // namespace mlx
