@@ -58,11 +58,13 @@ Command add_remote() {
   adding.dry_run = true;
   adding.options = {
       argument("NAME", remote->name, "What to call it; `origin` is used where no name is given"),
-      argument("URL", remote->url, "A folder, relative to the repository or absolute; ssh://HOST/PATH; HOST:PATH",
+      argument("URL", remote->url,
+               "A folder, relative to the repository or absolute; ssh://HOST/PATH; HOST:PATH; s3://BUCKET/PREFIX",
                Complete::kFolder),
   };
   adding.examples = {"mlx remote add origin /mnt/share/digits",
-                     "mlx remote add origin ssh://data.example.com/srv/digits"};
+                     "mlx remote add origin ssh://data.example.com/srv/digits",
+                     "mlx remote add origin s3://bucket/digits"};
   adding.run = [remote](Context& context) { return add(*remote, context); };
 
   Command listing;

@@ -76,21 +76,8 @@ void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width
 void PackBatch::add_stored(const StoredObject& object) {
   if (!claim(object.key)) return;
   try {
-    PackRecord record;
-    record.key = object.key;
-    record.checksum = object.checksum;
-    record.stored_size = static_cast<std::uint32_t>(object.stored.size());
-    record.plain_size = object.plain_size;
-    record.encoding = object.encoding;
-    record.key_id = object.key_id;
-    record.extra_size = static_cast<std::uint16_t>(object.extra.size());
-    check_stored(record, object.stored, "received object");
-    auto base = base_of(object);
-    if (base) store_.find_and_keep(*base);
-    if (object.key_id == 0 && !base) {
-      Bytes plain;
-      store_.codecs.lend()->decode(record, object.stored, plain, "received object");
-    }
+    check_received(object, store_.codecs);
+    if (auto base = base_of(object)) store_.find_and_keep(*base);
     append(object);
     std::lock_guard lock(mutex_);
     received_ = true;

@@ -180,4 +180,19 @@ void CodecPool::put(std::unique_ptr<Codec> codec) {
   idle_.push_back(std::move(codec));
 }
 
+void check_received(const StoredObject& object, CodecPool& codecs) {
+  PackRecord record;
+  record.key = object.key;
+  record.checksum = object.checksum;
+  record.stored_size = static_cast<std::uint32_t>(object.stored.size());
+  record.plain_size = object.plain_size;
+  record.encoding = object.encoding;
+  record.key_id = object.key_id;
+  record.extra_size = static_cast<std::uint16_t>(object.extra.size());
+  check_stored(record, object.stored, "received object");
+  if (object.key_id != 0 || base_of(object)) return;
+  Bytes plain;
+  codecs.lend()->decode(record, object.stored, plain, "received object");
+}
+
 }  // namespace mlx::store

@@ -76,4 +76,7 @@ class CodecPool {
   std::vector<std::unique_ptr<Codec>> idle_;
 };
 
+// What a receiver checks without keys: the checksum, and of what can be read as it stands the id. kCorrupt.
+void check_received(const StoredObject& object, CodecPool& codecs);
+
 }  // namespace mlx::store

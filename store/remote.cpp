@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "store/folder_remote.h"
+#include "store/s3/remote.h"
 #include "store/ssh_remote.h"
 #include "store/ssh_url.h"
 
@@ -18,6 +19,7 @@ struct Backend {
 constexpr Backend kBackends[] = {
     {"file", open_folder_remote},
     {"ssh", open_ssh_remote},
+    {"s3", open_s3_remote},
 };
 
 }  // namespace

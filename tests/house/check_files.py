@@ -16,6 +16,7 @@ OWNERS = {
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
     r"CLI/.*": ("cmd/cli.cpp",),
     r"zstd\.h": ("store/codec.",),
+    r"curl/.*": ("store/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
     r"openssl/.*": ("src/base/",),
 }

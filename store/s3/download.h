@@ -1,0 +1,17 @@
+// Fetches objects out of the packs of an S3 remote: neighbours in one range request, several requests at once. Used by
+// remote.cpp.
+#pragma once
+
+#include <vector>
+
+#include "base/progress.h"
+#include "store/remote.h"
+#include "store/s3/pack_tables.h"
+
+namespace mlx::store::s3 {
+
+// Each object goes to `take` verified against the pack's index and its checksum.
+void download(Client& client, const PackTables& tables, std::vector<Place> places, Pool& network,
+              const TakeStored& take, Progress& progress);
+
+}  // namespace mlx::store::s3
