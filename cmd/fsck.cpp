@@ -82,12 +82,12 @@ struct Repaired {
 // Sets damaged packs aside, and stores what was lost with them again. The projection comes first: it says what is lost.
 Repaired repair(const Options& options, const Findings& findings, registry::Repository& repository, Context& context) {
   Repaired done;
+  const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
   const std::vector<registry::Hit> hits = registry::versions_hit(repository, findings.store, context.progress());
   std::vector<registry::Hit> all = findings.hits;
   all.insert(all.end(), hits.begin(), hits.end());
-  done.restored =
-      registry::restore(repository, all, done.store.lost, remotes_to_ask(repository, options), context.progress());
+  done.restored = registry::restore(repository, all, done.store.lost, remotes, context.progress());
   for (const std::string& path : done.store.set_aside) context.line("set aside: " + path);
   context.line(
       fmt::format("repaired: {} objects saved from damaged packs, {} files from the worktree, {} objects from "

@@ -48,16 +48,32 @@ Pointer read_in_place(Repository& repository, const std::string& relative) {
   return pointer;
 }
 
+// nullopt where it is gone since its folder was listed: others work in the worktree too.
+std::optional<Pointer> read_if_there(Repository& repository, const std::string& relative) {
+  try {
+    return read_in_place(repository, relative);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return std::nullopt;
+  }
+}
+
 void collect(Repository& repository, const std::string& relative, std::vector<Pointer>& found) {
   const std::string folder = join_path(repository.root(), relative);
-  const std::vector<std::string> names = list_folder(folder);
+  std::vector<std::string> names;
+  try {
+    names = list_folder(folder);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound || relative.empty()) throw;  // gone since it was seen
+    return;
+  }
   // A repository inside this one keeps its own pointers.
   if (!relative.empty() && std::ranges::binary_search(names, std::string(".mlx"))) return;
   for (const std::string& name : names) {
     const std::string inside = relative.empty() ? name : relative + "/" + name;
     const std::string path = join_path(folder, name);
     if (is_pointer_name(name) && !is_real_folder(path)) {
-      found.push_back(read_in_place(repository, inside));
+      if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
     } else if (name != ".git" && name != ".mlx" && !std::ranges::binary_search(names, name + std::string(kSuffix)) &&
                is_real_folder(path)) {
       collect(repository, inside, found);

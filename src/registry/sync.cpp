@@ -191,8 +191,10 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   const std::vector<Digest> heads = remote->heads();
   if (!knows_all(all, heads)) throw pull_first(config);
   const std::vector<Operation> lacking = beyond(all, heads);
-  const std::vector<ObjectRef> objects =
-      store::missing_objects(*remote, objects_to_send(repository, *remote, content_to_send(repository, all, lacking)));
+  std::vector<ObjectRef> objects = objects_to_send(repository, *remote, content_to_send(repository, all, lacking));
+  std::ranges::sort(objects);
+  objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
+  objects = store::missing_objects(*remote, objects);
   result.operations = lacking.size();
   result.objects = objects.size();
   result.bytes = store::stored_bytes(repository.store(), objects);
