@@ -217,9 +217,9 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     std::vector<ObjectRef> objects;
     objects.reserve(lacking.size());
     for (const Operation& operation : lacking) objects.emplace_back(ObjectKind::kOperation, operation.id);
-    const std::uint64_t content = result.objects;
+    const SyncResult content = result;
     send_missing(transfer, std::move(objects));
-    result.objects = content;  // operations are counted as such
+    result = content;  // operations are counted as such
     if (remote->publish_heads(before, heads)) {
       result.operations = lacking.size();
       return result;
