@@ -28,6 +28,7 @@ Command add_init();
 Command add_lineage();
 Command add_log();
 Command add_ls();
+Command add_merge_file();
 Command add_promote();
 Command add_pull();
 Command add_push();
@@ -57,6 +58,7 @@ const std::vector<CommandRow> kCommands = {
     {"cat", add_cat, kNeedsRepo},
     {"checkout", add_checkout, kNeedsRepo},
     {"tag", add_tag, kNeedsRepo},
+    {"merge-file", add_merge_file, kNothing},
     {"undo", add_undo, kNeedsRepo},
     {"fsck", add_fsck, kNeedsRepo},
     {"remote", add_remote, kNeedsRepo},

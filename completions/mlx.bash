@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status diff commit log show ls cat checkout tag undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -128,6 +128,19 @@ _mlx_command() {
         1) kind=reference ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'merge-file')
+      options='--path --ours --theirs -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+        1) kind=file ;;
+        2) kind=file ;;
+      esac
+      case $2 in
+        --path) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

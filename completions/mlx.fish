@@ -36,6 +36,7 @@ complete -c mlx -n '__mlx_at ""' -f -a ls -d 'List datasets and models, or the f
 complete -c mlx -n '__mlx_at ""' -f -a cat -d 'Print a file of a version'
 complete -c mlx -n '__mlx_at ""' -f -a checkout -d 'Bring data to the worktree, as the pointers or a version say'
 complete -c mlx -n '__mlx_at ""' -f -a tag -d 'Give a version a name that never moves, or list such names'
+complete -c mlx -n '__mlx_at ""' -f -a merge-file -d 'Merge the versions that two pointers name (git\'s merge driver)'
 complete -c mlx -n '__mlx_at ""' -f -a undo -d 'Take back the last operation: a commit, a tag, a promotion'
 complete -c mlx -n '__mlx_at ""' -f -a fsck -d 'Verify everything that is stored'
 complete -c mlx -n '__mlx_at ""' -f -a remote -d 'Name the stores that this project exchanges with'
@@ -161,6 +162,19 @@ complete -c mlx -n '__mlx_at "tag"' -s q -l quiet -d 'Print results and errors o
 complete -c mlx -n '__mlx_at "tag"' -s v -l verbose -d 'Say more about what is done'
 complete -c mlx -n '__mlx_at "tag"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "tag"' -s h -l help -d 'Print this help'
+complete -c mlx -n '__mlx_at "merge-file"' -F
+complete -c mlx -n '__mlx_at "merge-file"' -F
+complete -c mlx -n '__mlx_at "merge-file"' -F
+complete -c mlx -n '__mlx_at "merge-file"' -l path -r -F -d 'Where the pointer stands in the worktree; CURRENT by default'
+complete -c mlx -n '__mlx_at "merge-file"' -l ours -d 'Take our side of what both changed'
+complete -c mlx -n '__mlx_at "merge-file"' -l theirs -d 'Take their side of what both changed'
+complete -c mlx -n '__mlx_at "merge-file"' -s n -l dry-run -d 'Say what would be done and change nothing'
+complete -c mlx -n '__mlx_at "merge-file"' -l json -d 'Print one JSON document'
+complete -c mlx -n '__mlx_at "merge-file"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
+complete -c mlx -n '__mlx_at "merge-file"' -s q -l quiet -d 'Print results and errors only'
+complete -c mlx -n '__mlx_at "merge-file"' -s v -l verbose -d 'Say more about what is done'
+complete -c mlx -n '__mlx_at "merge-file"' -l color -x -a 'auto always never' -d 'When to use colour'
+complete -c mlx -n '__mlx_at "merge-file"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "undo"' -f -a '(mlx completion --words operation 2>/dev/null)'
 complete -c mlx -n '__mlx_at "undo"' -l redo -d 'Bring back what the last undo took back'
 complete -c mlx -n '__mlx_at "undo"' -s n -l dry-run -d 'Say what would be done and change nothing'
