@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "registry/checkouts.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
@@ -80,6 +81,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
     for (const store::Entry& entry : entries) added.pointer.files += 1, added.pointer.size += entry.size;
     return added;
   }
+  repository.store().use_domain(registry::domain_of(repository, path));
   const store::ManifestSummary summary =
       store::add_folder(repository.store(), full, before ? &before->digest : nullptr, &repository.stat_cache(),
                          repository.pool(), context.progress());

@@ -25,6 +25,7 @@ Command add_fetch();
 Command add_fsck();
 Command add_help();
 Command add_init();
+Command add_key();
 Command add_lineage();
 Command add_log();
 Command add_ls();
@@ -37,6 +38,7 @@ Command add_show();
 Command add_status();
 Command add_tag();
 Command add_config();
+Command add_erase();
 Command add_eval();
 Command add_quantize();
 Command add_report();
@@ -67,6 +69,8 @@ const std::vector<CommandRow> kCommands = {
     {"push", add_push, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
     {"audit", add_audit, kNeedsRepo},
+    {"key", add_key, kNothing},
+    {"erase", add_erase, kNeedsRepo},
     {"lineage", add_lineage, kNeedsRepo},
     {"train", add_train, kNeedsRepo},
     {"eval", add_eval, kNeedsRepo},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
@@ -16,6 +17,7 @@ namespace {
 void check_versions(registry::Repository& repository, std::vector<std::string>& problems) {
   for (const registry::Version& version : registry::versions(repository)) {
     if (!repository.store().has(store::ObjectKind::kManifest, version.digest)) continue;
+    if (registry::erasure_of(repository, version.digest)) continue;
     try {
       for (const store::Entry& entry : repository.store().entries(version.digest)) {
         if (!repository.store().has_blob(entry.content)) {
@@ -31,16 +33,21 @@ void check_versions(registry::Repository& repository, std::vector<std::string>& 
 int run(bool rebuild, Context& context) {
   registry::Repository& repository = context.repository();
   if (rebuild) {
-    registry::rebuild_database(repository.root(), context.disk(), context.pool(), context.progress());
+    registry::rebuild_database(repository.root(), context.disk(), context.pool(), context.progress(),
+                               repository.store_options());
     context.line("meta.db rebuilt from the operations");
   }
   store::FsckReport report = repository.store().fsck(context.progress());
-  check_versions(repository, report.problems);
+  const bool unlocked = report.locked < report.objects || report.objects == 0;
+  if (unlocked) check_versions(repository, report.problems);
   for (const std::string& problem : report.problems) context.line(context.red("problem: ") + problem);
   context.line(fmt::format("{} packs, {} objects, {} verified: {}", report.packs, report.objects,
                            format_bytes(report.bytes),
                            report.problems.empty() ? context.green("all whole")
                                                    : context.red(fmt::format("{} problems", report.problems.size()))));
+  if (report.locked > 0)
+    context.line(
+        fmt::format("{} of them are encrypted and there is no key for them: erased, or not unlocked", report.locked));
   if (!report.problems.empty())
     context.say("hint: `mlx fetch --all` from a remote that is whole, or check out a backup");
   if (context.wants_json()) {
@@ -48,6 +55,7 @@ int run(bool rebuild, Context& context) {
                   {"packs", report.packs},
                   {"objects", report.objects},
                   {"bytes", report.bytes},
+                  {"locked", report.locked},
                   {"problems", report.problems},
                   {"rebuilt", rebuild}});
   }

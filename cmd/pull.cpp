@@ -11,6 +11,7 @@
 #include "cmd/cli.h"
 #include "cmd/materialize.h"
 #include "cmd/sync_text.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 #include "registry/repository.h"
 #include "registry/sync.h"
@@ -36,6 +37,10 @@ Json check_out_datasets(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
+    if (registry::erasure_of(repository, pointer.digest)) {
+      context.line(fmt::format("{}  {}  erased", context.bold(pointer.artifact), registry::kind_name(pointer.kind)));
+      continue;
+    }
     if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),
@@ -79,7 +84,8 @@ Command add_pull() {
   command.summary = "Fetch, and bring data to the worktree as the pointers say";
   command.group = "remotes";
   command.options = {
-      optional_argument("REMOTE", options->remote, "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote,
+                        "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
       flag("--renumber", options->renumber,

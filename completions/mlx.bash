@@ -7,18 +7,20 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
       ;;
     'init')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--encrypt --passphrase-file --recipient -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=folder ;;
       esac
       case $2 in
+        --passphrase-file) kind=file ;;
+        --recipient) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -171,12 +173,14 @@ _mlx_command() {
       esac
       ;;
     'remote add')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--encrypt --passphrase-file --recipient -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=folder ;;
       esac
       case $2 in
+        --passphrase-file) kind=file ;;
+        --recipient) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -275,6 +279,131 @@ _mlx_command() {
       options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate domain assign'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key list')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key new-identity')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key export-public')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key add-recipient')
+      options='--name --passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key remove-recipient')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key add-passphrase')
+      options='--name --passphrase-file --new-passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        --name) kind=nothing ;;
+        --passphrase-file) kind=file ;;
+        --new-passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key change-passphrase')
+      options='--passphrase-file --new-passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        --new-passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key rotate')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key domain')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='add'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key domain add')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key assign')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+        1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'erase')
+      options='-y --yes -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
       esac
       case $2 in
         -C) kind=folder ;;

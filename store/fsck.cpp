@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "store/chunk_list.h"
+#include "store/cipher.h"
 #include "store/store_state.h"
 
 namespace mlx::store {
@@ -13,7 +14,7 @@ namespace {
 
 // What is known of one pack once it has been read through.
 struct PackResult {
-  std::uint64_t objects = 0, bytes = 0;
+  std::uint64_t objects = 0, bytes = 0, locked = 0;
   std::vector<std::string> problems;
   std::vector<Digest> damaged;
   std::vector<Digest> lists;  // chunk lists that are whole
@@ -28,8 +29,27 @@ void check_extra(const PackRecord& record, ByteView pack, const std::string& pat
        record.offset, record.key.id.brief());
 }
 
-void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
-                  const ReadBase& read_base, const std::string& path, Bytes& plain) {
+// What decrypts was written by someone with the key; that it is what it is called is seen from its content.
+void decrypt(const DomainKey& key, const PackRecord& record, ByteView pack, Codec& codec, const ReadBase& read_base,
+             const std::string& path, Bytes& plain) {
+  ByteView stored = pack.subspan(record.offset, record.stored_size);
+  ByteView extra = pack.subspan(record.offset - record.extra_size, record.extra_size);
+  StoredObject sealed{record.key,
+                      record.encoding,
+                      record.key_id,
+                      record.plain_size,
+                      record.checksum,
+                      Bytes(stored.begin(), stored.end()),
+                      Bytes(extra.begin(), extra.end())};
+  codec.decode_unidentified(record, open_sealed(key, sealed, path), plain, path, read_base);
+  if (record.key.kind == ObjectKind::kChunkList || storage_id(key, Digest::of(plain)) == record.key.id) return;
+  fail(ErrorKind::kCorrupt, "{}: offset {}: object {} is damaged (content differs from its id)", path, record.offset,
+       record.key.id.brief());
+}
+
+// False where it is encrypted and there is no key for it: then its checksum is all that was looked at.
+bool check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
+                  const ReadBase& read_base, const KeyRing* ring, const std::string& path, Bytes& plain) {
   if (record.offset > data_end || record.stored_size > data_end - record.offset) {
     fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches into the index", path, record.offset,
          record.key.id.brief());
@@ -38,15 +58,21 @@ void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_en
   check_entry_header(pack.subspan(header, kEntryHeaderSize), record, path);
   ByteView stored = pack.subspan(record.offset, record.stored_size);
   check_stored(record, stored, path);
-  if (record.key_id != 0) return;
-  codec.decode(record, stored, plain, path, read_base);
-  if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
+  if (record.key_id != 0) {
+    if (!ring || !ring->find(record.key_id)) return false;
+    decrypt(*ring->find(record.key_id), record, pack, codec, read_base, path, plain);
+  } else {
+    codec.decode(record, stored, plain, path, read_base);
+    if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
+  }
   if (record.key.kind == ObjectKind::kManifest) decode_root(plain);
   if (record.key.kind == ObjectKind::kShard) decode_shard(plain);
   if (record.key.kind == ObjectKind::kChunkList) decode_chunk_list(plain, path);
+  return true;
 }
 
-PackResult check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base) {
+PackResult check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,
+                      const KeyRing* ring) {
   PackResult result;
   try {
     PackIndex index(path, id);
@@ -73,7 +99,7 @@ PackResult check_pack(const std::string& path, const Digest& id, Codec& codec, c
               fmt::format("{}: offset {}: bytes that no entry holds, or that two hold", path, expected));
         }
         expected = record.offset + record.stored_size;
-        check_object(record, file.bytes(), data_end, codec, read_base, path, plain);
+        if (!check_object(record, file.bytes(), data_end, codec, read_base, ring, path, plain)) ++result.locked;
         if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
       } catch (const Error& error) {
         if (error.kind == ErrorKind::kInterrupted) throw;
@@ -114,16 +140,27 @@ std::string check_list(const Store& store, const Digest& file) {
   }
 }
 
+// nullptr where nobody can unlock it: checksums are verified all the same.
+std::shared_ptr<const KeyRing> unlocked_ring(const Store::State& store) {
+  try {
+    return store.ring();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 FsckReport Store::fsck(Progress& progress) const {
   std::shared_ptr<const Index> index = state_->index();
+  std::shared_ptr<const KeyRing> ring = unlocked_ring(*state_);
   std::vector<PackResult> results(index->pack_count());
   progress.begin("Checking packs", results.size(), "packs");
   state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
     auto codec = state_->codecs.lend();
-    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base());
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base(), ring.get());
     progress.advance(1);
   });
   progress.end();
@@ -132,6 +169,7 @@ FsckReport Store::fsck(Progress& progress) const {
   for (const PackResult& result : results) {
     report.objects += result.objects;
     report.bytes += result.bytes;
+    report.locked += result.locked;
     report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
     report.damaged.insert(report.damaged.end(), result.damaged.begin(), result.damaged.end());
   }

@@ -46,6 +46,10 @@ class Remote {
   // compare-and-set on its bytes (nullopt: there is none). Names are letters, digits and '-'.
   virtual std::optional<Bytes> read_file(const std::string& name) = 0;
   virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
+  // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
+  // it looks under all of them).
+  virtual bool encrypted() const { return false; }
+  virtual void set_domain(const std::string&) {}
 };
 
 struct RemoteOptions {

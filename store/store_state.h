@@ -8,6 +8,7 @@
 
 #include "store/codec.h"
 #include "store/index.h"
+#include "store/keys.h"
 #include "store/store.h"
 
 namespace mlx::store {
@@ -22,6 +23,8 @@ struct Store::State {
   Pool& pool;
   StoreOptions options;
   mutable CodecPool codecs;
+  bool encrypted = false;
+  std::string domain = kMainDomain;  // of what is added
 
   // The picture that readers hold on to while a new one is swapped in.
   std::shared_ptr<const Index> index() const {
@@ -29,13 +32,20 @@ struct Store::State {
     return index_;
   }
   void reload();
+  void refuse(std::unordered_map<Digest, Error, DigestHash> manifests);
   // What the packs know an object by: the one place where ids become storage ids.
-  ObjectKey key_of(ObjectKind kind, const Digest& id) const { return {id, kind}; }
+  ObjectKey key_of(ObjectKind kind, const Digest& id) const {
+    return encrypted ? key_of_encrypted(kind, id) : ObjectKey{id, kind};
+  }
+  // Unlocks the keys where that was not done yet; nullptr where the store is plain.
+  std::shared_ptr<const KeyRing> ring() const;
   std::optional<Location> find(const ObjectKey& key, std::shared_ptr<const Index>& index) const;
-  // Verified plain bytes. kNotFound / kCorrupt.
+  // Verified plain bytes. kNotFound / kCorrupt, or what was said with refuse().
   void read(ObjectKind kind, const Digest& id, Bytes& plain) const;
   // As it is stored, checksum verified; for copying to another store.
   StoredObject read_stored(const ObjectKey& key) const;
+  // As a plain store would keep it, whether this one is encrypted or not; for sending it elsewhere.
+  StoredObject read_plain(ObjectKind kind, const Digest& id) const;
   // For Codec::decode: chunks that are stored whole.
   ReadBase read_base() const;
 
@@ -43,8 +53,12 @@ struct Store::State {
   [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;
 
  private:
+  ObjectKey key_of_encrypted(ObjectKind kind, const Digest& id) const;
+  void decode(ObjectKind kind, const Digest& id, Bytes& plain, const ReadBase& base) const;
+  void check_refused(const Digest& manifest) const;
   mutable std::mutex mutex_;
   std::shared_ptr<const Index> index_;
+  std::unordered_map<Digest, Error, DigestHash> refused_;
 };
 
 struct StoreAccess {

@@ -4,6 +4,7 @@
 #include "registry/sync.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,6 +12,9 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "registry/artifacts.h"
+#include "registry/domains.h"
+#include "registry/key_sync.h"
+#include "registry/keys.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
 #include "registry/undo.h"
@@ -25,19 +29,6 @@ using store::ObjectRef;
 using DigestSet = std::unordered_set<Digest, DigestHash>;
 
 constexpr int kPublishTries = 3;
-
-// A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
-std::string absolute_url(const std::string& root, const std::string& url) {
-  return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
-}
-
-std::unique_ptr<store::Remote> open(Repository& repository, const RemoteConfig& remote, bool create) {
-  store::RemoteOptions options;
-  options.create = create;
-  options.environment = repository.environment();
-  options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
-  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
-}
 
 Error pull_first(const RemoteConfig& remote) {
   return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
@@ -65,13 +56,16 @@ struct Content {
   std::vector<Digest> manifests, series, others;
 };
 
-Content content_of(const std::vector<Operation>& operations) {
+using Wanted = std::function<bool(const Operation& operation, const Json& body)>;
+
+Content content_of(const std::vector<Operation>& operations, const Wanted& wanted = {}) {
   Content content;
   const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
     if (id) to.push_back(*id);
   };
   for (const Operation& operation : operations) {
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    if (wanted && !wanted(operation, body)) continue;
     if (operation.kind == "version.create") add(content.manifests, digest_in(body, "digest"));
     if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
     if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
@@ -79,6 +73,17 @@ Content content_of(const std::vector<Operation>& operations) {
     if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
   }
   return content;
+}
+
+// The domain that the content of an operation is encrypted under: its artifact's, and the history's for what belongs to
+// runs.
+std::string domain_of_content(Repository& repository, const Operation& operation, const Json& body) {
+  if (operation.kind == "version.create") return domain_of(repository, json_string(body, "artifact", operation.kind));
+  if (operation.kind == "attach") {
+    const std::optional<Digest> version = digest_in(body, "version");
+    return version ? domain_of_version(repository, *version) : store::kMainDomain;
+  }
+  return store::kHistoryDomain;
 }
 
 // Operations of `all` that no head of the remote reaches.
@@ -118,16 +123,18 @@ std::vector<Digest> heads_of(const std::vector<Operation>& all) {
 
 // Content to send. A version whose tree is not here came from elsewhere with its operations only; the remote must have
 // it.
-std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content) {
+std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content,
+                                       const std::string& domain) {
   const store::Store& store = repository.store();
   std::vector<ObjectRef> objects, elsewhere;
   const auto collect = [&](ObjectKind kind, const Digest& id) { objects.emplace_back(kind, id); };
   std::vector<Digest> manifests = content.manifests;
-  for (const Pointer& pointer : all_pointers(repository))
-    manifests.push_back(pointer.digest);  // added, perhaps not committed
+  for (const Pointer& pointer : all_pointers(repository)) {  // added, perhaps not committed
+    if (domain.empty() || domain_of(repository, pointer.artifact) == domain) manifests.push_back(pointer.digest);
+  }
   DigestSet seen;
   for (const Digest& manifest : manifests) {
-    if (!seen.insert(manifest).second) continue;
+    if (!seen.insert(manifest).second || erasure_of(repository, manifest)) continue;
     if (store.has(ObjectKind::kManifest, manifest)) {
       store.visit_reachable_manifest(manifest, collect);
     } else {
@@ -149,11 +156,26 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
 }
 
 // What new operations name. An undo among them may bring back what was left out of an earlier push.
-Content content_to_send(Repository& repository, const std::vector<Operation>& all,
-                        const std::vector<Operation>& lacking) {
+std::vector<Operation> content_makers(Repository& repository, const std::vector<Operation>& all,
+                                      const std::vector<Operation>& lacking) {
   const bool undoes =
       std::ranges::any_of(lacking, [](const Operation& operation) { return operation.kind == "operation.undo"; });
-  return content_of(in_force(repository.db(), undoes ? all : lacking));
+  return in_force(repository.db(), undoes ? all : lacking);
+}
+
+// What the remote lacks of the content of `operations`, a domain at a time where it is encrypted.
+void send_content(Repository& repository, Transfer& transfer, const std::vector<Operation>& operations) {
+  if (!transfer.remote.encrypted()) {
+    send_missing(transfer, objects_to_send(repository, transfer.remote, content_of(operations), {}));
+    return;
+  }
+  for (const std::string& domain : store::domains(repository.keys().file())) {
+    transfer.remote.set_domain(domain);
+    const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
+      return domain_of_content(repository, operation, body) == domain;
+    });
+    send_missing(transfer, objects_to_send(repository, transfer.remote, content, domain));
+  }
 }
 
 // Into packs, from which a remote is sent objects.
@@ -199,21 +221,44 @@ std::vector<Operation> receive_operations(Repository& repository, store::Remote&
   return fixed_order(std::move(received));
 }
 
-std::vector<Digest> wanted_manifests(Repository& repository, bool everything) {
-  std::vector<Digest> wanted;
-  for (const Pointer& pointer : all_pointers(repository)) wanted.push_back(pointer.digest);
+// By the domain that they are kept under here; all under "" where this clone keeps them in clear.
+using ByDomain = std::map<std::string, std::vector<Digest>>;
+
+ByDomain wanted_manifests(Repository& repository, bool everything) {
+  const bool encrypted = repository.store().encrypted();
+  ByDomain wanted;
+  const auto want = [&](const std::string& artifact, const Digest& manifest) {
+    if (!erasure_of(repository, manifest))
+      wanted[encrypted ? domain_of(repository, artifact) : std::string()].push_back(manifest);
+  };
+  for (const Pointer& pointer : all_pointers(repository)) want(pointer.artifact, pointer.digest);
   if (everything) {
-    for (const Version& version : versions(repository)) wanted.push_back(version.digest);
+    for (const Version& version : versions(repository)) want(version.artifact, version.digest);
   }
-  std::ranges::sort(wanted);
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  for (auto& [domain, manifests] : wanted) {
+    std::ranges::sort(manifests);
+    manifests.erase(std::unique(manifests.begin(), manifests.end()), manifests.end());
+  }
+  return wanted;
+}
+
+ByDomain wanted_attachments(Repository& repository) {
+  const bool encrypted = repository.store().encrypted();
+  ByDomain wanted;
+  for (const Operation& operation : in_force(repository.db(), repository.operations())) {
+    const Content content = content_of({operation});
+    if (content.others.empty()) continue;
+    const Json body = parse_json(operation.body, operation.kind);
+    const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
+    wanted[domain].push_back(content.others.front());
+  }
   return wanted;
 }
 
 }  // namespace
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open(repository, config, true);
+  const auto remote = open_remote(repository, config, Towards::kRemote);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> all = repository.operations();
@@ -222,7 +267,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Digest> before = remote->heads();
     if (!knows_all(all, before)) throw pull_first(config);
     const std::vector<Operation> lacking = beyond(all, before);
-    send_missing(transfer, objects_to_send(repository, *remote, content_to_send(repository, all, lacking)));
+    send_content(repository, transfer, content_makers(repository, all, lacking));
     if (lacking.empty()) return result;
     seal_operations(repository.store(), lacking);
     std::vector<ObjectRef> objects;
@@ -240,22 +285,28 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
 }
 
 std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open(repository, config, false);
+  const auto remote = open_remote(repository, config, Towards::kHere);
   return receive_operations(repository, *remote, remote->heads(), progress);
 }
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, bool everything, Progress& progress) {
-  const auto remote = open(repository, config, false);
+  const auto remote = open_remote(repository, config, Towards::kHere);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);
-  receive_blobs(transfer, content_of(received).series,
-                true);  // before the operations: their apply reads them
+  repository.store().use_domain(store::kHistoryDomain);
+  receive_blobs(transfer, content_of(received).series, true);  // before the operations: their apply reads them
   repository.merge(received);
   result.operations = received.size();
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
-  receive_blobs(transfer, content_of(in_force(repository.db(), repository.operations())).others, false);
-  receive_manifests(transfer, wanted_manifests(repository, everything));
+  for (const auto& [domain, blobs] : wanted_attachments(repository)) {
+    repository.store().use_domain(domain);
+    receive_blobs(transfer, blobs, false);
+  }
+  for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
+    repository.store().use_domain(domain);
+    receive_manifests(transfer, manifests);
+  }
   return result;
 }
 

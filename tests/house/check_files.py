@@ -17,7 +17,7 @@ OWNERS = {
     r"CLI/.*": ("cmd/cli.cpp",),
     r"zstd\.h": ("store/codec.",),
     r"toml\+\+/.*": ("src/base/toml",),
-    r"openssl/.*": ("src/base/",),
+    r"openssl/.*": ("src/base/", "store/crypto."),
 }
 
 
