@@ -10,6 +10,7 @@
 #include "cmd/describe.h"
 #include "cmd/globs.h"
 #include "registry/checkouts.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 #include "store/update.h"
 
@@ -79,6 +80,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
     for (const store::Entry& entry : entries) added.pointer.files += 1, added.pointer.size += entry.size;
     return added;
   }
+  repository.store().use_domain(registry::domain_of(repository, path));
   const store::ManifestSummary summary =
       store::add_folder(repository.store(), full, before ? &before->digest : nullptr, &repository.stat_cache(),
                         repository.pool(), context.progress());

@@ -27,9 +27,11 @@ Command add_fsck();
 Command add_gc();
 Command add_help();
 Command add_init();
+Command add_key();
 Command add_lineage();
 Command add_log();
 Command add_ls();
+Command add_merge_file();
 Command add_promote();
 Command add_pull();
 Command add_push();
@@ -39,6 +41,7 @@ Command add_show();
 Command add_status();
 Command add_tag();
 Command add_config();
+Command add_erase();
 Command add_eval();
 Command add_quantize();
 Command add_report();
@@ -63,6 +66,7 @@ const std::vector<CommandRow> kCommands = {
     {"checkout", add_checkout, kNeedsRepo},
     {"tag", add_tag, kNeedsRepo},
     {"rm", add_rm, kNeedsRepo},
+    {"merge-file", add_merge_file, kNothing},
     {"undo", add_undo, kNeedsRepo},
     {"gc", add_gc, kNeedsRepo},
     {"fsck", add_fsck, kNeedsRepo},
@@ -72,6 +76,8 @@ const std::vector<CommandRow> kCommands = {
     {"push", add_push, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
     {"audit", add_audit, kNeedsRepo},
+    {"key", add_key, kNothing},
+    {"erase", add_erase, kNeedsRepo},
     {"lineage", add_lineage, kNeedsRepo},
     {"train", add_train, kNeedsRepo},
     {"eval", add_eval, kNeedsRepo},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "registry/domains.h"
 #include "registry/fsck.h"
 
 namespace mlx::cmd {
@@ -36,6 +37,7 @@ Findings examine(registry::Repository& repository, Context& context) {
   Findings findings;
   findings.store = repository.store().fsck(context.progress());
   findings.metadata = registry::check_metadata(repository);
+  if (findings.store.locked > 0 && findings.store.locked == findings.store.objects) return findings;  // no key at all
   try {
     findings.hits = registry::versions_hit(repository, findings.store, context.progress());
   } catch (const Error& error) {
@@ -129,8 +131,9 @@ int run(const Options& options, Context& context) {
       std::make_unique<registry::Repository>(context.folder(), context.disk(), context.pool(), context.environment());
   const auto rebuild = [&] {
     const std::string root = repository->root();
+    const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
-    registry::rebuild_database(root, context.disk(), context.pool(), context.progress());
+    registry::rebuild_database(root, context.disk(), context.pool(), context.progress(), options_of_store);
     context.line("meta.db rebuilt from the operations");
     repository = std::make_unique<registry::Repository>(root, context.disk(), context.pool(), context.environment());
   };
@@ -154,6 +157,10 @@ int run(const Options& options, Context& context) {
   context.line(fmt::format("{} packs, {} objects, {} verified: {}", findings.store.packs, findings.store.objects,
                            format_bytes(findings.store.bytes),
                            left == 0 ? context.green("all whole") : context.red(fmt::format("{} problems", left))));
+  if (findings.store.locked > 0) {
+    context.line(fmt::format("{} of them are encrypted and there is no key for them: erased, or not unlocked",
+                             findings.store.locked));
+  }
   if (left > 0 && !options.repair) {
     context.say("hint: `mlx fsck --repair` brings back what the worktree or a remote still has");
   } else if (left > 0 && repaired) {
@@ -164,6 +171,7 @@ int run(const Options& options, Context& context) {
                   {"packs", findings.store.packs},
                   {"objects", findings.store.objects},
                   {"bytes", findings.store.bytes},
+                  {"locked", findings.store.locked},
                   {"problems", all_problems(findings)},
                   {"versions", hits_json(findings.hits)},
                   {"rebuilt", options.rebuild && change},

@@ -3,29 +3,55 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/cli.h"
+#include "cmd/new_keys.h"
 #include "registry/git_setup.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
 namespace {
 
+struct Options {
+  std::string folder = ".";
+  bool encrypt = false;
+  NewKeysOptions keys;
+};
+
+bool is_encrypted(const std::string& mlx, Context& context) {
+  return store::Store(mlx, context.disk(), context.pool()).encrypted();
+}
+
 // The merge driver and the hook, where there is a git repository.
 void tell_git(const std::string& folder, Context& context) {
   for (const std::string& note : registry::set_up_git(folder, true, context.disk()).notes) context.say(note);
 }
 
-int run(const std::string& where, Context& context) {
+// The keys first: a store without keys could not be written to.
+void make(const std::string& folder, const Options& options, Context& context) {
+  const std::string mlx = join_path(folder, ".mlx");
+  make_folders(mlx);
+  if (options.encrypt) {
+    registry::Keys keys(join_path(mlx, "keys"), context.disk());
+    (void)make_keys_where_missing(keys, options.keys, context);
+  }
+  registry::Repository::init(folder, context.disk(), options.encrypt);
+  tell_git(folder, context);
+}
+
+int run(const Options& options, Context& context) {
+  const std::string& where = options.folder;
   const std::string folder = absolute_path(join_path(context.folder(), where));
   const bool existed = is_folder(join_path(folder, ".mlx"));
-  if (!context.dry_run()) {
-    make_folders(folder);
-    registry::Repository::init(folder, context.disk());
-    tell_git(folder, context);
+  if (existed && options.encrypt && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
+      !is_encrypted(join_path(folder, ".mlx"), context)) {
+    throw Error(ErrorKind::kConflict, fmt::format("{}: is a repository that is not encrypted", folder),
+                "what it holds would stay in clear: make an encrypted one elsewhere, and pull from this one's remote");
   }
+  if (!context.dry_run()) make(folder, options, context);
   context.line(existed             ? fmt::format("{} is a repository already: unchanged", folder)
                : context.dry_run() ? fmt::format("would make a repository in {}", folder)
                                    : fmt::format("made a repository in {}", folder));
@@ -43,16 +69,20 @@ int run(const std::string& where, Context& context) {
 }  // namespace
 
 Command add_init() {
-  auto folder = std::make_shared<std::string>(".");
+  auto options = std::make_shared<Options>();
   Command command;
   command.name = "init";
   command.summary = "Make a repository of a folder";
   command.group = "versions";
   command.dry_run = true;
-  command.options = {optional_argument(
-      "FOLDER", *folder, "The folder, made where it is missing; the current one by default", Complete::kFolder)};
-  command.examples = {"mlx init", "mlx init ~/projects/digits"};
-  command.run = [folder](Context& context) { return run(*folder, context); };
+  command.options = {
+      optional_argument("FOLDER", options->folder, "The folder, made where it is missing; the current one by default",
+                        Complete::kFolder),
+      flag("--encrypt", options->encrypt, "Keep all contents encrypted, see mlx-key(1)"),
+  };
+  for (Option& one : new_keys_options(options->keys)) command.options.push_back(std::move(one));
+  command.examples = {"mlx init", "mlx init ~/projects/digits", "mlx init --encrypt"};
+  command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }
 

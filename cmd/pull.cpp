@@ -13,6 +13,7 @@
 #include "cmd/materialize.h"
 #include "cmd/sync_text.h"
 #include "registry/bring.h"
+#include "registry/domains.h"
 #include "registry/git_setup.h"
 #include "registry/pointers.h"
 #include "registry/sync.h"
@@ -67,6 +68,10 @@ Json check_out_pointers(registry::Repository& repository, bool force, Context& c
   const bool lazy = registry::is_lazy(repository);
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
+    if (registry::erasure_of(repository, pointer.digest)) {
+      context.line(fmt::format("{}  {}  erased", context.bold(pointer.artifact), registry::kind_name(pointer.kind)));
+      continue;
+    }
     if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),

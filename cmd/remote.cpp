@@ -5,6 +5,10 @@
 
 #include "base/json.h"
 #include "cmd/cli.h"
+#include "cmd/new_keys.h"
+#include "cmd/unlock.h"
+#include "registry/key_sync.h"
+#include "registry/keys.h"
 #include "registry/repository.h"
 #include "registry/sync.h"
 
@@ -14,19 +18,32 @@ namespace {
 int list(Context& context) {
   Json list = Json::array();
   for (const registry::RemoteConfig& remote : registry::remotes(context.repository().root())) {
-    context.line(fmt::format("{}  {}", context.bold(remote.name), remote.url));
-    list.push_back({{"name", remote.name}, {"url", remote.url}});
+    context.line(fmt::format("{}  {}{}", context.bold(remote.name), remote.url, remote.encrypt ? "  encrypted" : ""));
+    list.push_back({{"name", remote.name}, {"url", remote.url}, {"encrypt", remote.encrypt}});
   }
   if (list.empty()) context.line("no remotes: `mlx remote add NAME URL` names one");
   if (context.wants_json()) context.json({{"schema", "mlx.remote/1"}, {"remotes", list}});
   return 0;
 }
 
-int add(const registry::RemoteConfig& remote, Context& context) {
+// Those of the remote where it has some, else new ones; true where they are new.
+bool get_keys(const registry::RemoteConfig& remote, const NewKeysOptions& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  if (repository.keys().exist()) return false;
+  repository.keys().set_unlocker(make_unlocker(context.environment(), options.passphrase_file));
+  return !registry::take_keys_of(repository, remote) && make_keys_where_missing(repository.keys(), options, context);
+}
+
+int add(registry::RemoteConfig remote, const NewKeysOptions& keys, Context& context) {
+  remote.encrypt |= context.repository().store().encrypted();  // nothing of it is to go anywhere in clear
   const std::string& root = context.repository().root();
   bool there = false;
   for (const registry::RemoteConfig& known : registry::remotes(root))
-    there |= known.name == remote.name && known.url == remote.url;
+    there |= known.name == remote.name && known.url == remote.url && known.encrypt == remote.encrypt;
+  if (!there) registry::add_remote(root, remote, true);  // before anybody is asked for a passphrase
+  if (remote.encrypt && !context.dry_run() && get_keys(remote, keys, context))
+    context.say(
+        "made keys: without the passphrase or identity nobody can read what goes there; `mlx key` lets others in");
   if (!there) registry::add_remote(root, remote, context.dry_run());
   const char* added = context.dry_run() ? "would be added to mlx.toml" : "added to mlx.toml";
   context.line(fmt::format("{}  {}  {}", context.bold(remote.name), remote.url, there ? "unchanged" : added));
@@ -34,6 +51,7 @@ int add(const registry::RemoteConfig& remote, Context& context) {
     context.json({{"schema", "mlx.remote/1"},
                   {"name", remote.name},
                   {"url", remote.url},
+                  {"encrypt", remote.encrypt},
                   {"status", there ? "unchanged" : "added"},
                   {"dry_run", context.dry_run()}});
   }
@@ -52,6 +70,7 @@ int remove(const std::string& name, Context& context) {
 
 Command add_remote() {
   auto remote = std::make_shared<registry::RemoteConfig>();
+  auto keys = std::make_shared<NewKeysOptions>();
   Command adding;
   adding.name = "add";
   adding.summary = "Name another store";
@@ -61,11 +80,13 @@ Command add_remote() {
       argument("URL", remote->url,
                "A folder, relative to the repository or absolute; ssh://HOST/PATH; HOST:PATH; s3://BUCKET/PREFIX",
                Complete::kFolder),
+      flag("--encrypt", remote->encrypt, "Nothing goes there in clear, neither names nor contents"),
   };
-  adding.examples = {"mlx remote add origin /mnt/share/digits",
-                     "mlx remote add origin ssh://data.example.com/srv/digits",
-                     "mlx remote add origin s3://bucket/digits"};
-  adding.run = [remote](Context& context) { return add(*remote, context); };
+  for (Option& one : new_keys_options(*keys)) adding.options.push_back(std::move(one));
+  adding.examples = {
+      "mlx remote add origin /mnt/share/digits", "mlx remote add origin ssh://data.example.com/srv/digits",
+      "mlx remote add origin s3://bucket/digits", "mlx remote add --encrypt away ssh://rented.example.com/digits"};
+  adding.run = [remote, keys](Context& context) { return add(*remote, *keys, context); };
 
   Command listing;
   listing.name = "list";

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "cmd/unlock.h"
 
 namespace mlx::cmd {
 namespace {
@@ -122,7 +123,10 @@ store::Disk& Terminal::disk() {
 }
 
 registry::Repository& Terminal::repository() {
-  if (!repository_) repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool(), environment_);
+  if (!repository_) {
+    repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool(), environment_);
+    repository_->keys().set_unlocker(make_unlocker(environment_));
+  }
   return *repository_;
 }
 

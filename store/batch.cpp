@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "store/cipher.h"
 
 namespace mlx::store {
 
@@ -39,7 +40,8 @@ std::unique_ptr<Batch> make_batch(Store::State& store) {
   return std::make_unique<PackBatch>(store);
 }
 
-PackBatch::PackBatch(Store::State& store) : store_(store), temporaries_(store.packs_folder, store.disk) {}
+PackBatch::PackBatch(Store::State& store)
+    : store_(store), ring_(store.ring()), domain_(store.domain), temporaries_(store.packs_folder, store.disk) {}
 
 PackBatch::~PackBatch() {
   if (!sealing_) return;
@@ -50,6 +52,19 @@ PackBatch::~PackBatch() {
   }
 }
 
+// Where the object stands in the domain already, or where it is to go.
+PackBatch::Target PackBatch::target_of(ObjectKind kind, const Digest& id) const {
+  if (!ring_) return {{id, kind}, nullptr};
+  const std::string domain = kind == ObjectKind::kOperation ? kHistoryDomain : domain_;
+  std::shared_ptr<const Index> index = store_.index();
+  for (const DomainKey& key : ring_->keys()) {
+    ObjectKey candidate{storage_id(key, id), kind};
+    if (key.domain == domain && index->find(candidate)) return {candidate, &key};
+  }
+  const DomainKey& current = ring_->current(domain);
+  return {{storage_id(current, id), kind}, &current};
+}
+
 bool PackBatch::claim(const ObjectKey& key) {
   std::lock_guard lock(mutex_);
   if (pending_.contains(key) || store_.find_and_keep(key)) return false;
@@ -58,14 +73,14 @@ bool PackBatch::claim(const ObjectKey& key) {
 }
 
 void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width, const Digest* base) {
-  ObjectKey key = store_.key_of(kind, id);
-  if (!claim(key)) return;
+  const Target target = target_of(kind, id);
+  if (!claim(target.key)) return;
   try {
-    StoredObject object = store_.codecs.lend()->encode(key, id, plain, width);
+    StoredObject object = store_.codecs.lend()->encode({id, kind}, id, plain, width);
     if (base) {
-      if (auto delta = encode_delta(key, plain, width, *base, object.stored.size())) object = std::move(*delta);
+      if (auto delta = encode_delta(target, id, plain, width, *base, object.stored.size())) object = std::move(*delta);
     }
-    append(std::move(object));
+    append(target.with ? seal(*target.with, object, object.extra) : std::move(object));
   } catch (...) {
     std::lock_guard lock(mutex_);
     broken_ = true;
@@ -74,11 +89,15 @@ void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width
 }
 
 void PackBatch::add_stored(const StoredObject& object) {
-  if (!claim(object.key)) return;
+  const bool seals = ring_ && object.key_id == 0;
+  const Target target = seals ? target_of(object.key.kind, object.key.id) : Target{object.key, nullptr};
+  if (!claim(target.key)) return;
   try {
     check_received(object, store_.codecs);
-    if (auto base = base_of(object)) store_.find_and_keep(*base);
-    append(object);
+    const std::optional<ObjectKey> base = base_of(object);
+    if (base) store_.find_and_keep(store_.key_of(base->kind, base->id));
+    const Digest base_id = seals && base ? target_of(base->kind, base->id).key.id : Digest();
+    append(seals ? seal(*target.with, object, base ? ByteView(base_id.bytes) : ByteView()) : object);
     std::lock_guard lock(mutex_);
     received_ = true;
   } catch (...) {
@@ -139,21 +158,21 @@ void PackBatch::flush_meta() {
 
 // Where a delta is worth its dependency: an eighth smaller than `whole` bytes. A base that is a delta itself leads to
 // what that one is based on.
-std::optional<StoredObject> PackBatch::encode_delta(const ObjectKey& key, ByteView plain, int width, const Digest& base,
-                                                    std::size_t whole) {
+std::optional<StoredObject> PackBatch::encode_delta(const Target& target, const Digest& id, ByteView plain, int width,
+                                                    const Digest& base, std::size_t whole) {
   std::shared_ptr<const Index> index = store_.index();
-  DeltaBase from{base, store_.key_of(ObjectKind::kChunk, base), {}};
+  DeltaBase from{base, target_of(ObjectKind::kChunk, base).key, {}};
   auto location = index->find(from.key);
   if (!location || location->record.plain_size != plain.size()) return {};
   if (location->record.encoding == Encoding::kDelta) {
-    from.id = delta_base(store_.read_stored(from.key).stored, store_.packs_folder);
-    from.key = store_.key_of(ObjectKind::kChunk, from.id);
+    from.id = delta_base(store_.read_plain(ObjectKind::kChunk, base).stored, store_.packs_folder);
+    from.key = target_of(ObjectKind::kChunk, from.id).key;
   }
   if (!store_.find_and_keep(from.key)) return {};
   Bytes bytes = store_.read_base()(from.id);
   from.plain = bytes;
-  if (bytes.size() != plain.size() || from.key == key) return {};
-  return store_.codecs.lend()->encode_delta(key, plain, width, from, whole - whole / 8);
+  if (bytes.size() != plain.size() || from.key == target.key) return {};
+  return store_.codecs.lend()->encode_delta({id, ObjectKind::kChunk}, plain, width, from, whole - whole / 8);
 }
 
 // Reads back what came from elsewhere, before it is published. Bases of deltas may stand in these packs too.

@@ -55,19 +55,27 @@ class PackBatch final : public Batch {
     std::string temporary;
     Digest id;
   };
+  // What an object goes under: `with` is nullptr where the store is plain.
+  struct Target {
+    ObjectKey key;
+    const DomainKey* with = nullptr;
+  };
+  Target target_of(ObjectKind kind, const Digest& id) const;
   bool claim(const ObjectKey& key);
   void append(StoredObject object);
   void append_to_pack(const StoredObject& object);  // with mutex_ held
   void close_pack();                                // with mutex_ held; seals in the background
   void flush_meta();                                // with mutex_ held
-  std::optional<StoredObject> encode_delta(const ObjectKey& key, ByteView plain, int width, const Digest& base,
-                                           std::size_t limit);
+  std::optional<StoredObject> encode_delta(const Target& target, const Digest& id, ByteView plain, int width,
+                                           const Digest& base, std::size_t limit);
   void verify_received();
   void pin_new_packs();
   void publish(const Sealed& sealed);
   void merge_indexes();
 
   Store::State& store_;
+  std::shared_ptr<const KeyRing> ring_;  // nullptr where the store is plain
+  std::string domain_;
   TemporaryFiles temporaries_;
   std::mutex mutex_;
   std::unordered_set<ObjectKey, ObjectKeyHash> pending_;

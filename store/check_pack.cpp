@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/progress.h"
 #include "store/chunk_list.h"
+#include "store/cipher.h"
 #include "store/manifest.h"
 
 namespace mlx::store {
@@ -23,8 +24,27 @@ void check_extra(const PackRecord& record, ByteView pack, const std::string& pat
        record.offset, record.key.id.brief());
 }
 
-void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
-                  const ReadBase& read_base, const std::string& path, Bytes& plain) {
+// What decrypts was written by someone with the key; that it is what it is called is seen from its content.
+void decrypt(const DomainKey& key, const PackRecord& record, ByteView pack, Codec& codec, const ReadBase& read_base,
+             const std::string& path, Bytes& plain) {
+  ByteView stored = pack.subspan(record.offset, record.stored_size);
+  ByteView extra = pack.subspan(record.offset - record.extra_size, record.extra_size);
+  StoredObject sealed{record.key,
+                      record.encoding,
+                      record.key_id,
+                      record.plain_size,
+                      record.checksum,
+                      Bytes(stored.begin(), stored.end()),
+                      Bytes(extra.begin(), extra.end())};
+  codec.decode_unidentified(record, open_sealed(key, sealed, path), plain, path, read_base);
+  if (record.key.kind == ObjectKind::kChunkList || storage_id(key, Digest::of(plain)) == record.key.id) return;
+  fail(ErrorKind::kCorrupt, "{}: offset {}: object {} is damaged (content differs from its id)", path, record.offset,
+       record.key.id.brief());
+}
+
+// False where it is encrypted and there is no key for it: then its checksum is all that was looked at.
+bool check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
+                  const ReadBase& read_base, const KeyRing* ring, const std::string& path, Bytes& plain) {
   if (record.offset > data_end || record.stored_size > data_end - record.offset) {
     fail(ErrorKind::kCorrupt, "{}: offset {}: object {} reaches into the index", path, record.offset,
          record.key.id.brief());
@@ -33,17 +53,24 @@ void check_object(const PackRecord& record, ByteView pack, std::uint64_t data_en
   check_entry_header(pack.subspan(header, kEntryHeaderSize), record, path);
   ByteView stored = pack.subspan(record.offset, record.stored_size);
   check_stored(record, stored, path);
-  if (record.key_id != 0) return;
-  codec.decode(record, stored, plain, path, read_base);
-  if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
+  if (record.key_id != 0) {
+    const DomainKey* key = ring ? ring->find(record.key_id) : nullptr;
+    if (!key) return false;
+    decrypt(*key, record, pack, codec, read_base, path, plain);
+  } else {
+    codec.decode(record, stored, plain, path, read_base);
+    if (record.encoding == Encoding::kDelta) check_extra(record, pack, path);
+  }
   if (record.key.kind == ObjectKind::kManifest) decode_root(plain);
   if (record.key.kind == ObjectKind::kShard) decode_shard(plain);
   if (record.key.kind == ObjectKind::kChunkList) decode_chunk_list(plain, path);
+  return true;
 }
 
 }  // namespace
 
-PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base) {
+PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,
+                     const KeyRing* ring) {
   PackCheck result;
   try {
     PackIndex index(path, id);
@@ -70,7 +97,7 @@ PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, co
               fmt::format("{}: offset {}: bytes that no entry holds, or that two hold", path, expected));
         }
         expected = record.offset + record.stored_size;
-        check_object(record, file.bytes(), data_end, codec, read_base, path, plain);
+        if (!check_object(record, file.bytes(), data_end, codec, read_base, ring, path, plain)) ++result.locked;
         if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
       } catch (const Error& error) {
         if (error.kind == ErrorKind::kInterrupted) throw;

@@ -6,18 +6,22 @@
 
 #include "store/codec.h"
 #include "store/index.h"
+#include "store/keys.h"
 
 namespace mlx::store {
 
 struct PackCheck {
   std::uint64_t objects = 0, bytes = 0;
+  std::uint64_t locked = 0;  // encrypted, and no key for them: their checksums hold
   std::vector<std::string> problems;
   std::vector<ObjectKey> damaged;  // of those that the index names
   std::vector<Digest> lists;       // chunk lists that are whole, by the file's id
   bool readable = true;            // false where the index cannot be trusted: then the objects are not known
   bool gone = false;               // removed by a gc since the folder was listed
 };
-PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base);
+// `ring` may be null: then of encrypted objects only the checksums are looked at.
+PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,
+                     const KeyRing* ring);
 
 // The whole objects of a pack whose index cannot be trusted, found by the headers of its entries, in order.
 std::vector<PackRecord> find_entries(const std::string& path);

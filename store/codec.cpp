@@ -131,6 +131,14 @@ void Codec::decode(const PackRecord& record, ByteView stored, Bytes& plain, cons
   }
   bool identified = record.key.kind != ObjectKind::kChunkList;  // the id is the plain bytes' hash
   if (!identified) check_stored(record, stored, where);
+  decode_unidentified(record, stored, plain, where, read_base);
+  if (!identified || Digest::of(plain) == record.key.id) return;
+  fail(ErrorKind::kCorrupt, "{}: offset {}: object {} is damaged (content differs from its id)", where, record.offset,
+       record.key.id.brief());
+}
+
+void Codec::decode_unidentified(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
+                                const ReadBase& read_base) {
   auto damaged = [&](std::string_view why) {
     fail(ErrorKind::kCorrupt, "{}: offset {}: object {} is damaged ({})", where, record.offset, record.key.id.brief(),
          why);
@@ -158,7 +166,6 @@ void Codec::decode(const PackRecord& record, ByteView stored, Bytes& plain, cons
       break;
     }
   }
-  if (identified && Digest::of(plain) != record.key.id) damaged("content differs from its id");
 }
 
 Digest delta_base(ByteView stored, const std::string& where) {

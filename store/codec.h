@@ -44,6 +44,11 @@ class Codec {
   void decode(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
               const ReadBase& read_base = {});
 
+  // The same without the comparison of the plain bytes with the id, for what was encrypted: its id is compared by who
+  // decrypts. `record.key` only names the object in errors.
+  void decode_unidentified(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
+                           const ReadBase& read_base = {});
+
  private:
   struct State;
   std::unique_ptr<State> state_;

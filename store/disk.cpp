@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/path.h"
 
 namespace mlx::store {
 
@@ -84,6 +85,17 @@ class RealDisk final : public Disk {
 };
 
 }  // namespace
+
+void replace_shredding(Disk& disk, const std::string& from, const std::string& to) {
+  Fd old(::open(to.c_str(), O_WRONLY | O_CLOEXEC));
+  disk.rename(from, to);
+  disk.sync_folder(parent_path(to));
+  if (!old) return;
+  struct stat status {};
+  if (::fstat(old.get(), &status) != 0) fail_errno(errno, to, "stat");
+  disk.write(old, Bytes(static_cast<std::size_t>(status.st_size)), to);
+  disk.sync(old, to);
+}
 
 std::unique_ptr<Disk> real_disk(int kill_at) {
   return std::make_unique<RealDisk>(kill_at);

@@ -24,6 +24,10 @@ class Disk {
   virtual void remove(const std::string& path) = 0;
 };
 
+// `from` takes the place of `to`, whose old bytes are then overwritten and synced, so that what stood there is not read
+// again. (A file system that does not write in place keeps them until it uses the space for something else.)
+void replace_shredding(Disk& disk, const std::string& from, const std::string& to);
+
 // The real one. With MLX_KILL_AT=N in the environment of a test the process is killed (SIGKILL) before its Nth call;
 // set by cmd/main.cpp through `kill_at` (0: never).
 std::unique_ptr<Disk> real_disk(int kill_at = 0);

@@ -33,16 +33,27 @@ std::string check_list(const Store& store, const Digest& file) {
   }
 }
 
+// nullptr where nobody can unlock it: checksums are verified all the same.
+std::shared_ptr<const KeyRing> unlocked_ring(const Store::State& store) {
+  try {
+    return store.ring();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 FsckReport Store::fsck(Progress& progress) const {
   std::shared_ptr<const Index> index = state_->index();
+  std::shared_ptr<const KeyRing> ring = unlocked_ring(*state_);
   std::vector<PackCheck> results(index->pack_count());
   progress.begin("Checking packs", results.size(), "packs");
   state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
     auto codec = state_->codecs.lend();
-    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base());
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base(), ring.get());
     progress.advance(1);
   });
   progress.end();
@@ -54,6 +65,7 @@ FsckReport Store::fsck(Progress& progress) const {
     report.packs += 1;
     report.objects += result.objects;
     report.bytes += result.bytes;
+    report.locked += result.locked;
     report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
     if (!result.problems.empty()) report.damaged_packs.push_back(index->pack_id(pack));
     for (const ObjectKey& key : result.damaged)

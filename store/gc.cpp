@@ -57,6 +57,7 @@ struct Gc {
   void mark_what_stays();
   void weigh(std::size_t pack);
   void plan();
+  void mark_what_is_locked();
   void tell();
   std::vector<Digest> leaving() const;
   void rewrite();
@@ -81,7 +82,17 @@ void Gc::mark_roots() {
       if (location.record.key.kind == ObjectKind::kOperation) marks.add_key(location.record.key);
     });
   }
+  if (store.encrypted) mark_what_is_locked();
   marks.follow(progress);
+}
+
+// What there is no key for can not be told from what is still wanted.
+void Gc::mark_what_is_locked() {
+  std::shared_ptr<const KeyRing> ring = store.ring();
+  picture->visit([&](const Location& location) {
+    const PackRecord& record = location.record;
+    if (record.key_id != 0 && !ring->find(record.key_id)) marks.add_key(record.key);
+  });
 }
 
 // Young packs, and those that others rely on.

@@ -47,8 +47,8 @@ struct MultiFile {
   RecordTable table;
   ByteView pack_numbers;
 };
-// Reads every byte of multi.idx in `folder`; what is wrong with it, if anything. One that names a pack that is not there
-// is only outdated.
+// Reads every byte of multi.idx in `folder`; what is wrong with it, if anything. One that names a pack that is not
+// there is only outdated.
 std::vector<std::string> verify_multi(const std::string& folder);
 
 class Index {

@@ -86,7 +86,8 @@ void Marks::add_named(const ObjectKey& key) {
   try {
     store_.read(key, plain);
   } catch (const Error& error) {
-    if (error.kind == ErrorKind::kNotFound) return;  // never fetched
+    // Never fetched; or of a domain whose key is erased: nobody can follow it, nor read what it names.
+    if (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kRefused) return;
     if (error.kind != ErrorKind::kCorrupt) throw;
     throw Error(ErrorKind::kCorrupt, error.message,
                 "what it names cannot be known, so nothing is removed: run 'mlx fsck --repair' first");

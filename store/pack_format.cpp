@@ -34,6 +34,18 @@ std::size_t extra_size_of(Encoding encoding) {
   return encoding == Encoding::kDelta ? kDeltaExtraSize : 0;
 }
 
+PackRecord record_of(const StoredObject& object) {
+  PackRecord record;
+  record.key = object.key;
+  record.checksum = object.checksum;
+  record.stored_size = static_cast<std::uint32_t>(object.stored.size());
+  record.plain_size = object.plain_size;
+  record.encoding = object.encoding;
+  record.extra_size = static_cast<std::uint16_t>(object.extra.size());
+  record.key_id = object.key_id;
+  return record;
+}
+
 std::optional<ObjectKey> base_of(const StoredObject& object) {
   if (object.extra.size() != extra_size_of(object.encoding)) {
     fail(ErrorKind::kCorrupt, "object {}: has extra bytes that its encoding does not have", object.key.id.brief());

@@ -67,6 +67,8 @@ struct StoredObject {
   Bytes extra;  // what the encoding needs besides: for a delta the storage id of its base, else nothing
 };
 
+// What an index says of it; its offset is 0.
+PackRecord record_of(const StoredObject& object);
 // The chunk that a delta cannot be read without; nullopt for other encodings. kCorrupt where `extra` is not what the
 // encoding asks for.
 std::optional<ObjectKey> base_of(const StoredObject& object);

@@ -48,6 +48,10 @@ class Remote {
   virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
   // The store that the remote is, where it stands on a disk of this machine: gc works on it. Null elsewhere.
   virtual Store* local_store() { return nullptr; }
+  // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
+  // it looks under all of them).
+  virtual bool encrypted() const { return false; }
+  virtual void set_domain(const std::string&) {}
 };
 
 struct RemoteOptions {

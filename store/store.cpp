@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "store/batch.h"
+#include "store/cipher.h"
 #include "store/store_state.h"
 #include "store/temporary.h"
 
@@ -12,11 +13,23 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kLayout = "mlx store 1\n";
+constexpr std::string_view kLayout = "mlx store 1\n", kEncryptedLayout = "mlx store 1\nencrypted\n";
 constexpr int kAttempts = 20;  // packs that vanish while they are looked up
 
 std::string packs_of(const std::string& folder) {
   return join_path(folder, "packs");
+}
+
+// An encrypted operation says which it is only when it is read.
+Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
+  StoredObject sealed = store.read_stored(key);
+  std::shared_ptr<const KeyRing> ring = store.ring();
+  const DomainKey* with = ring->find(sealed.key_id);
+  if (!with)
+    fail(ErrorKind::kRefused, "{}: operation {} is under a key that is not here", store.folder, key.id.brief());
+  Bytes payload = open_sealed(*with, sealed, store.folder), plain;
+  store.codecs.lend()->decode_unidentified(record_of(sealed), payload, plain, store.folder);
+  return Digest::of(plain);
 }
 
 }  // namespace
@@ -37,7 +50,7 @@ std::string_view name_of(ObjectKind kind) {
   return "object";
 }
 
-void Store::create(const std::string& folder, Disk& disk) {
+void Store::create(const std::string& folder, Disk& disk, bool encrypted) {
   std::string packs = packs_of(folder);
   std::string format = join_path(packs, "FORMAT");
   make_folders(packs);
@@ -45,7 +58,7 @@ void Store::create(const std::string& folder, Disk& disk) {
   TemporaryFiles temporaries(packs, disk);
   std::string path = temporaries.next();
   Fd fd = disk.create(path);
-  disk.write(fd, as_bytes(kLayout), path);
+  disk.write(fd, as_bytes(encrypted ? kEncryptedLayout : kLayout), path);
   disk.sync(fd, path);
   disk.rename(path, format);
   temporaries.published(path);
@@ -60,7 +73,9 @@ Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions opt
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),
                 "make one with 'mlx init'");
   }
-  if (std::string layout = read_text(format); layout != kLayout) {
+  std::string layout = read_text(format);
+  state_->encrypted = layout == kEncryptedLayout;
+  if (layout != kLayout && !state_->encrypted) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: unknown layout of the store", format),
                 "if a newer mlx wrote it, upgrade this one");
   }
@@ -138,29 +153,77 @@ void Store::State::locate(const ObjectKey& key, const std::function<void(const I
   }
 }
 
-void Store::State::read(const ObjectKey& key, Bytes& plain) const {
+void Store::State::refuse(std::unordered_map<Digest, Error, DigestHash> manifests) {
+  std::lock_guard lock(mutex_);
+  refused_ = std::move(manifests);
+}
+
+void Store::State::check_refused(const Digest& manifest) const {
+  std::lock_guard lock(mutex_);
+  const auto at = refused_.find(manifest);
+  if (at != refused_.end()) throw Error(at->second);
+}
+
+std::shared_ptr<const KeyRing> Store::State::ring() const {
+  if (!encrypted) return nullptr;
+  if (!options.keys) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", folder),
+                "`mlx key list` says for whom it is locked");
+  }
+  return options.keys->ring();
+}
+
+// Where the object stands; its plain id where it stands nowhere, which nothing is stored under.
+ObjectKey Store::State::key_of_encrypted(ObjectKind kind, const Digest& id) const {
+  std::shared_ptr<const Index> picture = index();
+  std::shared_ptr<const KeyRing> keys = ring();
+  for (const DomainKey& key : keys->keys()) {
+    ObjectKey candidate{storage_id(key, id), kind};
+    if (picture->find(candidate)) return candidate;
+  }
+  return {id, kind};
+}
+
+void Store::State::decode(const ObjectKey& key, const Digest* id, Bytes& plain, const ReadBase& base) const {
   locate(key, [&](const Index& picture, const Location& location) {
-    Bytes stored;
-    picture.read_stored(location, stored);
-    codecs.lend()->decode(location.record, stored, plain, picture.pack_path(location.pack), read_base());
+    std::string where = picture.pack_path(location.pack);
+    const PackRecord& record = location.record;
+    if (record.key_id == 0) {
+      Bytes stored;
+      picture.read_stored(location, stored);
+      codecs.lend()->decode(record, stored, plain, where, base);
+      return;
+    }
+    std::shared_ptr<const KeyRing> keys = ring();
+    if (!keys) fail(ErrorKind::kCorrupt, "{}: object {} is encrypted, and this store is not", where, key.id.brief());
+    if (id) {
+      StoredObject opened = open_object(*keys, *id, picture.read_object(location), where);
+      codecs.lend()->decode(record_of(opened), opened.stored, plain, where, base);
+      return;
+    }
+    const DomainKey* opener = keys->find(record.key_id);
+    if (!opener) fail(ErrorKind::kRefused, "{}: there is no key for object {}", where, key.id.brief());
+    codecs.lend()->decode_unidentified(record, open_sealed(*opener, picture.read_object(location), where), plain, where,
+                                       base);
   });
 }
 
+void Store::State::read(const ObjectKey& key, Bytes& plain) const {
+  decode(key, nullptr, plain, read_base());
+}
+
 void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
+  if (kind == ObjectKind::kManifest) check_refused(id);
   ObjectKey key = key_of(kind, id);
-  if (fetch && !index()->find(key)) fetch_missing(kind, id);
-  read(key, plain);
+  if (fetch && !index()->find(key) && fetch_missing(kind, id)) key = key_of(kind, id);
+  decode(key, &id, plain, read_base());
 }
 
 ReadBase Store::State::read_base() const {
   return [this](const Digest& id) {
     Bytes plain;
     try {
-      locate(key_of(ObjectKind::kChunk, id), [&](const Index& picture, const Location& location) {
-        Bytes stored;
-        picture.read_stored(location, stored);
-        codecs.lend()->decode(location.record, stored, plain, picture.pack_path(location.pack));
-      });
+      decode(key_of(ObjectKind::kChunk, id), &id, plain, {});
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kNotFound) throw;
       fail(ErrorKind::kCorrupt, "{}: chunk {}, which deltas stand on, is not here", folder, id.brief());
@@ -169,10 +232,34 @@ ReadBase Store::State::read_base() const {
   };
 }
 
+StoredObject Store::State::read_plain(ObjectKind kind, const Digest& id) const {
+  StoredObject object = read_stored(key_of(kind, id));
+  if (object.key_id == 0) return object;
+  std::shared_ptr<const KeyRing> keys = ring();
+  if (!keys) fail(ErrorKind::kCorrupt, "{}: object {} is encrypted, and this store is not", folder, id.brief());
+  return open_object(*keys, id, object, folder);
+}
+
 StoredObject Store::State::read_stored(const ObjectKey& key) const {
   StoredObject object;
   locate(key, [&](const Index& picture, const Location& location) { object = picture.read_object(location); });
   return object;
+}
+
+bool Store::encrypted() const {
+  return state_->encrypted;
+}
+
+void Store::use_domain(const std::string& domain) {
+  state_->domain = domain;
+}
+
+std::vector<Digest> Store::storage_ids(const Digest& id) const {
+  std::vector<Digest> ids = {id};
+  if (!state_->encrypted) return ids;
+  std::shared_ptr<const KeyRing> ring = state_->ring();
+  for (const DomainKey& key : ring->keys()) ids.push_back(storage_id(key, id));
+  return ids;
 }
 
 const std::string& Store::folder() const {
@@ -206,7 +293,8 @@ std::unique_ptr<Batch> Store::begin() {
 std::vector<Digest> Store::operations() const {
   std::vector<Digest> ids;
   state_->index()->visit([&](const Location& location) {
-    if (location.record.key.kind == ObjectKind::kOperation) ids.push_back(location.record.key.id);
+    if (location.record.key.kind != ObjectKind::kOperation) return;
+    ids.push_back(state_->encrypted ? plain_id_of_operation(*state_, location.record.key) : location.record.key.id);
   });
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -222,6 +310,10 @@ StoreStat Store::stat() const {
     stat.stored_bytes += location.record.stored_size;
   });
   return stat;
+}
+
+void Store::refuse(std::unordered_map<Digest, Error, DigestHash> manifests) {
+  state_->refuse(std::move(manifests));
 }
 
 void Store::on_missing(Fetch fetch) {

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -52,6 +54,7 @@ struct FsckReport {
   std::vector<DamagedObject> damaged_objects;
   std::vector<Digest> damaged_packs;  // also those whose index is, so that their objects are not known
   bool multi_damaged = false;
+  std::uint64_t locked = 0;  // encrypted, and no key for them: erased or not unlocked; checksums hold
 };
 
 struct StoreStat {
@@ -59,9 +62,11 @@ struct StoreStat {
 };
 
 class Batch;
+class KeySource;
 
 struct StoreOptions {
   std::uint64_t pack_size = std::uint64_t{64} << 20;  // a pack is closed once it is this large
+  std::shared_ptr<KeySource> keys;                    // of an encrypted store
 };
 
 class Store {
@@ -69,7 +74,8 @@ class Store {
   struct State;  // store_state.h: for the rest of this layer
   // `folder` is .mlx (or a folder remote's root). Both create what is missing below it with create(), and refuse an
   // unknown layout.
-  static void create(const std::string& folder, Disk& disk);
+  // With `encrypted` everything in its packs is, under the keys that it is opened with.
+  static void create(const std::string& folder, Disk& disk, bool encrypted = false);
   // kNotFound where there is none, kCorrupt where its layout is not known.
   Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options = {});
   ~Store();
@@ -77,6 +83,12 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   const std::string& folder() const;
+  bool encrypted() const;
+  // What is added from now on is encrypted under this domain's key ("main" until then); operations always go under the
+  // history's. Nothing is shared between domains. Without effect where nothing is encrypted.
+  void use_domain(const std::string& domain);
+  // Every id that packs may know an object by: itself, or in an encrypted store one for each key.
+  std::vector<Digest> storage_ids(const Digest& id) const;
   bool has(ObjectKind kind, const Digest& id) const;
   bool has_blob(const Digest& id) const;  // a file's content: as one chunk or as a chunk list
   // The same with every chunk: false for what an interrupted fetch has left in part.
@@ -103,6 +115,8 @@ class Store {
   std::vector<Digest> operations() const;     // ids of all operation objects in packs
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte
   StoreStat stat() const;
+  // Versions that are not to be read any more, with what to say of each; kept until the next call.
+  void refuse(std::unordered_map<Digest, Error, DigestHash> manifests);
   void reload();  // sees packs that others have added since
   // What to do about objects (a file's content is asked for as its chunk list) that are not here: `fetch` says whether
   // they may be here now. Called by one thread at a time, by any of those that read.

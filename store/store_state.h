@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "store/codec.h"
 #include "store/index.h"
+#include "store/keys.h"
 #include "store/pins.h"
 #include "store/store.h"
 
@@ -30,6 +31,8 @@ struct Store::State {
   Pool& pool;
   StoreOptions options;
   mutable CodecPool codecs;
+  bool encrypted = false;
+  std::string domain = kMainDomain;  // of what is added
   mutable Pins pins;
   std::atomic<bool> keeps_found{false};  // from the first write on: has() pins what it finds
 
@@ -40,16 +43,23 @@ struct Store::State {
   }
   void reload() const;
   void reload_anew() const;  // where a pack of the same name may have other bytes: after a repair
+  void refuse(std::unordered_map<Digest, Error, DigestHash> manifests);
   // What the packs know an object by: the one place where ids become storage ids.
-  ObjectKey key_of(ObjectKind kind, const Digest& id) const { return {id, kind}; }
+  ObjectKey key_of(ObjectKind kind, const Digest& id) const {
+    return encrypted ? key_of_encrypted(kind, id) : ObjectKey{id, kind};
+  }
+  // Unlocks the keys where that was not done yet; nullptr where the store is plain.
+  std::shared_ptr<const KeyRing> ring() const;
   std::optional<Location> find(const ObjectKey& key, std::shared_ptr<const Index>& index) const;
   bool has(const ObjectKey& key) const;  // and pinned, where what is found is kept
   bool find_and_keep(const ObjectKey& key) const;
-  // Verified plain bytes. kNotFound / kCorrupt.
+  // Verified plain bytes. kNotFound / kCorrupt, or what was said with refuse().
   void read(ObjectKind kind, const Digest& id, Bytes& plain) const;
   void read(const ObjectKey& key, Bytes& plain) const;
   // As it is stored, checksum verified; for copying to another store.
   StoredObject read_stored(const ObjectKey& key) const;
+  // As a plain store would keep it, whether this one is encrypted or not; for sending it elsewhere.
+  StoredObject read_plain(ObjectKind kind, const Digest& id) const;
   // For Codec::decode: chunks that are stored whole.
   ReadBase read_base() const;
   // Asks the one who set on_missing(); true where it is worth looking again.
@@ -63,8 +73,13 @@ struct Store::State {
  private:
   void locate(const ObjectKey& key, const std::function<void(const Index&, const Location&)>& use) const;
   void refresh(const Index& outdated) const;
+  ObjectKey key_of_encrypted(ObjectKind kind, const Digest& id) const;
+  // `id` is the plain id where it is known: then the content is checked against it.
+  void decode(const ObjectKey& key, const Digest* id, Bytes& plain, const ReadBase& base) const;
+  void check_refused(const Digest& manifest) const;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Index> index_;
+  std::unordered_map<Digest, Error, DigestHash> refused_;
 };
 
 struct StoreAccess {

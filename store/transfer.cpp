@@ -51,7 +51,7 @@ struct Outgoing {
 
 Outgoing look_up(const Store::State& store, const ObjectKey& key) {
   std::shared_ptr<const Index> picture;
-  auto location = store.find(key, picture);
+  auto location = store.find(store.key_of(key.kind, key.id), picture);
   if (!location) store.missing(key, *picture);
   return {key, rank_of(location->record), location->record.stored_size};
 }
@@ -63,7 +63,7 @@ std::vector<ObjectKey> lacking_bases(const Store::State& store, Remote& remote, 
   std::vector<ObjectKey> bases;
   for (const Outgoing& object : outgoing) {
     if (object.rank != 1) continue;
-    auto base = base_of(store.read_stored(object.key));
+    auto base = base_of(store.read_plain(object.key.kind, object.key.id));
     if (base && going.insert(*base).second) bases.push_back(*base);
   }
   return bases.empty() ? bases : remote.missing(bases);
@@ -90,7 +90,7 @@ std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<
   for (const Outgoing& object : outgoing) keys.push_back(object.key), bytes += object.size;
   progress.begin("Sending", bytes, "B");
   remote.send(
-      keys, [&](const ObjectKey& key) { return store.read_stored(key); }, progress);
+      keys, [&](const ObjectKey& key) { return store.read_plain(key.kind, key.id); }, progress);
   progress.end();
   return bytes;
 }
@@ -138,7 +138,7 @@ std::vector<ObjectKey> lacking(const Store& store, const std::vector<ObjectKey>&
   std::vector<ObjectKey> result;
   KeySet seen;
   for (const ObjectKey& key : keys) {
-    if (!state.has(key) && seen.insert(key).second) result.push_back(key);
+    if (!state.has(state.key_of(key.kind, key.id)) && seen.insert(key).second) result.push_back(key);
   }
   return result;
 }

@@ -42,6 +42,8 @@ void apply_attach(const Application& application);
 void apply_operation_undo(const Application& application);  // undo.cpp
 void apply_actor_describe(const Application& application);  // people.cpp
 void apply_actor_forget(const Application& application);
+void apply_domain_assign(const Application& application);
+void apply_key_erase(const Application& application);
 void apply_run_start(const Application& application);
 void apply_run_checkpoint(const Application& application);
 void apply_run_resume(const Application& application);

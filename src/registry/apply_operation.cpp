@@ -23,6 +23,8 @@ constexpr Kind kKinds[] = {
     {"operation.undo", apply_operation_undo},
     {"actor.describe", apply_actor_describe},
     {"actor.forget", apply_actor_forget},
+    {"domain.assign", apply_domain_assign},
+    {"key.erase", apply_key_erase},
     {"run.start", apply_run_start},
     {"run.checkpoint", apply_run_checkpoint},
     {"run.resume", apply_run_resume},

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/domains.h"
 #include "registry/names.h"
 
 namespace mlx::registry {
@@ -243,6 +244,7 @@ bool delete_tag(Repository& repository, const std::string& tag, const Version& f
 
 void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name,
             ByteView blob) {
+  repository.store().use_domain(domain_of_version(repository, version));
   const auto batch = repository.store().begin();
   const Digest id = batch->add_blob(blob);
   batch->commit();

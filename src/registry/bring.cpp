@@ -1,6 +1,7 @@
 #include "registry/bring.h"
 
 #include "base/error.h"
+#include "registry/key_sync.h"
 #include "registry/settings.h"
 #include "registry/transfer.h"
 #include "store/remote.h"
@@ -17,7 +18,7 @@ struct Source {
 
 Source open_source(Repository& repository) {
   const Settings settings({repository.environment(), repository.root()});
-  return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), false), {}};
+  return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), Towards::kHere), {}};
 }
 
 }  // namespace

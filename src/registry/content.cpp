@@ -7,12 +7,6 @@
 namespace mlx::registry {
 namespace {
 
-std::optional<Digest> digest_in(const Json& body, const char* key) {
-  const auto found = body.find(key);
-  if (found == body.end() || !found->is_string()) return std::nullopt;
-  return Digest::parse(found->get_ref<const std::string&>());
-}
-
 // The patch of what was not committed when a run started: code.diff, where it is a digest.
 std::optional<Digest> code_diff(const Json& body) {
   const auto code = body.find("code");
@@ -25,13 +19,20 @@ std::optional<Digest> code_diff(const Json& body) {
 
 }  // namespace
 
-Content content_of(const std::vector<Operation>& operations) {
+std::optional<Digest> digest_in(const Json& body, const char* key) {
+  const auto found = body.find(key);
+  if (found == body.end() || !found->is_string()) return std::nullopt;
+  return Digest::parse(found->get_ref<const std::string&>());
+}
+
+Content content_of(const std::vector<Operation>& operations, const Wanted& wanted) {
   Content content;
   const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
     if (id) to.push_back(*id);
   };
   for (const Operation& operation : operations) {
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    if (wanted && !wanted(operation, body)) continue;
     if (operation.kind == "version.create") {
       const std::optional<Digest> digest = digest_in(body, "digest");
       add(content.manifests, digest);

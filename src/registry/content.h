@@ -1,11 +1,13 @@
 // The content that operations name. Used by sync (what travels with them) and gc (what they keep).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "registry/operation.h"
 
 namespace mlx::registry {
@@ -15,7 +17,12 @@ struct Content {
   std::vector<Digest> manifests, series, others;
   std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of each manifest
 };
-Content content_of(const std::vector<Operation>& operations);
+// Of those operations that `wanted` says, where it is set.
+using Wanted = std::function<bool(const Operation& operation, const Json& body)>;
+Content content_of(const std::vector<Operation>& operations, const Wanted& wanted = {});
+
+// The digest that stands under a key of a body; nullopt where there is none.
+std::optional<Digest> digest_in(const Json& body, const char* key);
 
 // The patch of what was not committed when a run started: `diff` of its code (canonical JSON), where it is a digest.
 std::optional<Digest> code_diff_of(const std::string& code);

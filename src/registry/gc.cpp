@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "registry/content.h"
 #include "registry/history.h"
+#include "registry/key_sync.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
 
@@ -132,7 +133,7 @@ store::GcReport collect_garbage(Repository& repository, const store::GcOptions& 
 
 store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& config, const store::GcOptions& options,
                                    Progress& progress) {
-  const std::unique_ptr<store::Remote> remote = open_remote(repository, config, false);
+  const std::unique_ptr<store::Remote> remote = open_remote(repository, config, Towards::kHere);
   store::Store* const there = remote->local_store();
   if (there == nullptr) {
     throw Error(ErrorKind::kUsage, fmt::format("'{}' is not in a folder of this machine: {}", config.name, config.url),

@@ -15,9 +15,9 @@ namespace mlx::registry {
 namespace {
 
 const std::vector<const char*> kProjected = {
-    "operations", "operation_parents", "heads",       "undone",      "people",        "artifacts",
-    "versions",   "version_numbers",   "aliases",     "alias_moves", "tags",          "attachments",
-    "runs",       "run_inputs",        "run_outputs", "checkpoints", "metric_series", "metrics"};
+    "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
+    "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
+    "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys"};
 
 struct LiveSeries {
   std::string run;

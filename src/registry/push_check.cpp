@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/git.h"
+#include "registry/key_sync.h"
 #include "registry/transfer.h"
 #include "store/transfer.h"
 
@@ -19,7 +20,7 @@ constexpr std::size_t kLargestPointer = 64 << 10;
 std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
                                   const std::vector<ObjectRef>& objects) {
   try {
-    return store::missing_objects(*open_remote(repository, config, false), objects);
+    return store::missing_objects(*open_remote(repository, config, Towards::kHere), objects);
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kNotFound) return objects;
     throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify goes without this check", error.hint));

@@ -90,10 +90,11 @@ std::vector<Operation> with_whole_ancestry(Found&& found, Progress& progress) {
 
 }  // namespace
 
-void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress) {
+void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
+                      const store::StoreOptions& options) {
   const std::string folder = join_path(root, ".mlx"), path = join_path(folder, "meta.db");
   const std::string journal = journal_path(folder);
-  const store::Store store(folder, disk, pool);
+  const store::Store store(folder, disk, pool, options);
   std::unique_ptr<store::Database> db = open_healthy(path);
   if (!db) {
     set_aside(path, disk, progress);

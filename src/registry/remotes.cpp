@@ -28,7 +28,7 @@ std::vector<RemoteConfig> parse_remotes(const std::string& text, const std::stri
   std::vector<RemoteConfig> found;
   for (const std::string& name : table.keys()) {
     TomlReader remote = table.table(name, true);
-    found.push_back({name, remote.string("url")});
+    found.push_back({name, remote.string("url"), remote.boolean("encrypt", false)});
     remote.finish();
   }
   return found;
@@ -40,13 +40,7 @@ bool is_remote_name(const std::string& name) {
   });
 }
 
-}  // namespace
-
-std::vector<RemoteConfig> remotes(const std::string& root) {
-  return parse_remotes(read_config(root), "mlx.toml");
-}
-
-void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_run) {
+void check_remote(const std::string& root, const RemoteConfig& remote) {
   if (!is_remote_name(remote.name)) {
     fail(ErrorKind::kUsage, "'{}' can not name a remote: up to 64 letters, digits, '_' and '-'", remote.name);
   }
@@ -58,15 +52,26 @@ void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_ru
     throw Error(ErrorKind::kRefused, "a password in a URL would be tracked by git",
                 "leave it out: ssh and the environment know how to log in");
   }
-  for (const RemoteConfig& known : remotes(root)) {
+  for (const RemoteConfig& known : registry::remotes(root)) {
     if (known.name != remote.name) continue;
-    if (known.url == remote.url) return;
+    if (known.url == remote.url && known.encrypt == remote.encrypt) return;
     throw Error(ErrorKind::kConflict,
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", known.name));
   }
-  const std::string text =
-      with_toml_key(read_config(root), {"remotes", remote.name}, "url", toml_quoted(remote.url), "mlx.toml");
+}
+
+}  // namespace
+
+std::vector<RemoteConfig> remotes(const std::string& root) {
+  return parse_remotes(read_config(root), "mlx.toml");
+}
+
+void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_run) {
+  check_remote(root, remote);
+  const std::vector<std::string> table = {"remotes", remote.name};
+  std::string text = with_toml_key(read_config(root), table, "url", toml_quoted(remote.url), "mlx.toml");
+  if (remote.encrypt) text = with_toml_key(text, table, "encrypt", "true", "mlx.toml");
   if (!dry_run) write_file_atomically(config_path(root), text);
 }
 

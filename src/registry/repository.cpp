@@ -15,7 +15,9 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "registry/bring.h"
+#include "registry/domains.h"
 #include "registry/history.h"
+#include "registry/keys.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
@@ -88,13 +90,14 @@ struct Repository::State {
   std::unique_ptr<store::Database> db;
   std::unique_ptr<store::StatCache> stat_cache;
   std::string actor;
+  std::shared_ptr<Keys> keys;
 };
 
-bool Repository::init(const std::string& folder, store::Disk& disk) {
+bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypted) {
   const std::string mlx = join_path(absolute_path(folder), kFolder);
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
-  store::Store::create(mlx, disk);
+  store::Store::create(mlx, disk, encrypted);
   if (!path_exists(join_path(mlx, ".gitignore"))) write_small_file(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
   if (!path_exists(actor_path(mlx))) write_small_file(disk, actor_path(mlx), random_id() + "\n", 0600);
   store::Database(join_path(mlx, "meta.db"), store::Database::Open::kCreate).migrate(kMigrations);
@@ -109,8 +112,16 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
 
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
   const std::string root = require_root(start);
-  state_.reset(
-      new State{root, join_path(root, kFolder), disk, pool, std::move(environment), nullptr, nullptr, nullptr, {}});
+  state_.reset(new State{root,
+                         join_path(root, kFolder),
+                         disk,
+                         pool,
+                         std::move(environment),
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         {},
+                         std::make_shared<Keys>(join_path(join_path(root, kFolder), "keys"), disk)});
 }
 
 Repository::~Repository() = default;
@@ -133,9 +144,19 @@ Pool& Repository::pool() {
 
 store::Store& Repository::store() {
   if (state_->store) return *state_->store;
-  state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool);
+  state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool, store_options());
   state_->store->on_missing([this](const auto& objects) { return bring_objects(*this, objects); });
   return *state_->store;
+}
+
+store::StoreOptions Repository::store_options() const {
+  store::StoreOptions options;
+  options.keys = state_->keys;
+  return options;
+}
+
+Keys& Repository::keys() {
+  return *state_->keys;
 }
 
 store::StatCache& Repository::stat_cache() {
@@ -154,6 +175,7 @@ store::Database& Repository::db() {
     transaction.commit();
   }
   state_->db = std::move(db);
+  forget_erased(*this);
   return *state_->db;
 }
 
@@ -215,6 +237,7 @@ void Repository::merge(const std::vector<Operation>& operations) {
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
   transaction.commit();
+  forget_erased(*this);
 }
 
 std::vector<Digest> Repository::heads() {

@@ -18,11 +18,13 @@
 
 namespace mlx::registry {
 
+class Keys;
+
 class Repository {
  public:
   // Makes .mlx/ in `folder` (fine where it exists), writes .mlx/.gitignore so that git ignores it. Returns true where
   // new.
-  static bool init(const std::string& folder, store::Disk& disk);
+  static bool init(const std::string& folder, store::Disk& disk, bool encrypted = false);
   // The folder with .mlx/ that holds `start`, or is it.
   static std::optional<std::string> find_root(const std::string& start);
   // Opens what find_root() finds. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
@@ -36,8 +38,10 @@ class Repository {
   std::string mlx_folder() const;   // root/.mlx
   store::Disk& disk();
   const Environment& environment() const;
-  store::Store& store();  // opened when first used
-  store::Database& db();  // opened and migrated when first used
+  store::Store& store();                      // opened when first used
+  store::StoreOptions store_options() const;  // what this repository's store is opened with
+  store::Database& db();                      // opened and migrated when first used
+  Keys& keys();                               // of an encrypted repository or its remotes
   store::StatCache& stat_cache();
   Pool& pool();
   std::string actor();  // this clone's pseudonymous id
@@ -64,7 +68,8 @@ class Repository {
 
 // Drops every projected table and applies all operations again (journal and packs). The answer of `fsck --rebuild`.
 // Works where meta.db is missing or not a database.
-void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress);
+void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
+                      const store::StoreOptions& options = {});
 
 extern const std::vector<store::Migration> kMigrations;
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/fsck.h"
+#include "registry/key_sync.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
 #include "store/transfer.h"
@@ -41,7 +42,7 @@ std::uint64_t restore_folder(Repository& repository, const Pointer& pointer, con
 
 std::uint64_t restore_from_remote(Repository& repository, const std::vector<Hit>& hits,
                                   std::vector<store::ObjectRef> lost, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open_remote(repository, config, false);
+  const auto remote = open_remote(repository, config, Towards::kHere);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   std::ranges::sort(lost);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "registry/metric_series.h"
 #include "registry/random_id.h"
+#include "store/keys.h"
 
 namespace mlx::registry {
 namespace {
@@ -65,6 +66,7 @@ Json version_list(const std::vector<RunOutput>& versions) {
 // Stores the series and returns its digest; null where nothing was measured.
 Json seal(Repository& repository, const std::vector<MetricPoint>& points) {
   if (points.empty()) return nullptr;
+  repository.store().use_domain(store::kHistoryDomain);
   const auto batch = repository.store().begin();
   const Digest id = batch->add_blob(encode_series(points));
   batch->commit();

@@ -75,6 +75,13 @@ CREATE TABLE undone (operation BLOB PRIMARY KEY) WITHOUT ROWID;
 -- Blobs that hold the names of actors.
 CREATE TABLE people (actor TEXT PRIMARY KEY, blob BLOB NOT NULL) WITHOUT ROWID;
 )sql"},
+    {3, R"sql(
+-- Domains of keys: assigned before an artifact has content ('main' where none was), and erased.
+CREATE TABLE artifact_domains (artifact TEXT PRIMARY KEY, domain TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE erasures (operation BLOB PRIMARY KEY, domain TEXT NOT NULL, actor TEXT NOT NULL, time INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE erased_keys (key INTEGER PRIMARY KEY);
+)sql"},
 };
 
 }  // namespace mlx::registry

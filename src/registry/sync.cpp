@@ -4,6 +4,7 @@
 #include "registry/sync.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,6 +13,9 @@
 #include "base/path.h"
 #include "registry/artifacts.h"
 #include "registry/content.h"
+#include "registry/domains.h"
+#include "registry/key_sync.h"
+#include "registry/keys.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
 #include "registry/undo.h"
@@ -44,6 +48,17 @@ class EmptyRemote final : public store::Remote {
   std::optional<Bytes> read_file(const std::string&) override { return {}; }
   bool write_file(const std::string&, const std::optional<Bytes>&, ByteView) override { return false; }
 };
+
+// The domain that the content of an operation is encrypted under: its artifact's, and the history's for what belongs to
+// runs.
+std::string domain_of_content(Repository& repository, const Operation& operation, const Json& body) {
+  if (operation.kind == "version.create") return domain_of(repository, json_string(body, "artifact", operation.kind));
+  if (operation.kind == "attach") {
+    const std::optional<Digest> version = digest_in(body, "version");
+    return version ? domain_of_version(repository, *version) : store::kMainDomain;
+  }
+  return store::kHistoryDomain;
+}
 
 // Operations of `all` that no head of the remote reaches.
 std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
@@ -82,18 +97,20 @@ std::vector<Digest> heads_of(const std::vector<Operation>& all) {
 
 // Content to send. A version whose tree is not here came from elsewhere with its operations only; the remote must have
 // it.
-std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content) {
+std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content,
+                                       const std::string& domain) {
   const store::Store& store = repository.store();
   std::vector<ObjectRef> objects, elsewhere;
   const auto collect = [&](ObjectKind kind, const Digest& id) { objects.emplace_back(kind, id); };
   std::vector<Digest> manifests = content.manifests;
   for (const Pointer& pointer : all_pointers(repository)) {
     // Added and not committed; the content of versions goes with the operations that made them.
-    if (!version_of(repository, pointer.artifact, pointer.digest)) manifests.push_back(pointer.digest);
+    if (version_of(repository, pointer.artifact, pointer.digest)) continue;
+    if (domain.empty() || domain_of(repository, pointer.artifact) == domain) manifests.push_back(pointer.digest);
   }
   DigestSet seen;
   for (const Digest& manifest : manifests) {
-    if (!seen.insert(manifest).second) continue;
+    if (!seen.insert(manifest).second || erasure_of(repository, manifest)) continue;
     if (store.has(ObjectKind::kManifest, manifest)) {
       store.visit_reachable_manifest(manifest, collect);
     } else {
@@ -115,11 +132,28 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
 }
 
 // What new operations name. An undo among them may bring back what was left out of an earlier push.
-Content content_to_send(Repository& repository, const std::vector<Operation>& all,
-                        const std::vector<Operation>& lacking) {
+std::vector<Operation> content_makers(Repository& repository, const std::vector<Operation>& all,
+                                      const std::vector<Operation>& lacking) {
   const bool undoes =
       std::ranges::any_of(lacking, [](const Operation& operation) { return operation.kind == "operation.undo"; });
-  return content_of(in_force(repository.db(), undoes ? all : lacking));
+  return in_force(repository.db(), undoes ? all : lacking);
+}
+
+// Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
+// encrypted.
+void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
+                     const std::function<void(std::vector<ObjectRef>)>& use) {
+  if (!remote.encrypted()) {
+    use(objects_to_send(repository, remote, content_of(operations), {}));
+    return;
+  }
+  for (const std::string& domain : store::domains(repository.keys().file())) {
+    remote.set_domain(domain);
+    const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
+      return domain_of_content(repository, operation, body) == domain;
+    });
+    use(objects_to_send(repository, remote, content, domain));
+  }
 }
 
 // Into packs, from which a remote is sent objects.
@@ -165,14 +199,37 @@ std::vector<Operation> receive_operations(Repository& repository, store::Remote&
   return fixed_order(std::move(received));
 }
 
-std::vector<Digest> wanted_manifests(Repository& repository, bool everything) {
-  std::vector<Digest> wanted;
-  for (const Pointer& pointer : all_pointers(repository)) wanted.push_back(pointer.digest);
+// By the domain that they are kept under here; all under "" where this clone keeps them in clear.
+using ByDomain = std::map<std::string, std::vector<Digest>>;
+
+ByDomain wanted_manifests(Repository& repository, bool everything) {
+  const bool encrypted = repository.store().encrypted();
+  ByDomain wanted;
+  const auto want = [&](const std::string& artifact, const Digest& manifest) {
+    if (!erasure_of(repository, manifest))
+      wanted[encrypted ? domain_of(repository, artifact) : std::string()].push_back(manifest);
+  };
+  for (const Pointer& pointer : all_pointers(repository)) want(pointer.artifact, pointer.digest);
   if (everything) {
-    for (const Version& version : versions(repository)) wanted.push_back(version.digest);
+    for (const Version& version : versions(repository)) want(version.artifact, version.digest);
   }
-  std::ranges::sort(wanted);
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  for (auto& [domain, manifests] : wanted) {
+    std::ranges::sort(manifests);
+    manifests.erase(std::unique(manifests.begin(), manifests.end()), manifests.end());
+  }
+  return wanted;
+}
+
+ByDomain wanted_attachments(Repository& repository) {
+  const bool encrypted = repository.store().encrypted();
+  ByDomain wanted;
+  for (const Operation& operation : in_force(repository.db(), repository.operations())) {
+    const Content content = content_of({operation});
+    if (content.others.empty()) continue;
+    const Json body = parse_json(operation.body, operation.kind);
+    const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
+    wanted[domain].push_back(content.others.front());
+  }
   return wanted;
 }
 
@@ -183,7 +240,7 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   const std::vector<Operation> all = repository.operations();
   std::unique_ptr<store::Remote> remote;
   try {
-    remote = open_remote(repository, config, false);
+    remote = open_remote(repository, config, Towards::kHere);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     remote = std::make_unique<EmptyRemote>();  // the push would make it
@@ -191,18 +248,19 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   const std::vector<Digest> heads = remote->heads();
   if (!knows_all(all, heads)) throw pull_first(config);
   const std::vector<Operation> lacking = beyond(all, heads);
-  std::vector<ObjectRef> objects = objects_to_send(repository, *remote, content_to_send(repository, all, lacking));
-  std::ranges::sort(objects);
-  objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
-  objects = store::missing_objects(*remote, objects);
+  for_each_domain(repository, *remote, content_makers(repository, all, lacking), [&](std::vector<ObjectRef> objects) {
+    std::ranges::sort(objects);
+    objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
+    objects = store::missing_objects(*remote, objects);
+    result.objects += objects.size();
+    result.bytes += store::stored_bytes(repository.store(), objects);
+  });
   result.operations = lacking.size();
-  result.objects = objects.size();
-  result.bytes = store::stored_bytes(repository.store(), objects);
   return result;
 }
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open_remote(repository, config, true);
+  const auto remote = open_remote(repository, config, Towards::kRemote);
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> all = repository.operations();
@@ -211,7 +269,8 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Digest> before = remote->heads();
     if (!knows_all(all, before)) throw pull_first(config);
     const std::vector<Operation> lacking = beyond(all, before);
-    send_missing(transfer, objects_to_send(repository, *remote, content_to_send(repository, all, lacking)));
+    for_each_domain(repository, *remote, content_makers(repository, all, lacking),
+                    [&](std::vector<ObjectRef> objects) { send_missing(transfer, std::move(objects)); });
     if (lacking.empty()) return result;
     seal_operations(repository.store(), lacking);
     std::vector<ObjectRef> objects;
@@ -229,12 +288,13 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
 }
 
 std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open_remote(repository, config, false);
+  const auto remote = open_remote(repository, config, Towards::kHere);
   return receive_operations(repository, *remote, remote->heads(), progress);
 }
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
-  const auto remote = open_remote(repository, config, false);
+  const auto remote = open_remote(repository, config, Towards::kHere);
+  const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
@@ -243,20 +303,28 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const Content content = content_of(received);
   result.versions = content.versions;
   if (options.dry_run) {
-    for (const Digest& manifest : wanted_manifests(repository, options.content == FetchContent::kEverything)) {
-      if (!repository.store().has(ObjectKind::kManifest, manifest)) ++result.objects;
+    for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
+      for (const Digest& manifest : manifests) {
+        if (!repository.store().has(ObjectKind::kManifest, manifest)) ++result.objects;
+      }
     }
     return result;
   }
+  repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
   repository.merge(received);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
-  receive_blobs(transfer, content_of(in_force(repository.db(), repository.operations())).others, false);
-  const std::vector<Digest> wanted = wanted_manifests(repository, options.content == FetchContent::kEverything);
-  if (options.content == FetchContent::kTrees) {
-    receive_trees(transfer, wanted);
-  } else {
-    receive_manifests(transfer, wanted);
+  for (const auto& [domain, blobs] : wanted_attachments(repository)) {
+    repository.store().use_domain(domain);
+    receive_blobs(transfer, blobs, false);
+  }
+  for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
+    repository.store().use_domain(domain);
+    if (options.content == FetchContent::kTrees) {
+      receive_trees(transfer, manifests);
+    } else {
+      receive_manifests(transfer, manifests);
+    }
   }
   return result;
 }

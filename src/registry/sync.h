@@ -10,8 +10,9 @@ namespace mlx::registry {
 
 struct RemoteConfig {
   std::string name, url;
+  bool encrypt = false;  // nothing goes there in clear
 };
-// mlx.toml (tracked) [remotes.NAME] url = "…". Credentials in a URL are refused.
+// mlx.toml (tracked) [remotes.NAME] url = "…", encrypt = true. Credentials in a URL are refused.
 std::vector<RemoteConfig> remotes(const std::string& root);
 void add_remote(const std::string& root,
                 const RemoteConfig& remote,  // kConflict where the name stands with another URL

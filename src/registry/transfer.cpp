@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "base/path.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
@@ -79,17 +78,6 @@ void list_absent_parts(const store::Store& store, const Digest& blob, std::vecto
 }
 
 }  // namespace
-
-std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, bool create) {
-  // A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
-  const bool folder = store::is_remote_path(remote.url);
-  store::RemoteOptions options;
-  options.create = create;
-  options.environment = repository.environment();
-  options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
-  return store::open_remote(folder ? absolute_path(join_path(repository.root(), remote.url)) : remote.url, options,
-                            repository.disk(), repository.pool());
-}
 
 void send_missing(Transfer& transfer, std::vector<ObjectRef> objects) {
   sort_unique(objects);

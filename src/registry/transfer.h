@@ -1,4 +1,4 @@
-// Remotes opened for this repository, and objects of the store on their way to and from them. Used by what syncs.
+// Objects of the store on their way to and from a remote (key_sync.h opens those). Used by what syncs.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,6 @@
 #include "store/store.h"
 
 namespace mlx::registry {
-
-// With the user's environment; a folder is relative to the root. `create` is for writing: makes what is not there yet.
-std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, bool create);
 
 struct Transfer {
   store::Store& store;

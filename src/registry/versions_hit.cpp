@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "registry/artifacts.h"
+#include "registry/domains.h"
 #include "registry/fsck.h"
 
 namespace mlx::registry {
@@ -25,7 +26,9 @@ std::vector<Named> named_manifests(Repository& repository) {
   while (select.step()) {
     named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
   }
-  std::erase_if(named, [&](const Named& one) { return !repository.store().has(ObjectKind::kManifest, one.manifest); });
+  std::erase_if(named, [&](const Named& one) {
+    return erasure_of(repository, one.manifest) || !repository.store().has(ObjectKind::kManifest, one.manifest);
+  });
   return named;
 }
 

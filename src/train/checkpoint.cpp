@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/model.h"
+#include "store/keys.h"
 
 namespace mlx::train {
 namespace {
@@ -30,6 +31,7 @@ store::Entry add_file(store::Batch& batch, const std::string& path, ByteView byt
 void save_checkpoint(registry::Repository& repository, const std::string& run, const Digest& key,
                      const CheckpointState& state, bool best) {
   const std::string head = canonical({{"format", kFormat}, {"key", key.text()}, {"step", state.step}});
+  repository.store().use_domain(store::kMainDomain);
   const std::unique_ptr<store::Batch> batch = repository.store().begin();
   const store::Entry json = add_file(*batch, "checkpoint.json", as_bytes(head));
   const store::Entry tensors = add_file(*batch, "state.safetensors", nn::encode_tensors(state.tensors));

@@ -5,6 +5,7 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "store/keys.h"
 
 namespace mlx::train {
 
@@ -13,6 +14,7 @@ std::string code_state(registry::Repository& repository) {
   if (!git) return "{}";
   Json out = {{"branch", git->branch}, {"dirty", git->dirty}, {"head", git->head}};
   if (!git->diff.empty()) {
+    repository.store().use_domain(store::kHistoryDomain);
     const std::unique_ptr<store::Batch> batch = repository.store().begin();
     out["diff"] = batch->add_blob(as_bytes(git->diff)).text();
     batch->commit();

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 #include "train/inputs.h"
 #include "train/numerics.h"
@@ -124,6 +125,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   registry::NewVersion version;
   version.artifact = config.name;
   version.kind = registry::ArtifactKind::kModel;
+  repository.store().use_domain(registry::domain_of(repository, config.name));
   version.manifest = nn::store_model(repository.store(), model);
   version.message = "trained on " + in.dataset.name();
   version.run = run;

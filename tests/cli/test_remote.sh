@@ -11,7 +11,7 @@ expect 0 mlx remote add origin ../store
 has "$out" unchanged
 error 4 "" mlx remote add origin ../elsewhere
 expect 0 mlx remote --json
-same "$(json 'd["remotes"]')" "[{'name': 'origin', 'url': '../store'}]"
+same "$(json 'd["remotes"]')" "[{'name': 'origin', 'url': '../store', 'encrypt': False}]"
 error 3 "" mlx push backup
 expect 0 mlx push
 expect 0 mlx push

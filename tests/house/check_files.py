@@ -18,7 +18,7 @@ OWNERS = {
     r"zstd\.h": ("store/codec.",),
     r"curl/.*": ("store/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
-    r"openssl/.*": ("src/base/",),
+    r"openssl/.*": ("src/base/", "store/crypto."),
 }
 
 

@@ -15,7 +15,7 @@ using namespace mlx::store;
 
 namespace {
 
-constexpr StoreOptions kSmallPacks{300'000};
+const StoreOptions kSmallPacks{300'000};
 
 Digest operation_id(int step) {
   return Digest::of("operation " + std::to_string(step));

@@ -1,0 +1,183 @@
+// Reading passphrases and identities. What was read is wiped; nothing of it is printed, logged or kept.
+#include "cmd/unlock.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/subprocess.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::size_t kMaxPassphrase = 4096;
+
+// The bytes up to the first line feed.
+store::Secret first_line(Bytes bytes, const std::string& source) {
+  std::size_t size = 0;
+  while (size < bytes.size() && bytes[size] != '\n') ++size;
+  store::Secret secret{ByteView(bytes).first(size)};
+  store::wipe(bytes);
+  if (secret.empty()) fail(ErrorKind::kUsage, "{}: the passphrase is empty", source);
+  if (secret.size() > kMaxPassphrase)
+    fail(ErrorKind::kUsage, "{}: a passphrase has at most {} bytes", source, kMaxPassphrase);
+  return secret;
+}
+
+Bytes read_descriptor(int fd, const std::string& source) {
+  Bytes bytes(kMaxPassphrase + 2);
+  std::size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t count = ::read(fd, bytes.data() + size, bytes.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno(errno, source, "read");
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+// kRefused where others than the owner can read it.
+Bytes read_private_file(const std::string& path) {
+  const Fd fd = open_file(path, O_RDONLY);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) fail_errno(errno, path, "stat");
+  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: others can read it (mode {:o})", path, info.st_mode & 0777),
+                fmt::format("chmod 600 {}", path));
+  }
+  return read_descriptor(fd.get(), path);
+}
+
+store::Secret from_command(const std::string& command) {
+  ProcessResult result = run_process({"/bin/sh", "-c", command});
+  if (result.exit_code != 0) {
+    throw Error(ErrorKind::kRefused, fmt::format("MLX_PASSPHRASE_COMMAND ended with exit status {}", result.exit_code),
+                "it must print the passphrase");
+  }
+  store::Secret secret = first_line(to_bytes(result.out), "MLX_PASSPHRASE_COMMAND");
+  store::wipe({reinterpret_cast<std::uint8_t*>(result.out.data()), result.out.size()});
+  return secret;
+}
+
+// Restores the terminal's echo whatever happens.
+class Silence {
+ public:
+  explicit Silence(int fd) : fd_(fd), was_(::tcgetattr(fd, &before_) == 0) {
+    struct termios silent = before_;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    if (was_) ::tcsetattr(fd_, TCSAFLUSH, &silent);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+  ~Silence() {
+    if (was_) ::tcsetattr(fd_, TCSAFLUSH, &before_);
+  }
+
+ private:
+  int fd_;
+  struct termios before_ {};
+  bool was_;
+};
+
+void tell(int fd, const std::string& text) {
+  [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+}
+
+Fd open_terminal() {
+  if (!isatty(STDERR_FILENO)) return Fd();  // nobody looks
+  return Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC));
+}
+
+store::Secret ask(const Fd& terminal, const std::string& prompt) {
+  tell(terminal.get(), prompt + ": ");
+  Bytes line;
+  {
+    const Silence silence(terminal.get());
+    std::uint8_t byte = 0;
+    while (line.size() <= kMaxPassphrase && byte != '\n') {
+      const ssize_t count = ::read(terminal.get(), &byte, 1);
+      if (count < 0 && errno == EINTR) throw Error(ErrorKind::kInterrupted, "interrupted");
+      if (count <= 0) break;
+      line.push_back(byte);
+    }
+  }
+  tell(terminal.get(), "\n");
+  return first_line(std::move(line), "terminal");
+}
+
+// What is given without asking anybody.
+std::optional<store::Secret> given_passphrase(const Environment& environment, const std::string& file) {
+  if (file == "-") return first_line(read_descriptor(STDIN_FILENO, "stdin"), "stdin");
+  if (!file.empty()) return first_line(read_private_file(file), file);
+  if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return first_line(read_private_file(*path), *path);
+  if (const auto command = environment.get("MLX_PASSPHRASE_COMMAND")) return from_command(*command);
+  return {};
+}
+
+class PersonUnlocker final : public registry::Unlocker {
+ public:
+  PersonUnlocker(const Environment& environment, std::string file)
+      : environment_(environment), file_(std::move(file)) {}
+
+  std::vector<store::KeyPair> identities() override {
+    if (!path_exists(identity_path(environment_))) return {};
+    return {read_identity(environment_)};
+  }
+
+  std::optional<store::Secret> passphrase(const std::string& what) override {
+    if (auto given = given_passphrase(environment_, file_)) return given;
+    const Fd terminal = open_terminal();
+    if (!terminal) return {};
+    return ask(terminal, "Passphrase for " + what);
+  }
+
+ private:
+  const Environment& environment_;
+  std::string file_;
+};
+
+}  // namespace
+
+std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment, const std::string& passphrase_file) {
+  return std::make_shared<PersonUnlocker>(environment, passphrase_file);
+}
+
+store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
+                             const std::string& what) {
+  if (auto given = given_passphrase(environment, passphrase_file)) return *given;
+  const Fd terminal = open_terminal();
+  if (!terminal) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
+                "give it in MLX_PASSPHRASE_FILE or with --passphrase-file");
+  }
+  const store::Secret first = ask(terminal, "New passphrase for " + what);
+  if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
+  return first;
+}
+
+std::string identity_path(const Environment& environment) {
+  if (const auto path = environment.get("MLX_IDENTITY")) return *path;
+  const std::string config = environment.get("XDG_CONFIG_HOME").value_or(join_path(environment.home, ".config"));
+  return join_path(config, "mlx/identity");
+}
+
+store::KeyPair read_identity(const Environment& environment) {
+  const std::string path = identity_path(environment);
+  if (!path_exists(path))
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no identity", path),
+                "`mlx key new-identity` makes one");
+  Bytes bytes = read_private_file(path);
+  const store::KeyPair identity = store::parse_identity(as_text(bytes), path);
+  store::wipe(bytes);
+  return identity;
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,24 @@
+// How people unlock keys on the command line: an identity's file, a passphrase from a file, a command or a terminal.
+// Never from the command line itself, where others see it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/environment.h"
+#include "registry/keys.h"
+
+namespace mlx::cmd {
+
+// `passphrase_file` is the value of --passphrase-file: "" for none, "-" for stdin.
+std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment,
+                                                  const std::string& passphrase_file = {});
+// A passphrase that is new: asked for twice on a terminal. kUsage where it is empty or nobody can be asked.
+store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
+                             const std::string& what);
+
+std::string identity_path(const Environment& environment);  // MLX_IDENTITY, else ~/.config/mlx/identity
+store::KeyPair read_identity(
+    const Environment& environment);  // kNotFound with a hint, kRefused where others can read it
+
+}  // namespace mlx::cmd

@@ -1,0 +1,45 @@
+// Applies the operations on domains of keys to their tables. The keys themselves are taken out of .mlx/keys once the
+// transaction has ended (forget_erased): what is erased can not be rolled back.
+#include "base/json.h"
+#include "registry/apply.h"
+#include "registry/names.h"
+#include "store/key_file.h"
+
+namespace mlx::registry {
+namespace {
+
+std::string domain(const Application& a) {
+  std::string name = a.string("domain");
+  if (const std::string problem = store::key_name_problem(name); !problem.empty()) a.corrupt("'domain': " + problem);
+  if (name == store::kHistoryDomain) a.corrupt("'domain' is that of operations");
+  return name;
+}
+
+}  // namespace
+
+void apply_domain_assign(const Application& a) {
+  const std::string artifact = a.string("artifact");
+  if (const std::string problem = artifact_name_problem(artifact); !problem.empty())
+    a.corrupt("'artifact': " + problem);
+  a.db.prepare("INSERT OR REPLACE INTO artifact_domains (artifact, domain) VALUES (?, ?)")
+      .bind(artifact, domain(a))
+      .run();
+}
+
+void apply_key_erase(const Application& a) {
+  a.db.prepare("INSERT INTO erasures (operation, domain, actor, time) VALUES (?, ?, ?, ?)")
+      .bind(a.operation.id, domain(a), a.operation.actor, a.operation.time)
+      .run();
+  store::Statement insert = a.db.prepare("INSERT OR IGNORE INTO erased_keys (key) VALUES (?)");
+  for (const Json& key : json_array(a.body, "keys", a.what())) {
+    if (!key.is_number_unsigned() || key.get<std::uint64_t>() == 0 || key.get<std::uint64_t>() > 0xFFFFFFFF)
+      a.corrupt("'keys': expected key ids");
+    insert.bind(key.get<std::uint64_t>()).run();
+  }
+  for (const Json& version : json_array(a.body, "versions", a.what())) {
+    if (!version.is_string()) a.corrupt("'versions': expected digests");
+    (void)Digest::parse(version.get_ref<const std::string&>());
+  }
+}
+
+}  // namespace mlx::registry

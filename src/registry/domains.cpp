@@ -1,0 +1,203 @@
+// Assignments and erasures, recorded and looked up; their tables are written by apply_keys.cpp.
+#include "registry/domains.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/toml.h"
+#include "registry/keys.h"
+#include "registry/pointers.h"
+#include "registry/runs.h"
+
+namespace mlx::registry {
+namespace {
+
+// Versions whose domain was erased after they were made, with the first such erasure.
+constexpr const char* kErased =
+    "SELECT e.domain, e.actor, e.time FROM versions v LEFT JOIN artifact_domains d ON d.artifact = v.artifact"
+    " JOIN erasures e ON e.domain = coalesce(d.domain, 'main') AND v.time <= e.time WHERE v.digest = ?"
+    " ORDER BY e.time LIMIT 1";
+constexpr const char* kKept =
+    "SELECT 1 FROM versions v LEFT JOIN artifact_domains d ON d.artifact = v.artifact WHERE v.digest = ? AND NOT EXISTS"
+    " (SELECT 1 FROM erasures e WHERE e.domain = coalesce(d.domain, 'main') AND v.time <= e.time)";
+
+bool names_domain(const store::KeyFile& file, const std::string& name) {
+  return std::ranges::any_of(file.keys, [&](const store::DataKey& key) { return key.domain == name; });
+}
+
+std::vector<std::uint32_t> keys_of(const store::KeyFile& file, const std::string& domain) {
+  std::vector<std::uint32_t> ids;
+  for (const store::DataKey& key : file.keys) {
+    if (key.domain == domain && !key.erased()) ids.push_back(key.id);
+  }
+  return ids;
+}
+
+// What the edges lead to from the first node: everything that was made from it.
+std::set<Digest> descendants(const Lineage& lineage) {
+  std::set<int> reached = {0};
+  for (std::vector<int> todo = {0}; !todo.empty();) {
+    const int node = todo.back();
+    todo.pop_back();
+    for (const auto& [from, to] : lineage.edges) {
+      if (from == node && reached.insert(to).second) todo.push_back(to);
+    }
+  }
+  std::set<Digest> digests;
+  for (const int node : reached) digests.insert(lineage.nodes[static_cast<std::size_t>(node)].digest);
+  return digests;
+}
+
+// Everything made from `erased`, as far as lineage reaches, but for themselves.
+std::vector<Version> made_from(Repository& repository, const std::vector<Version>& erased) {
+  std::set<Digest> own, found;
+  for (const Version& version : erased) {
+    own.insert(version.digest);
+    found.merge(descendants(lineage(repository, version)));
+  }
+  std::vector<Version> made;
+  for (Version& version : versions(repository)) {
+    if (found.contains(version.digest) && !own.contains(version.digest)) made.push_back(std::move(version));
+  }
+  return made;
+}
+
+// The domain that `what` names.
+std::string domain_to_erase(Repository& repository, const store::KeyFile& file, const std::string& what) {
+  const std::vector<std::string> artifacts = artifact_names(repository);
+  if (std::ranges::find(artifacts, what) == artifacts.end()) {
+    if (names_domain(file, what)) return what;
+    throw Error(ErrorKind::kNotFound, fmt::format("'{}' is neither an artifact nor a domain", what),
+                "`mlx key list` lists the domains and what is in them");
+  }
+  const std::string domain = domain_of(repository, what);
+  const std::vector<std::string> together = artifacts_in(repository, domain);
+  if (together.size() == 1) return domain;
+  const auto other = std::ranges::find_if(together, [&](const std::string& name) { return name != what; });
+  throw Error(
+      ErrorKind::kRefused,
+      fmt::format("{} shares the domain '{}' with {} others, as {}: one key is theirs together", what, domain,
+                  together.size() - 1, *other),
+      fmt::format("`mlx erase {}` erases them all; `mlx key assign` gives an artifact a domain before its first add",
+                  domain));
+}
+
+void refuse_erased_versions(Repository& repository) {
+  std::unordered_map<Digest, Error, DigestHash> refused;
+  for (const Version& version : versions(repository)) {
+    if (refused.contains(version.digest)) continue;
+    const std::optional<Erasure> erasure = erasure_of(repository, version.digest);
+    if (!erasure) continue;
+    refused.emplace(version.digest, Error(ErrorKind::kRefused,
+                                          fmt::format("{} was erased on {} by {}, with the domain '{}'", version.name(),
+                                                      iso_time(erasure->time), erasure->actor, erasure->domain),
+                                          "its content is gone for good; `mlx log` still names it"));
+  }
+  repository.store().refuse(std::move(refused));
+}
+
+void forget_erased_keys(Repository& repository) {
+  if (!repository.keys().exist()) return;
+  std::vector<std::uint32_t> ids;
+  store::Statement erased = repository.db().prepare(
+      "SELECT 1 FROM erased_keys WHERE key = ?1 UNION SELECT 1 FROM erasures WHERE domain = ?2 AND time >= ?3");
+  for (const store::DataKey& key : repository.keys().file().keys) {
+    if (!key.erased() && erased.bind(std::uint64_t{key.id}, key.domain, key.made).step()) ids.push_back(key.id);
+    erased.reset();
+  }
+  repository.keys().erase(ids);
+}
+
+}  // namespace
+
+std::string domain_of(Repository& repository, const std::string& artifact) {
+  store::Statement select = repository.db().prepare("SELECT domain FROM artifact_domains WHERE artifact = ?");
+  return select.bind(artifact).step() ? select.text(0) : store::kMainDomain;
+}
+
+std::string domain_of_version(Repository& repository, const Digest& manifest) {
+  store::Statement select = repository.db().prepare(
+      "SELECT coalesce(d.domain, 'main') FROM versions v LEFT JOIN artifact_domains d ON d.artifact = v.artifact"
+      " WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
+  return select.bind(manifest).step() ? select.text(0) : store::kMainDomain;
+}
+
+std::vector<std::string> artifacts_in(Repository& repository, const std::string& domain) {
+  std::set<std::string> names;
+  for (const std::string& artifact : artifact_names(repository)) {
+    if (domain_of(repository, artifact) == domain) names.insert(artifact);
+  }
+  store::Statement select = repository.db().prepare("SELECT artifact FROM artifact_domains WHERE domain = ?");
+  for (select.bind(domain); select.step();) names.insert(select.text(0));
+  return {names.begin(), names.end()};
+}
+
+bool assign_domain(Repository& repository, const std::string& artifact, const std::string& domain) {
+  const std::vector<std::string> known = store::domains(repository.keys().file());
+  if (domain == store::kHistoryDomain)
+    fail(ErrorKind::kRefused, "'{}' is the domain of operations: no artifact can be in it", domain);
+  if (std::ranges::find(known, domain) == known.end()) {
+    const std::string meant = did_you_mean(domain, known);
+    throw Error(ErrorKind::kNotFound, fmt::format("there is no domain '{}'", domain),
+                meant.empty() ? fmt::format("`mlx key domain add {}` makes it", domain)
+                              : fmt::format("did you mean '{}'?", meant));
+  }
+  const std::string before = domain_of(repository, artifact);
+  if (before == domain) return false;
+  if (!versions(repository, artifact).empty() || read_pointer(repository, artifact)) {
+    throw Error(ErrorKind::kConflict,
+                fmt::format("{} has content under the key of the domain '{}' already", artifact, before),
+                "assign a domain before the first `mlx add`; a copy under another name can go into another domain");
+  }
+  repository.record("domain.assign", {{"artifact", artifact}, {"domain", domain}});
+  return true;
+}
+
+std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest) {
+  store::Statement select = repository.db().prepare(kErased);
+  if (!select.bind(manifest).step()) return std::nullopt;
+  if (repository.db().prepare(kKept).bind(manifest).step()) return std::nullopt;
+  return Erasure{select.text(0), select.text(1), select.int64(2)};
+}
+
+ErasePlan plan_erasure(Repository& repository, const std::string& what) {
+  if (!repository.keys().exist()) {
+    throw Error(ErrorKind::kRefused, "nothing is encrypted here: there is no key to shred",
+                "`mlx init --encrypt` and `mlx remote add --encrypt` make content erasable");
+  }
+  const store::KeyFile file = repository.keys().file();
+  ErasePlan plan;
+  plan.domain = domain_to_erase(repository, file, what);
+  if (plan.domain == store::kHistoryDomain) {
+    throw Error(ErrorKind::kRefused, "the history's key cannot be erased: no clone could read any operation any more",
+                "erase a domain of artifacts");
+  }
+  for (const std::string& artifact : artifacts_in(repository, plan.domain)) {
+    for (Version& version : versions(repository, artifact)) {
+      if (!erasure_of(repository, version.digest)) plan.versions.push_back(std::move(version));
+    }
+  }
+  plan.made = made_from(repository, plan.versions);
+  return plan;
+}
+
+void erase(Repository& repository, const ErasePlan& plan) {
+  Json keys = Json::array(), erased = Json::array();
+  for (const std::uint32_t id : keys_of(repository.keys().file(), plan.domain)) keys.push_back(id);
+  for (const Version& version : plan.versions) erased.push_back(version.digest.text());
+  // The operation first: where this is cut short the key is shredded when the repository is opened next.
+  repository.record("key.erase", {{"domain", plan.domain}, {"keys", keys}, {"versions", erased}});
+  forget_erased(repository);
+}
+
+void forget_erased(Repository& repository) {
+  if (!repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step()) return;
+  refuse_erased_versions(repository);
+  forget_erased_keys(repository);
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,45 @@
+// Domains of artifacts (DESIGN 5): which one an artifact belongs to, and what became of those that were erased.
+//
+// Both are operations: an assignment holds in every clone, and an erasure takes the domain's keys out of every clone
+// that receives it. The keys themselves are in keys.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "registry/artifacts.h"
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+std::string domain_of(Repository& repository, const std::string& artifact);  // "main" where none was assigned
+// The domain of the versions that are `manifest`; "main" where there are none (checkpoints, what is not committed).
+std::string domain_of_version(Repository& repository, const Digest& manifest);
+std::vector<std::string> artifacts_in(Repository& repository, const std::string& domain);  // sorted
+// kConflict where the artifact has content under another domain already: it would have to be stored again. False where
+// it belongs there already.
+bool assign_domain(Repository& repository, const std::string& artifact, const std::string& domain);
+
+struct Erasure {
+  std::string domain, actor;
+  std::int64_t time = 0;  // unix microseconds
+};
+// Where every artifact that holds this version is in a domain that was erased after the version was made.
+std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest);
+
+struct ErasePlan {
+  std::string domain;
+  std::vector<Version> versions;  // that can not be read afterwards
+  std::vector<Version> made;      // models and datasets outside of the domain that were made from these
+};
+// `what` is a domain, or an artifact that is alone in its domain (kRefused where others are in it). kNotFound, and
+// kRefused where nothing is encrypted, or for the history.
+ErasePlan plan_erasure(Repository& repository, const std::string& what);
+void erase(Repository& repository, const ErasePlan& plan);
+
+// Takes out of this clone's keys what operations have erased, and has the store refuse the versions. Cheap where there
+// was no erasure; called whenever operations came.
+void forget_erased(Repository& repository);
+
+}  // namespace mlx::registry

@@ -1,0 +1,151 @@
+// Reading, unlocking and replacing .mlx/keys. The file that is replaced is overwritten: it may hold what was erased.
+#include "registry/keys.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "registry/random_id.h"
+
+namespace mlx::registry {
+
+bool Keys::exist() const {
+  return path_exists(path_);
+}
+
+store::KeyFile Keys::file() const {
+  if (!exist()) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: this clone has no keys: nothing here is encrypted", path_),
+                "`mlx init --encrypt` or `mlx remote add --encrypt NAME URL` makes some");
+  }
+  return store::decode_key_file(read_file(path_), path_);
+}
+
+void Keys::remember(const store::UnlockedKeys& keys) {
+  unlocked_ = keys;
+  ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
+}
+
+// The root key for whoever can be shown to be a member; what has shown it is kept for the next file.
+store::Secret Keys::find_root(const store::KeyFile& lock, const std::string& what) {
+  for (const store::KeyPair& identity : known_) {
+    if (auto root = store::unwrap_root(lock, identity)) return *root;
+  }
+  for (const store::KeyPair& identity : unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>()) {
+    auto root = store::unwrap_root(lock, identity);
+    if (!root) continue;
+    known_.push_back(identity);
+    return *root;
+  }
+  const bool takes_passphrase =
+      std::ranges::any_of(lock.members, [](const auto& m) { return m.kind == store::Member::Kind::kPassphrase; });
+  const std::optional<store::Secret> passphrase =
+      takes_passphrase && unlocker_ ? unlocker_->passphrase(what) : std::nullopt;
+  if (!passphrase) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
+                takes_passphrase
+                    ? "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND"
+                    : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
+  }
+  const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
+  const std::optional<store::Secret> root = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  if (!root) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
+                "`mlx key list` says for whom the keys are locked");
+  }
+  known_.push_back(*identity);
+  return *root;
+}
+
+store::UnlockedKeys Keys::unlock(const store::SealedKeys& sealed, const std::string& what) {
+  return store::open_sealed_keys(sealed, find_root(sealed.lock, what), what);
+}
+
+store::UnlockedKeys Keys::open_own() {
+  store::KeyFile own = file();
+  store::Secret root = find_root(own, path_);
+  return store::unlock(std::move(own), std::move(root), path_);
+}
+
+store::UnlockedKeys Keys::unlocked() {
+  std::lock_guard lock(mutex_);
+  if (!unlocked_) remember(open_own());
+  return *unlocked_;
+}
+
+std::shared_ptr<const store::KeyRing> Keys::ring() {
+  std::lock_guard lock(mutex_);
+  if (!ring_) remember(open_own());
+  return ring_;
+}
+
+// Released when the descriptor is closed.
+Fd Keys::lock() {
+  const std::string path = path_ + ".lock";
+  Fd fd = disk_.open_append(path);
+  while (::flock(fd.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) fail_errno(errno, path, "lock");
+  }
+  return fd;
+}
+
+void Keys::write(const store::KeyFile& file) {
+  const std::string temporary = fmt::format("{}.{}", path_, random_id());
+  try {
+    const Fd fd = disk_.create(temporary);
+    if (::fchmod(fd.get(), 0600) != 0) fail_errno(errno, temporary, "change the mode of");
+    disk_.write(fd, store::encode_key_file(file), temporary);
+    disk_.sync(fd, temporary);
+    store::replace_shredding(disk_, temporary, path_);
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void Keys::create(const store::UnlockedKeys& keys) {
+  const Fd held = lock();
+  if (exist()) {
+    throw Error(ErrorKind::kConflict, fmt::format("{}: this clone has keys already", path_),
+                "`mlx key list` says for whom they are locked");
+  }
+  write(keys.file);
+  std::lock_guard guard(mutex_);
+  remember(keys);
+}
+
+void Keys::change(const std::function<void(store::UnlockedKeys&)>& change) {
+  const Fd held = lock();
+  std::lock_guard guard(mutex_);
+  store::UnlockedKeys keys = open_own();
+  change(keys);
+  write(keys.file);
+  remember(keys);
+}
+
+void Keys::replace(const store::UnlockedKeys& keys) {
+  const Fd held = lock();
+  write(keys.file);
+  std::lock_guard guard(mutex_);
+  remember(keys);
+}
+
+bool Keys::erase(const std::vector<std::uint32_t>& ids) {
+  if (ids.empty() || !exist()) return false;
+  const Fd held = lock();
+  store::KeyFile kept = file();
+  if (!store::erase_keys(kept, ids)) return false;
+  write(kept);
+  std::lock_guard guard(mutex_);
+  unlocked_.reset();
+  ring_.reset();
+  return true;
+}
+
+}  // namespace mlx::registry

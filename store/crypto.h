@@ -1,0 +1,64 @@
+// The primitives of encryption at rest, over OpenSSL: HMAC and HKDF with SHA-256, AES-256-GCM, scrypt, X25519, random
+// bytes. The only code that includes OpenSSL's ciphers and keys; used by cipher.cpp and key_file.cpp.
+//
+// Secrets are wiped when they go. Everything here is thread-safe; errors of OpenSSL itself are kMissing.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/hash.h"
+
+namespace mlx::store {
+
+// Bytes that are overwritten before their memory is given back.
+class Secret {
+ public:
+  Secret() = default;
+  explicit Secret(ByteView bytes) : bytes_(bytes.begin(), bytes.end()) {}
+  explicit Secret(std::size_t size) : bytes_(size) {}
+  Secret(const Secret&) = default;
+  Secret(Secret&&) noexcept = default;
+  Secret& operator=(const Secret& other);
+  Secret& operator=(Secret&& other) noexcept;
+  ~Secret() { wipe(); }
+  std::uint8_t* data() { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+  bool empty() const { return bytes_.empty(); }
+  operator ByteView() const { return bytes_; }
+  bool operator==(const Secret& other) const;  // in constant time
+
+ private:
+  void wipe();
+  Bytes bytes_;
+};
+
+void random_bytes(std::span<std::uint8_t> out);
+void wipe(std::span<std::uint8_t> bytes);  // what a Secret does, for what was one in passing
+
+Digest hmac_sha256(ByteView key, ByteView message);
+Digest hmac_sha256(ByteView key, ByteView first, ByteView second);  // of both, one behind the other
+bool equal_in_constant_time(ByteView a, ByteView b);
+Secret hkdf_sha256(ByteView input, ByteView salt, std::string_view info, std::size_t size);
+
+inline constexpr std::size_t kNonceSize = 12, kTagSize = 16, kSealedExtra = kNonceSize + kTagSize;
+// nonce | ciphertext | tag. `key` has 32 bytes, `nonce` 12.
+Bytes aes_gcm_seal(ByteView key, ByteView nonce, ByteView additional, ByteView plain);
+// False where the tag does not hold (`plain` is empty then). Works on sealed bytes of any size.
+bool aes_gcm_open(ByteView key, ByteView additional, ByteView sealed, Bytes& plain);
+
+struct ScryptCost {
+  int log2_n = 16, r = 8, p = 1;  // 64 MiB, about a tenth of a second
+};
+Secret scrypt(ByteView passphrase, ByteView salt, const ScryptCost& cost, std::size_t size);
+
+struct KeyPair {
+  Secret private_key;
+  Digest public_key;
+};
+KeyPair x25519_pair(const Secret& private_key);  // 32 bytes
+KeyPair x25519_generate();
+// nullopt where `peer` is no point that agrees on anything (small order).
+std::optional<Secret> x25519_agree(const Secret& private_key, const Digest& peer);
+
+}  // namespace mlx::store

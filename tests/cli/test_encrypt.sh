@@ -1,0 +1,181 @@
+#!/bin/bash
+# Encryption through the real binary: remotes that nothing can be read on, people who come and go, domains that are erased.
+source "$(dirname "$0")/lib.sh" "$1"
+export HOME=$work/home XDG_CONFIG_HOME=
+unset MLX_IDENTITY MLX_PASSPHRASE_FILE MLX_PASSPHRASE_COMMAND
+mkdir -p "$HOME"
+
+identity() { MLX_IDENTITY=$work/$1.identity expect 0 mlx key new-identity; echo "$out" >"$work/$1.pub"; }
+as() { local who=$1; shift; MLX_IDENTITY=$work/$who.identity "$@"; }
+# Nothing below $1 holds any of the other words, in no file and in no file's name.
+holds_nothing_of() {
+  local folder=$1 word
+  shift
+  for word in "$@"; do
+    ! grep -rqaF -- "$word" "$folder" || fail "'$word' can be read in $folder: $(grep -rlaF -- "$word" "$folder")"
+    [ -z "$(find "$folder" -name "*$word*")" ] || fail "'$word' names a file in $folder"
+  done
+}
+raw() { python3 -c 'import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1].split(":")[-1]))' "$1"; }
+
+# Keys: identities are private, and public ones can be checked.
+identity ada
+identity ben
+same "$(stat -c %a "$work/ada.identity")" 600
+as ada error 4 "there is an identity already" mlx key new-identity
+chmod 644 "$work/ben.identity"
+as ben error 5 "others can read it" mlx key export-public
+chmod 600 "$work/ben.identity"
+as ben expect 0 mlx key export-public
+same "$out" "$(cat "$work/ben.pub")"
+
+# A plain clone and an encrypted remote.
+mkdir one && cd one
+git init -q
+expect 0 mlx init
+error 3 "this clone has no keys" mlx key list
+error 5 "nothing is encrypted here" mlx erase --yes data/people
+error 2 "no public key of mlx" mlx remote add --encrypt origin ../remote --recipient mlx-key-1:00
+[ ! -e mlx.toml ] || fail "a remote was added without keys"
+as ada expect 0 mlx remote add --encrypt origin ../remote --recipient "$work/ada.pub"
+same "$(grep -c 'encrypt = true' mlx.toml)" 1
+as ada expect 0 mlx remote add --encrypt origin ../remote --recipient "$work/ada.pub"
+has "$out" unchanged
+mkdir -p data/SECRETNAME data/people
+for i in 1 2 3; do printf 'VERYSECRET line %s\n' $(seq 1 2000) >data/SECRETNAME/PLAINFILE$i; done
+python3 -c 'print("name,age\n" + "".join(f"PERSON{i},{i}\n" for i in range(5000)))' >data/people/PEOPLEFILE.csv
+as ada expect 0 mlx key domain add people
+as ada expect 0 mlx key assign data/people people
+expect 0 mlx add data/SECRETNAME data/people
+expect 0 mlx commit -m MESSAGEINCLEAR
+as ada expect 4 mlx key assign data/people main
+has "$err" "has content under the key of the domain 'people'"
+error 5 "no key is unlocked" mlx push
+as ada expect 0 mlx push
+git add -A && git commit -qm x
+digest=$(sed -n 's/^digest //p' data/SECRETNAME.mlx)
+head=$(as ada mlx log --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["schema"])')
+has "$head" mlx.log
+holds_nothing_of ../remote SECRETNAME VERYSECRET PLAINFILE PEOPLEFILE PERSON MESSAGEINCLEAR version.create people main history "${digest#sha256:}"
+raw "$digest" >"$work/needle"
+python3 - "$work/needle" ../remote <<'PY'
+import os, sys
+needle = open(sys.argv[1], "rb").read()
+for folder, _, names in os.walk(sys.argv[2]):
+    for name in names:
+        assert needle not in open(os.path.join(folder, name), "rb").read(), name
+PY
+[ "$(cat .mlx/keys | grep -c VERYSECRET)" = 0 ]
+# Once more stores nothing, and equal content under the same domain is stored once.
+before=$(tree_of ../remote/packs)
+as ada expect 0 mlx push
+same "$(tree_of ../remote/packs)" "$before"
+
+# Another clone: locked without a key, whole with one; ben comes and goes.
+cd "$work" && git clone -q one two && cd two
+sed -i "s#../remote#$work/remote#" mlx.toml
+error 5 "no key is unlocked" mlx pull -q
+as ben error 5 "no key is unlocked" mlx pull
+cd ../one
+as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
+as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
+has "$out" unchanged
+as ada expect 0 mlx push
+cd ../two
+as ben expect 0 mlx pull
+diff -r data/SECRETNAME ../one/data/SECRETNAME || fail "what came back differs"
+diff -r data/people ../one/data/people || fail "what came back differs"
+expect 0 mlx fsck
+expect 0 mlx key list --json
+same "$(json '[m["name"] for m in d["members"]]')" "['first', 'ben']"
+same "$(json '[x["name"] for x in d["domains"]]')" "['history', 'main', 'people']"
+cd ../one
+before=$(find ../remote/packs -name '*.pack' | sort)
+as ada expect 0 mlx key remove-recipient ben
+as ada error 3 "no member" mlx key remove-recipient ben
+as ada error 5 "last member" mlx key remove-recipient first
+echo new >data/SECRETNAME/later
+expect 0 mlx add data/SECRETNAME
+expect 0 mlx commit -m later
+as ada expect 0 mlx push
+for pack in $before; do [ -e "$pack" ] || fail "chunks were written again for somebody who left"; done
+git add -A && git commit -qm y
+cd ../two
+git checkout -q mlx.toml && git pull -q && sed -i "s#../remote#$work/remote#" mlx.toml
+as ben error 5 "no key is unlocked" mlx pull
+as ada expect 0 mlx pull
+same "$(cat data/SECRETNAME/later)" new
+
+# Passphrases: from a file that is private, from a command, from stdin; a wrong one is refused, a changed one replaces it.
+cd "$work" && echo "correct horse" >pass && echo "battery staple" >pass2 && chmod 600 pass pass2
+mkdir three && cd three
+expect 0 mlx init --encrypt --passphrase-file ../pass
+error 4 "not encrypted" mlx init --encrypt "$work/one"
+mkdir -p data/x && printf 'VERYSECRET %s\n' $(seq 5000) >data/x/f
+error 5 "no key is unlocked" mlx add data/x
+chmod 644 ../pass
+MLX_PASSPHRASE_FILE=$work/pass error 5 "others can read it" mlx add data/x
+chmod 600 ../pass
+MLX_PASSPHRASE_FILE=$work/pass2 error 5 "the passphrase is wrong" mlx add data/x
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx add data/x
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx commit -m x
+holds_nothing_of .mlx/packs VERYSECRET
+before=$(ls .mlx/packs/*.pack)
+MLX_PASSPHRASE_COMMAND="cat $work/pass" expect 0 mlx add data/x
+cp -r data/x data/y
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx add data/y
+size=$(du -sb .mlx/packs | cut -f1)
+[ "$size" -lt 60000 ] || fail "equal content was stored twice: $size bytes"
+MLX_PASSPHRASE_COMMAND=false error 5 "ended with exit status" mlx cat data/x:f
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx cat data/x:f
+same "$(head -1 "$work/.out")" "VERYSECRET 1"
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx fsck
+expect 0 mlx fsck --json
+[ "$(json 'd["locked"]')" -gt 0 ] || fail "fsck without a key says nothing of it"
+MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx status
+expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
+MLX_PASSPHRASE_FILE=$work/pass error 5 "wrong" mlx cat data/x:f
+MLX_PASSPHRASE_FILE=$work/pass2 expect 0 mlx cat data/x:f
+for pack in $before; do [ -e "$pack" ] || fail "chunks were written again for a new passphrase"; done
+# An encrypted clone and an encrypted remote, and no way out in clear.
+MLX_PASSPHRASE_FILE=$work/pass2 expect 0 mlx remote add origin ../remote3
+export MLX_PASSPHRASE_FILE=$work/pass2
+expect 0 mlx push
+holds_nothing_of ../remote3 VERYSECRET data/x
+cd "$work" && mkdir -p four/data && cp three/mlx.toml four && cp three/data/x.mlx four/data && cd four
+expect 0 mlx pull
+diff -r data/x ../three/data/x || fail "what came back differs"
+sed -i '/encrypt/d; s#remote3#plain#' ../three/mlx.toml
+cd ../three && error 5 "this repository is encrypted" mlx push
+unset MLX_PASSPHRASE_FILE
+[ -z "$(ls -A ../plain/packs 2>/dev/null | grep pack)" ] || fail "something went out in clear"
+
+# Erasing: a domain goes here, on the remote, and in the other clone; the rest stays.
+cd ../one
+error 2 "" mlx erase
+error 3 "neither an artifact nor a domain" mlx erase --yes nothing
+error 5 "history" mlx erase --yes history
+expect 0 mlx erase -n data/people --json
+same "$(json 'd["domain"], [v["name"] for v in d["versions"]], d["dry_run"]')" "('people', ['data/people@v1'], True)"
+error 5 "--yes" mlx erase data/people
+expect 0 mlx cat data/people:PEOPLEFILE.csv
+expect 0 mlx erase --yes data/people
+error 5 "was erased on" mlx cat data/people@v1:PEOPLEFILE.csv
+expect 0 mlx cat data/SECRETNAME:later
+as ada expect 0 mlx push
+expect 0 mlx log data/people
+has "$out" v1
+expect 0 mlx fsck
+cd ../two
+as ada expect 0 mlx pull
+has "$out" "erased"
+error 5 "was erased on" mlx checkout --to ../elsewhere data/people@v1
+expect 0 mlx key list --json
+same "$(json '[x["name"] for x in d["domains"]]')" "['history', 'main']"
+# A fresh clone gets the rest, and nobody gets the erased domain from the remote.
+cd "$work" && git clone -q one five && cd five && sed -i "s#../remote#$work/remote#" mlx.toml
+as ada expect 0 mlx pull
+same "$(cat data/SECRETNAME/later)" new
+[ ! -e data/people/PEOPLEFILE.csv ] || fail "an erased file came from the remote"
+as ada expect 0 mlx key domain add people
+echo "keys, domains and erasing hold"

@@ -1,0 +1,307 @@
+// The primitives against published vectors, and the key file: members come and go, strangers' changes are noticed, no
+// bytes whatever do harm.
+#include <algorithm>
+
+#include "fixture.h"
+#include "store/key_file.h"
+
+using namespace mlx;
+using namespace mlx::store;
+
+namespace {
+
+constexpr ScryptCost kCheap{10, 8, 1};
+
+std::string hex(ByteView bytes) {
+  return to_hex(bytes);
+}
+
+UnlockedKeys new_keys(std::string_view passphrase = "first") {
+  return make_keys(passphrase_member(as_bytes(passphrase), "p", kCheap, 1), 1);
+}
+
+KeyFile reread(const KeyFile& file) {
+  return decode_key_file(encode_key_file(file), "keys");
+}
+
+bool opens(const KeyFile& file, std::string_view passphrase) {
+  const auto identity = passphrase_identity(file, as_bytes(passphrase));
+  return identity && unwrap_root(file, *identity);
+}
+
+std::optional<UnlockedKeys> unlock_with(const KeyFile& file, const KeyPair& identity) {
+  auto root = unwrap_root(file, identity);
+  if (!root) return {};
+  return unlock(file, *root, "keys");
+}
+
+bool holds(const KeyRing& ring, const DomainKey& key) {
+  const DomainKey* found = ring.find(key.id);
+  return found && found->content == key.content && found->ids == key.ids && found->domain == key.domain;
+}
+
+}  // namespace
+
+TEST_CASE("HMAC, HKDF, scrypt, AES-256-GCM and X25519 agree with published vectors") {
+  // RFC 4231, test cases 2 and 6 (a key longer than a block).
+  CHECK(hmac_sha256(as_bytes("Jefe"), as_bytes("what do ya want for nothing?")).hex() ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  CHECK(hmac_sha256(Bytes(131, 0xaa), as_bytes("Test Using Larger Than Block-Size Key - Hash Key First")).hex() ==
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  CHECK(hmac_sha256(as_bytes("Jefe"), as_bytes("what do ya want "), as_bytes("for nothing?")) ==
+        hmac_sha256(as_bytes("Jefe"), as_bytes("what do ya want for nothing?")));
+  // RFC 5869, A.1 and A.3.
+  CHECK(hex(hkdf_sha256(Bytes(22, 0x0b), from_hex("000102030405060708090a0b0c"),
+                        as_text(from_hex("f0f1f2f3f4f5f6f7f8f9")), 42)) ==
+        "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865");
+  CHECK(hex(hkdf_sha256(Bytes(22, 0x0b), {}, "", 42)) ==
+        "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
+  // RFC 7914, section 12: N = 1024, r = 8, p = 16.
+  CHECK(
+      hex(scrypt(as_bytes("password"), as_bytes("NaCl"), {10, 8, 16}, 64)) ==
+      "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b3731622eaf30d92e22a3886ff109279d9830dac727afb94a83ee6d"
+      "8360cbdfa2cc0640");
+  // The GCM specification's test case 16.
+  const Bytes key = from_hex("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
+  const Bytes nonce = from_hex("cafebabefacedbaddecaf888"),
+              additional = from_hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+  const Bytes plain = from_hex(
+      "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657"
+      "ba"
+      "637b39");
+  const Bytes sealed = aes_gcm_seal(key, nonce, additional, plain);
+  CHECK(
+      hex(ByteView(sealed).subspan(12)) ==
+      "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0a"
+      "bcc9f66276fc6ece0f4e1768cddf8853bb2d551b");
+  Bytes opened;
+  CHECK(aes_gcm_open(key, additional, sealed, opened));
+  CHECK(opened == plain);
+  CHECK_FALSE(aes_gcm_open(key, {}, sealed, opened));
+  CHECK(opened.empty());
+  for (std::size_t size = 0; size < 28; ++size) CHECK_FALSE(aes_gcm_open(key, {}, Bytes(size), opened));
+  // RFC 7748, 5.2.
+  const KeyPair a =
+      x25519_pair(Secret(ByteView(from_hex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"))));
+  const Digest u = Digest::parse("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c");
+  CHECK(hex(*x25519_agree(a.private_key, u)) == "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552");
+  CHECK(x25519_agree(a.private_key, Digest{}) == std::nullopt);  // a point of small order
+  const KeyPair b = x25519_generate();
+  CHECK(*x25519_agree(a.private_key, b.public_key) == *x25519_agree(b.private_key, a.public_key));
+}
+
+TEST_CASE("a passphrase opens its keys, another does not") {
+  const UnlockedKeys keys = new_keys();
+  const KeyFile file = reread(keys.file);
+  CHECK_FALSE(opens(file, "second"));
+  CHECK_FALSE(opens(file, ""));
+  const auto identity = passphrase_identity(file, as_bytes("first"));
+  REQUIRE(identity);
+  const auto keys_again = unlock_with(file, *identity);
+  REQUIRE(keys_again);
+  const KeyRing ring = ring_of(*keys_again);
+  CHECK(ring.keys().size() == 2);
+  CHECK(ring.current(kMainDomain).id != ring.current(kHistoryDomain).id);
+  CHECK(storage_id(ring.current(kMainDomain), Digest{}) != storage_id(ring.current(kHistoryDomain), Digest{}));
+  CHECK(error_of([&] { (void)ring.current("other"); }) == ErrorKind::kRefused);
+}
+
+TEST_CASE("recipients come and go, and who is gone cannot open what comes after") {
+  UnlockedKeys keys = new_keys();
+  const KeyPair ada = x25519_generate(), ben = x25519_generate();
+  const KeyRing first = ring_of(keys);
+  add_member(keys, recipient_member(ada.public_key, "ada", 2));
+  add_member(keys, recipient_member(ben.public_key, "ben", 3));
+  CHECK(error_of([&] { add_member(keys, recipient_member(ben.public_key, "twice", 3)); }) == ErrorKind::kConflict);
+  const KeyFile before = reread(keys.file);
+  auto through_ada = unlock_with(before, ada);
+  REQUIRE(through_ada);
+  for (const DomainKey& key : first.keys()) CHECK(holds(ring_of(*through_ada), key));
+
+  remove_member(*through_ada, ben.public_key, 4);
+  const KeyFile after = reread(through_ada->file);
+  CHECK_FALSE(unwrap_root(after, ben));
+  auto still = unlock_with(after, ada);
+  REQUIRE(still);
+  const KeyRing ring = ring_of(*still);
+  for (const DomainKey& key : first.keys()) {
+    CHECK(holds(ring, key));                       // nothing is written again
+    CHECK(ring.current(key.domain).id != key.id);  // but what comes is under a new key
+  }
+  // What ben kept of the file before opens nothing of the one after.
+  auto bens = unlock_with(before, ben);
+  REQUIRE(bens);
+  CHECK(error_of([&] { unlock(after, bens->root, "keys"); }) == ErrorKind::kCorrupt);
+  CHECK(opens(after, "first"));  // the passphrase still does: wrapped anew without knowing it
+  CHECK(error_of([&] { remove_member(*still, ben.public_key, 5); }) == ErrorKind::kNotFound);
+  remove_member(*still, ada.public_key, 5);
+  CHECK(error_of([&] { remove_member(*still, still->file.members[0].public_key, 6); }) == ErrorKind::kRefused);
+}
+
+TEST_CASE("a changed passphrase replaces the one before") {
+  UnlockedKeys keys = new_keys();
+  replace_member(keys, keys.file.members[0].public_key, passphrase_member(as_bytes("next"), "p", kCheap, 2));
+  CHECK_FALSE(opens(keys.file, "first"));
+  CHECK(opens(keys.file, "next"));
+  CHECK(ring_of(keys).keys().size() == 2);
+}
+
+TEST_CASE("what a stranger adds or changes is noticed") {
+  UnlockedKeys keys = new_keys();
+  UnlockedKeys strangers = new_keys("stranger");
+  KeyFile added = keys.file;
+  added.members.push_back(strangers.file.members[0]);
+  CHECK(error_of([&] { unlock(added, keys.root, "keys"); }) == ErrorKind::kCorrupt);
+  KeyFile moved = keys.file;
+  std::swap(moved.keys[0], moved.keys[1]);
+  CHECK(error_of([&] { unlock(moved, keys.root, "keys"); }) == ErrorKind::kCorrupt);
+  KeyFile swapped = keys.file;  // sealed keys are not under the MAC, but each is bound to its entry
+  std::swap(swapped.keys[0].sealed, swapped.keys[1].sealed);
+  CHECK(error_of([&] { ring_of(unlock(swapped, keys.root, "keys")); }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("a stranger's file that claims to be newer is not vouched for") {
+  UnlockedKeys ours = new_keys();
+  UnlockedKeys newer = ours;
+  rotate_domain(newer, kHistoryDomain, 2);
+  remove_member(
+      newer,
+      [&] {
+        const KeyPair ada = x25519_generate();
+        add_member(newer, recipient_member(ada.public_key, "ada", 2));
+        return ada.public_key;
+      }(),
+      3);
+  CHECK(vouches(ours, newer));
+  CHECK(vouches(newer, ours));
+  UnlockedKeys forged = new_keys("stranger");  // his own root and keys, for our members, under our ring's names
+  forged.file.ring = ours.file.ring;
+  CHECK_FALSE(vouches(ours, forged));
+  forged.file.keys[0].id = ours.file.keys[0].id;
+  CHECK(error_of([&] { vouches(ours, forged); }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("every flipped byte of a key file is noticed") {
+  UnlockedKeys keys = new_keys();
+  add_member(keys, recipient_member(x25519_generate().public_key, "ada", 2));
+  const Bytes good = encode_key_file(keys.file);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    Bytes bad = good;
+    bad[i] ^= 0x20;
+    const bool noticed =
+        error_of([&] { ring_of(unlock(decode_key_file(bad, "keys"), keys.root, "keys")); }) == ErrorKind::kCorrupt;
+    CAPTURE(i);
+    CHECK(noticed);
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    CHECK(error_of([&] { decode_key_file(ByteView(good).first(size), "keys"); }) == ErrorKind::kCorrupt);
+  }
+  Bytes longer = good;
+  longer.push_back(0);
+  CHECK(error_of([&] { decode_key_file(longer, "keys"); }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("lying counts and scrypt costs in a key file are refused before they cost anything") {
+  Bytes bytes = encode_key_file(new_keys().file);
+  for (const std::size_t count : {12u, 16u, 20u}) {
+    Bytes bad = bytes;
+    std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(count), 4, std::uint8_t{0xff});
+    CHECK(error_of([&] { decode_key_file(bad, "keys"); }) == ErrorKind::kCorrupt);
+  }
+  for (const auto& [offset, value] :
+       {std::pair<std::size_t, std::uint8_t>{65, 9}, {65, 21}, {65, 255}, {66, 0}, {67, 1}}) {
+    Bytes bad = bytes;
+    bad[offset] = value;
+    CHECK(error_of([&] { decode_key_file(bad, "keys"); }) == ErrorKind::kCorrupt);
+  }
+}
+
+TEST_CASE("an erased key is gone without the root key, and the file still holds") {
+  UnlockedKeys keys = new_keys();
+  rotate_domain(keys, "people", 2);
+  rotate_domain(keys, "people", 3);
+  const Digest digest = revision_digest(keys.file);
+  std::vector<std::uint32_t> ids;
+  for (const DataKey& key : keys.file.keys) {
+    if (key.domain == "people") ids.push_back(key.id);
+  }
+  CHECK(ids.size() == 2);
+  KeyFile file = keys.file;
+  CHECK(erase_keys(file, ids));
+  CHECK_FALSE(erase_keys(file, ids));
+  CHECK(revision_digest(file) == digest);
+  const UnlockedKeys left = unlock(reread(file), keys.root, "keys");
+  CHECK(ring_of(left).keys().size() == 2);
+  CHECK(domains(left.file) == std::vector<std::string>{"history", "main"});
+  UnlockedKeys again = left;
+  rotate_domain(again, "people", 4);  // a name may be used again, under another key
+  CHECK(ring_of(again).keys().size() == 3);
+}
+
+TEST_CASE("two clones' files: older gives way, diverged ones are joined and lose no key") {
+  UnlockedKeys a = new_keys();
+  UnlockedKeys b = a;
+  CHECK(standing(a.file, b.file) == Standing::kSame);
+  rotate_domain(a, "of a", 2);
+  CHECK(standing(a.file, b.file) == Standing::kNewer);
+  CHECK(standing(b.file, a.file) == Standing::kOlder);
+  const KeyPair ada = x25519_generate();
+  add_member(b, recipient_member(ada.public_key, "ada", 3));
+  rotate_domain(b, "of b", 3);
+  remove_member(b, b.file.members[0].public_key, 4);
+  CHECK(standing(a.file, b.file) == Standing::kDiverged);
+  UnlockedKeys joined = join(a, b);
+  CHECK(standing(joined.file, a.file) == Standing::kNewer);
+  CHECK(standing(joined.file, b.file) == Standing::kNewer);
+  const KeyRing ring = ring_of(unlock(reread(joined.file), joined.root, "keys"));
+  for (const UnlockedKeys* side : {&a, &b}) {
+    const KeyRing own = ring_of(*side);
+    for (const DomainKey& key : own.keys()) CHECK(holds(ring, key));
+  }
+  CHECK(domains(joined.file) == std::vector<std::string>{"history", "main", "of a", "of b"});
+  CHECK(unlock_with(reread(joined.file), ada));
+  CHECK_FALSE(opens(joined.file, "first"));  // b's members hold
+}
+
+TEST_CASE("identities and public keys survive being written down, mistyped ones do not") {
+  const KeyPair pair = x25519_generate();
+  CHECK(parse_identity(identity_text(pair), "i").public_key == pair.public_key);
+  CHECK(parse_public_key(public_key_text(pair.public_key) + "\n") == pair.public_key);
+  std::string text = public_key_text(pair.public_key);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string typo = text;
+    typo[i] = typo[i] == '0' ? '1' : '0';
+    CHECK(error_of([&] { parse_public_key(typo); }) == ErrorKind::kUsage);
+  }
+  for (const char* bad : {"", "x", "mlx-identity-1:", "mlx-identity-1:zz"}) {
+    CHECK(error_of([&] { parse_identity(bad, "i"); }) == ErrorKind::kUsage);
+    CHECK(error_of([&] { parse_public_key(bad); }) == ErrorKind::kUsage);
+  }
+}
+
+TEST_CASE("a remote's keys hold no name, open for members alone, and no byte of them can be changed unnoticed") {
+  UnlockedKeys keys = new_keys();
+  const KeyPair ada = x25519_generate(), eve = x25519_generate();
+  add_member(keys, recipient_member(ada.public_key, "ADASNAME", 2));
+  rotate_domain(keys, "SECRETDOMAIN", 2);
+  const Bytes good = seal_keys(keys);
+  for (const char* name : {"ADASNAME", "SECRETDOMAIN", "main", "history"})
+    CHECK(as_text(good).find(name) == std::string_view::npos);
+  const auto open = [&](ByteView bytes, const KeyPair& identity) {
+    const SealedKeys sealed = decode_sealed_keys(bytes, "keys");
+    const auto root = unwrap_root(sealed.lock, identity);
+    if (!root) fail(ErrorKind::kRefused, "no member");
+    return open_sealed_keys(sealed, *root, "keys");
+  };
+  CHECK(encode_key_file(open(good, ada).file) == encode_key_file(keys.file));
+  CHECK(error_of([&] { open(good, eve); }) == ErrorKind::kRefused);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    Bytes bad = good;
+    bad[i] ^= 0x10;
+    const auto kind = error_of([&] { open(bad, ada); });
+    CAPTURE(i);
+    CHECK((kind == ErrorKind::kCorrupt || kind == ErrorKind::kRefused));
+    const ByteView cut = ByteView(good).first(i);
+    CHECK(error_of([&] { open(cut, ada); }) == ErrorKind::kCorrupt);
+  }
+}
