@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push import export promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -226,6 +226,53 @@ _mlx_command() {
       options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='dvc lfs'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import dvc')
+      options='--remove -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import lfs')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='lfs'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export lfs')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+        1) kind=folder ;;
       esac
       case $2 in
         -C) kind=folder ;;
