@@ -22,10 +22,12 @@ Command add_clone();
 Command add_commit();
 Command add_completion();
 Command add_diff();
+Command add_export();
 Command add_fetch();
 Command add_fsck();
 Command add_gc();
 Command add_help();
+Command add_import();
 Command add_init();
 Command add_key();
 Command add_lineage();
@@ -74,6 +76,8 @@ const std::vector<CommandRow> kCommands = {
     {"fetch", add_fetch, kNeedsRepo},
     {"pull", add_pull, kNothing},
     {"push", add_push, kNeedsRepo},
+    {"import", add_import, kNeedsRepo},
+    {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
     {"audit", add_audit, kNeedsRepo},
     {"key", add_key, kNothing},

@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "cmd/unlock.h"
+#include "registry/keys.h"
 #include "registry/pointer_merge.h"
 
 namespace mlx::cmd {
@@ -105,6 +107,7 @@ int run(const Options& options, Context& context) {
   const Texts texts = {read_side(options.current, context), read_side(options.base, context),
                        read_side(options.other, context)};
   registry::Repository repository(start_of(options, context), context.disk(), context.pool(), context.environment());
+  repository.keys().set_unlocker(make_unlocker(context.environment()));
   const registry::PointerMerge merged = merge(options, texts, repository, context.dry_run());
   const bool clean = merged.conflicts.empty();
   const std::string text = clean ? registry::encode_pointer(merged.pointer) : with_markers(texts);

@@ -7,31 +7,20 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm undo gc fsck remote fetch pull push promote audit lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push import export promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
       ;;
     'init')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--encrypt --passphrase-file --recipient -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=folder ;;
       esac
       case $2 in
-        -C) kind=folder ;;
-        --color) kind='choice auto always never' ;;
-      esac
-      ;;
-    'clone')
-      options='--filter -b --branch --json -C -q --quiet -v --verbose --color -h --help'
-      case $3 in
-        0) kind=folder ;;
-        1) kind=folder ;;
-      esac
-      case $2 in
-        --filter) kind='choice none blobs:none' ;;
-        -b|--branch) kind=nothing ;;
+        --passphrase-file) kind=file ;;
+        --recipient) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -93,7 +82,7 @@ _mlx_command() {
       esac
       ;;
     'show')
-      options='--stat --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -103,7 +92,7 @@ _mlx_command() {
       esac
       ;;
     'ls')
-      options='-d --folders --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -115,7 +104,7 @@ _mlx_command() {
     'cat')
       options='-C -q --quiet -v --verbose --color -h --help'
       case $3 in
-        [0-9]*) kind=reference ;;
+        0) kind=reference ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -145,12 +134,15 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
-    'rm')
-      options='--cached -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+    'merge-file')
+      options='--path --ours --theirs -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
-        [0-9]*) kind=file ;;
+        0) kind=file ;;
+        1) kind=file ;;
+        2) kind=file ;;
       esac
       case $2 in
+        --path) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -165,19 +157,9 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
-    'gc')
-      options='--yes --grace --remote -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
-      case $2 in
-        --grace) kind=nothing ;;
-        --remote) kind=remote ;;
-        -C) kind=folder ;;
-        --color) kind='choice auto always never' ;;
-      esac
-      ;;
     'fsck')
-      options='--repair --remote --rebuild -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--rebuild --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
-        --remote) kind=remote ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -191,12 +173,14 @@ _mlx_command() {
       esac
       ;;
     'remote add')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--encrypt --passphrase-file --recipient -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=folder ;;
       esac
       case $2 in
+        --passphrase-file) kind=file ;;
+        --recipient) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -219,7 +203,7 @@ _mlx_command() {
       esac
       ;;
     'fetch')
-      options='--all -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -229,7 +213,7 @@ _mlx_command() {
       esac
       ;;
     'pull')
-      options='--all --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --renumber -f --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -239,9 +223,56 @@ _mlx_command() {
       esac
       ;;
     'push')
-      options='--check --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='dvc lfs'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import dvc')
+      options='--remove -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import lfs')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='lfs'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export lfs')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+        1) kind=folder ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -295,6 +326,131 @@ _mlx_command() {
       options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate domain assign'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key list')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key new-identity')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key export-public')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key add-recipient')
+      options='--name --passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key remove-recipient')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key add-passphrase')
+      options='--name --passphrase-file --new-passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        --name) kind=nothing ;;
+        --passphrase-file) kind=file ;;
+        --new-passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key change-passphrase')
+      options='--passphrase-file --new-passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        --new-passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key rotate')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key domain')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='add'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key domain add')
+      options='--passphrase-file -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --passphrase-file) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key assign')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+        1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'erase')
+      options='-y --yes -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
       esac
       case $2 in
         -C) kind=folder ;;

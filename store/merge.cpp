@@ -1,3 +1,4 @@
+// Three lists of entries are walked side by side; what clashes as file and folder is settled at the end.
 #include "store/merge.h"
 
 #include <algorithm>

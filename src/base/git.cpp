@@ -47,6 +47,7 @@ using Config = Handle<git_config, git_config_free>;
 using ReferenceIterator = Handle<git_reference_iterator, git_reference_iterator_free>;
 using Index = Handle<git_index, git_index_free>;
 using Worktree = Handle<git_worktree, git_worktree_free>;
+using Odb = Handle<git_odb, git_odb_free>;
 using BranchIterator = Handle<git_branch_iterator, git_branch_iterator_free>;
 
 class Buffer {
@@ -281,6 +282,36 @@ void walk_linked_worktrees(SuffixWalk& walk) {
   }
 }
 
+struct HeadWalk {
+  git_repository* repository;
+  git_odb* odb;
+  std::string root;
+  std::uint64_t max_text;
+  std::vector<GitFile> found;
+
+  void walk(const git_tree* tree, const std::string& folder) {
+    for (std::size_t i = 0; i < git_tree_entrycount(tree); ++i) {
+      const git_tree_entry* const entry = git_tree_entry_byindex(tree, i);
+      const std::string path = join_path(folder, git_tree_entry_name(entry));
+      const git_oid& id = *git_tree_entry_id(entry);
+      if (git_tree_entry_type(entry) == GIT_OBJECT_TREE) {
+        Tree below;
+        must(git_tree_lookup(below.out(), repository, &id), root, "read a folder of HEAD");
+        walk(below.get(), path);
+      } else if (git_tree_entry_type(entry) == GIT_OBJECT_BLOB) {
+        std::size_t size = 0;
+        git_object_t type{};
+        must(git_odb_read_header(&size, &type, odb, &id), root, "read a file of HEAD");
+        found.push_back({.path = path,
+                         .mode = static_cast<unsigned>(git_tree_entry_filemode(entry)),
+                         .id = hex_of(id),
+                         .size = size,
+                         .text = size < max_text ? blob_text(repository, id, root) : std::string()});
+      }
+    }
+  }
+};
+
 // A folder with a HEAD, or the file of a linked worktree or submodule.
 bool holds_git(const std::string& folder) {
   const std::string git = join_path(folder, ".git");
@@ -399,6 +430,40 @@ std::vector<std::pair<std::string, std::string>> git_files_anywhere(const std::s
   walk_linked_worktrees(walk);
   std::sort(walk.found.begin(), walk.found.end());
   return std::move(walk.found);
+}
+
+std::vector<GitFile> git_files_at_head(const std::string& root, std::uint64_t max_text) {
+  const Repository repository = open_root(root);
+  Reference head;
+  const int code = git_repository_head(head.out(), repository.get());
+  if (code == GIT_EUNBORNBRANCH || code == GIT_ENOTFOUND) return {};
+  must(code, root, "read HEAD");
+  Object tree;
+  must(git_reference_peel(tree.out(), head.get(), GIT_OBJECT_TREE), root, "read the tree of HEAD");
+  Odb odb;
+  must(git_repository_odb(odb.out(), repository.get()), root, "open its objects");
+  HeadWalk files{repository.get(), odb.get(), root, max_text, {}};
+  files.walk(reinterpret_cast<const git_tree*>(tree.get()), "");
+  std::ranges::sort(files.found, {}, &GitFile::path);
+  return std::move(files.found);
+}
+
+std::string git_blob_content(const std::string& root, const std::string& id) {
+  const Repository repository = open_root(root);
+  git_oid oid;
+  must(git_oid_fromstr(&oid, id.c_str()), root, "read a file of HEAD");
+  return blob_text(repository.get(), oid, root);
+}
+
+std::string git_lfs_folder(const std::string& root) {
+  const Repository repository = open_root(root);
+  const std::string shared = absolute_path(git_repository_commondir(repository.get()));
+  Config config;
+  must(git_repository_config_snapshot(config.out(), repository.get()), root, "read its configuration");
+  Buffer storage;
+  const int code = git_config_get_path(storage.get(), config.get(), "lfs.storage");
+  if (code != GIT_ENOTFOUND) must(code, root, "read lfs.storage");
+  return join_path(shared, code == 0 && !storage.text().empty() ? storage.text() : "lfs");
 }
 
 }  // namespace mlx

@@ -2,6 +2,7 @@
 // configuration is ever written.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,5 +41,19 @@ void git_set_config(const std::string& root, const std::string& key, const std::
 // still offers to bring back by name. Files of more than `max_bytes` are left out.
 std::vector<std::pair<std::string, std::string>> git_files_anywhere(const std::string& root, const std::string& suffix,
                                                                     std::size_t max_bytes);
+
+struct GitFile {
+  std::string path;   // relative to the root
+  unsigned mode = 0;  // as git has it: 0100644, 0100755, 0120000 for a symbolic link
+  std::string id;     // of the blob
+  std::uint64_t size = 0;
+  std::string text;  // its content where that is shorter than what was asked for
+};
+// The files of the commit at HEAD, sorted, with their contents where they have less than `max_text` bytes; submodules
+// are left out. None where HEAD is unborn.
+std::vector<GitFile> git_files_at_head(const std::string& root, std::uint64_t max_text);
+std::string git_blob_content(const std::string& root, const std::string& id);
+// Where git-lfs keeps the objects of this repository: lfs.storage, or lfs in the git folder that all worktrees share.
+std::string git_lfs_folder(const std::string& root);
 
 }  // namespace mlx

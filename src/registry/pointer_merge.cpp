@@ -1,7 +1,9 @@
+// The pointers' own fields by the textbook rule, and then what their versions hold.
 #include "registry/pointer_merge.h"
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/domains.h"
 
 namespace mlx::registry {
 namespace {
@@ -48,6 +50,7 @@ void take(PointerMerge& merge, const Pointer& side) {
 void store_entries(Repository& repository, std::vector<Entry> entries, bool dry_run, PointerMerge& merge) {
   store::ManifestSummary summary = store::summarize(entries);
   if (!dry_run && !repository.store().has(store::ObjectKind::kManifest, summary.id)) {
+    repository.store().use_domain(domain_of(repository, merge.pointer.artifact));
     const std::unique_ptr<store::Batch> batch = repository.store().begin();
     summary = batch->add_manifest(std::move(entries));
     batch->commit();

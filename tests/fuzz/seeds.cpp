@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "formats/idx.h"
+#include "formats/lfs_pointer.h"
 #include "formats/safetensors.h"
 #include "registry/operation.h"
 #include "registry/pointers.h"
@@ -128,6 +129,14 @@ void headers() {
   seed("formats", with_size(4096, gguf.bytes()));
 }
 
+void foreign() {
+  seed("foreign", as_bytes(formats::encode_lfs_pointer(
+                      {.oid = Digest::of("x"), .size = 1, .extensions = {{"ext-0-case", "sha256:00"}}})));
+  seed("foreign", as_bytes("wdir: ..\nouts:\n- md5: 3199680fb36edf40c564b629cc375c7a.dir\n  size: 10\n  nfiles: 3\n"
+                           "  hash: md5\n  path: 'it''s'\nmeta:\n  \"by\": \"\\u00fc\"  # who\n"));
+  seed("foreign", as_bytes(R"([{"md5": "60b725f10c9c85c70d97880dfe8191b3", "relpath": "a/b"}])"));
+}
+
 void messages() {
   using namespace mlx::store::wire;
   const auto decoded = [](ByteView payload) { seed("wire", joined(Bytes{0}, payload)); };
@@ -175,6 +184,7 @@ int main(int argc, char** argv) {
     manifests();
     words();
     headers();
+    foreign();
     messages();
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.message.c_str());

@@ -15,7 +15,7 @@ using namespace mlx::store;
 
 namespace {
 
-constexpr StoreOptions kSmallPacks{300'000};
+const StoreOptions kSmallPacks{300'000};
 
 Bytes content_of(int step) {
   return random_bytes(400'000, static_cast<std::uint64_t>(step));
