@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init add status diff commit log show ls cat checkout tag merge-file undo fsck remote fetch pull push import export promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push import export promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -21,6 +21,19 @@ _mlx_command() {
       case $2 in
         --passphrase-file) kind=file ;;
         --recipient) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'clone')
+      options='--filter -b --branch --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=folder ;;
+        1) kind=folder ;;
+      esac
+      case $2 in
+        --filter) kind='choice none blobs:none' ;;
+        -b|--branch) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -82,7 +95,7 @@ _mlx_command() {
       esac
       ;;
     'show')
-      options='--json -C -q --quiet -v --verbose --color -h --help'
+      options='--stat --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -92,7 +105,7 @@ _mlx_command() {
       esac
       ;;
     'ls')
-      options='--json -C -q --quiet -v --verbose --color -h --help'
+      options='-d --folders --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -104,7 +117,7 @@ _mlx_command() {
     'cat')
       options='-C -q --quiet -v --verbose --color -h --help'
       case $3 in
-        0) kind=reference ;;
+        [0-9]*) kind=reference ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -134,6 +147,16 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'rm')
+      options='--cached -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'merge-file')
       options='--path --ours --theirs -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
@@ -157,9 +180,19 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
-    'fsck')
-      options='--rebuild --json -C -q --quiet -v --verbose --color -h --help'
+    'gc')
+      options='--yes --grace --remote -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
+        --grace) kind=nothing ;;
+        --remote) kind=remote ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'fsck')
+      options='--repair --remote --rebuild -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        --remote) kind=remote ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -203,7 +236,7 @@ _mlx_command() {
       esac
       ;;
     'fetch')
-      options='--all --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -213,7 +246,7 @@ _mlx_command() {
       esac
       ;;
     'pull')
-      options='--all --renumber -f --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -223,7 +256,7 @@ _mlx_command() {
       esac
       ;;
     'push')
-      options='--json -C -q --quiet -v --verbose --color -h --help'
+      options='--check --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac

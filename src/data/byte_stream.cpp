@@ -52,8 +52,7 @@ class GzipStream final : public ByteStream {
       if (result == Z_STREAM_END) {
         next_member();
       } else if (result == Z_BUF_ERROR || result == Z_OK) {
-        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && at_end_)
-          corrupt("cut off: the gzip stream has no end");
+        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && at_end_) corrupt("cut off: the gzip stream has no end");
       } else {
         corrupt(inflate_.msg ? inflate_.msg : "damaged gzip data");
       }

@@ -21,7 +21,8 @@ struct Team {
 
   SyncResult push(Clone& c) { return registry::push(c.repo(), origin, quiet); }
   SyncResult fetch(Clone& c, bool everything = true) {
-    const SyncResult result = registry::fetch(c.repo(), origin, {everything ? FetchContent::kEverything : FetchContent::kPointers}, quiet);
+    const SyncResult result =
+        registry::fetch(c.repo(), origin, {everything ? FetchContent::kEverything : FetchContent::kPointers}, quiet);
     c.repo().store().reload();
     return result;
   }
@@ -155,9 +156,7 @@ TEST_CASE("folders are relative to the root, and a remote that is not there says
   CHECK(fails_with(ErrorKind::kNotFound, "nothing-here", [&] {
           fetch(t.a.repo(), {"x", "../nothing-here"}, {}, t.quiet);
         }) == "");
-  CHECK(fails_with(ErrorKind::kUsage, "gopher", [&] {
-          fetch(t.a.repo(), {"x", "gopher://x/y"}, {}, t.quiet);
-        }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "gopher", [&] { fetch(t.a.repo(), {"x", "gopher://x/y"}, {}, t.quiet); }) == "");
 }
 
 TEST_CASE("a remote that lies is found out, and nothing of it stays") {
