@@ -49,7 +49,7 @@ void take(PointerMerge& merge, const Pointer& side) {
 
 void store_entries(Repository& repository, std::vector<Entry> entries, bool dry_run, PointerMerge& merge) {
   store::ManifestSummary summary = store::summarize(entries);
-  if (!dry_run && !repository.store().has(store::ObjectKind::kManifest, summary.id)) {
+  if (!dry_run) {  // also where it is there: what a batch has added stays until the pointer is written
     repository.store().use_domain(domain_of(repository, merge.pointer.artifact));
     const std::unique_ptr<store::Batch> batch = repository.store().begin();
     summary = batch->add_manifest(std::move(entries));

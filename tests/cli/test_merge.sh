@@ -96,6 +96,14 @@ expect 1 git merge --no-edit b1
 has "$err$out" "train/1: changed in ours, deleted in theirs"
 git merge --abort
 
+# A dataset that is renamed on one side and changed on the other is both.
+start
+go -c b1 && echo theirs >data/x/train/1 && save theirs
+go main && mv data/x data/z && git rm -q data/x.mlx && save renamed
+expect 0 git merge --no-edit b1
+mlx checkout -q && same "$(cat data/z/train/1) $(ls data)" "theirs z
+z.mlx"
+
 # Versions that are not here: an error that says what to do, and the pointer is still to be merged.
 start
 go -c b1 && echo theirs >data/x/train/1 && save theirs
