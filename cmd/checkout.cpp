@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
+#include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/pointers.h"
 
@@ -69,12 +70,13 @@ Job plan_whole(const registry::Version& version, const Options& options, Context
 
 // The version's files at `path` or below.
 std::vector<store::Entry> part_of(registry::Repository& repository, const registry::Version& version,
-                                  const std::string& path) {
+                                  const std::string& path, Progress& progress) {
   std::vector<store::Entry> part = store::entries_inside(repository.store().entries(version.digest), path);
   if (part.empty()) {
     throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), printable(path)),
                 fmt::format("`mlx ls {}` lists its files", version.name()));
   }
+  registry::bring(repository, part, progress);
   return part;
 }
 
@@ -92,8 +94,8 @@ Job plan_part(const registry::Version& version, const std::string& path, const O
   how.inside = path;
   how.single = is_single_file(repository, version.digest, version.artifact);
   if (how.single) how.inside.clear();
-  job.plan = store::plan_checkout(repository.store(), part_of(repository, version, path), job.place, how,
-                                  &repository.stat_cache(), repository.pool(), context.progress());
+  job.plan = store::plan_checkout(repository.store(), part_of(repository, version, path, context.progress()), job.place,
+                                  how, &repository.stat_cache(), repository.pool(), context.progress());
   return job;
 }
 
@@ -102,7 +104,7 @@ Job plan_export(const registry::Version& version, const std::string& path, const
   registry::Repository& repository = context.repository();
   Job job{version.name() + (path.empty() ? "" : ":" + path), version.digest, "", {}, "", {}};
   job.place = absolute_path(join_path(context.folder(), options.to));
-  std::vector<store::Entry> files = part_of(repository, version, path);
+  std::vector<store::Entry> files = part_of(repository, version, path, context.progress());
   store::CheckoutOptions how;
   how.force = options.force;
   how.single = path.empty() ? is_single_file(repository, version.digest, version.artifact)

@@ -36,12 +36,13 @@ std::string text_of(const registry::Hit& hit) {
 Findings examine(registry::Repository& repository, Context& context) {
   Findings findings;
   findings.store = repository.store().fsck(context.progress());
-  findings.metadata = registry::check_metadata(repository);
-  if (findings.store.locked > 0 && findings.store.locked == findings.store.objects) return findings;  // no key at all
   try {
+    findings.metadata = registry::check_metadata(repository);
     findings.hits = registry::versions_hit(repository, findings.store, context.progress());
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt || !findings.metadata.rebuild) throw;  // the database is why
+    const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the figures
+    const bool database = error.kind == ErrorKind::kCorrupt && findings.metadata.rebuild;
+    if (!locked && !database) throw;
   }
   return findings;
 }

@@ -1,6 +1,7 @@
 // Verification of every byte that is stored: packs one by one (check_pack.h), files against their ids, the index over
 // many packs. Reports, and throws only where the folder itself cannot be read.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -11,11 +12,17 @@ namespace mlx::store {
 
 namespace {
 
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
 // A chunk list's id is the id of a file, so only the file's content shows that it is the right one. What an interrupted
-// fetch has left without all chunks says nothing about damage. A message, or "".
-std::string check_list(const Store& store, const Digest& file) {
-  if (!store.has_whole_blob(file)) return {};
+// fetch has left without all chunks says nothing about damage, and a damaged chunk nothing about its list. A message,
+// or "".
+std::string check_list(const Store& store, const Digest& file, const DigestSet& damaged) {
   try {
+    if (!store.has_whole_blob(file)) return {};
+    bool whole = true;
+    store.visit_reachable_blob(file, [&](ObjectKind, const Digest& id) { whole = whole && !damaged.contains(id); });
+    if (!whole) return {};
     BlobReader reader = store.open_blob(file);
     Sha256 hash;
     Bytes buffer(std::size_t{1} << 20);
@@ -72,11 +79,13 @@ FsckReport Store::fsck(Progress& progress) const {
       report.damaged_objects.push_back({index->pack_id(pack), key.kind, key.id});
     for (const Digest& list : result.lists) lists.emplace_back(list, pack);
   }
+  DigestSet damaged;
+  for (const DamagedObject& object : report.damaged_objects) damaged.insert(object.id);
   std::vector<std::string> messages(lists.size());
   progress.begin("Checking files", lists.size(), "files");
   state_->pool.run(static_cast<std::int64_t>(lists.size()), [&](std::int64_t i) {
     auto n = static_cast<std::size_t>(i);
-    messages[n] = check_list(*this, lists[n].first);
+    messages[n] = check_list(*this, lists[n].first, damaged);
     progress.advance(1);
   });
   progress.end();

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "registry/domains.h"
 #include "registry/fsck.h"
 #include "registry/history.h"
 #include "registry/pointers.h"
@@ -91,6 +92,7 @@ void check_pointers(Repository& repository, MetadataCheck& check) {
   try {
     for (const Pointer& pointer : all_pointers(repository)) {
       if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) continue;  // not fetched
+      if (erasure_of(repository, pointer.digest)) continue;
       try {
         const store::ManifestSummary summary = repository.store().summarize(pointer.digest);
         if (summary.files == pointer.files && summary.bytes == pointer.size) continue;
