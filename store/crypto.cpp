@@ -148,10 +148,11 @@ Secret hkdf_sha256(ByteView input, ByteView salt, std::string_view info, std::si
   Digest block;
   std::uint8_t counter = 0;
   for (std::size_t done = 0; done < size;) {
-    Bytes message;
-    if (counter > 0) message.assign(block.bytes.begin(), block.bytes.end());
-    message.insert(message.end(), info.begin(), info.end());
-    message.push_back(++counter);
+    const std::size_t before = counter > 0 ? block.bytes.size() : 0;  // the block before goes in, but for the first
+    Bytes message(before + info.size() + 1);
+    std::copy_n(block.bytes.begin(), before, message.begin());
+    std::ranges::copy(info, message.begin() + static_cast<std::ptrdiff_t>(before));
+    message.back() = ++counter;
     block = hmac_sha256(key.bytes, message);
     OPENSSL_cleanse(message.data(), message.size());
     const std::size_t part = std::min<std::size_t>(32, size - done);
