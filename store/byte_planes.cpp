@@ -1,5 +1,8 @@
 #include "store/byte_planes.h"
 
+#include <bit>
+#include <cstring>
+
 namespace mlx::store {
 
 namespace {
@@ -17,6 +20,34 @@ void join(const std::uint8_t* planes, std::uint8_t* elements, std::size_t count)
     for (int b = 0; b < kWidth; ++b) elements[i * kWidth + b] = planes[static_cast<std::size_t>(b) * count + i];
   }
 }
+
+// Zigzag: 0, -1, 1, -2 … as 0, 1, 2, 3 …
+template <typename T>
+void subtract_as(Bytes& to, ByteView base) {
+  for (std::size_t at = 0; at < to.size(); at += sizeof(T)) {
+    T a = 0, b = 0;
+    std::memcpy(&a, to.data() + at, sizeof(T));
+    std::memcpy(&b, base.data() + at, sizeof(T));
+    const T difference = static_cast<T>(a - b);
+    const T sign = static_cast<T>(T{0} - static_cast<T>(difference >> (8 * sizeof(T) - 1)));
+    const T out = static_cast<T>(static_cast<T>(difference << 1) ^ sign);
+    std::memcpy(to.data() + at, &out, sizeof(T));
+  }
+}
+
+template <typename T>
+void add_as(Bytes& to, ByteView base) {
+  for (std::size_t at = 0; at < to.size(); at += sizeof(T)) {
+    T z = 0, b = 0;
+    std::memcpy(&z, to.data() + at, sizeof(T));
+    std::memcpy(&b, base.data() + at, sizeof(T));
+    const T difference = static_cast<T>(static_cast<T>(z >> 1) ^ static_cast<T>(T{0} - static_cast<T>(z & 1)));
+    const T out = static_cast<T>(b + difference);
+    std::memcpy(to.data() + at, &out, sizeof(T));
+  }
+}
+
+static_assert(std::endian::native == std::endian::little, "elements are read as they stand");
 
 }  // namespace
 
@@ -38,10 +69,18 @@ void join_planes(ByteView planes, int width, Bytes& elements) {
   if (width == 8) join<8>(planes.data(), elements.data(), count);
 }
 
-void exclusive_or(Bytes& to, ByteView from) {
-  std::uint8_t* out = to.data();
-  const std::uint8_t* in = from.data();
-  for (std::size_t i = 0; i < to.size(); ++i) out[i] = static_cast<std::uint8_t>(out[i] ^ in[i]);
+void subtract(Bytes& to, ByteView base, int width) {
+  if (width == 1) subtract_as<std::uint8_t>(to, base);
+  if (width == 2) subtract_as<std::uint16_t>(to, base);
+  if (width == 4) subtract_as<std::uint32_t>(to, base);
+  if (width == 8) subtract_as<std::uint64_t>(to, base);
+}
+
+void add(Bytes& to, ByteView base, int width) {
+  if (width == 1) add_as<std::uint8_t>(to, base);
+  if (width == 2) add_as<std::uint16_t>(to, base);
+  if (width == 4) add_as<std::uint32_t>(to, base);
+  if (width == 8) add_as<std::uint64_t>(to, base);
 }
 
 }  // namespace mlx::store

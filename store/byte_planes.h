@@ -15,7 +15,10 @@ inline bool is_width(int width) {
 // `elements` and `planes` have the same size, a multiple of `width`.
 void split_planes(ByteView elements, int width, Bytes& planes);
 void join_planes(ByteView planes, int width, Bytes& elements);
-// to[i] ^= from[i]; both have the same size.
-void exclusive_or(Bytes& to, ByteView from);
+// Elements as unsigned little-endian integers: what `to` has beyond `base` modulo 2^(8 width), with its sign in the
+// lowest bit, so that small differences of either sign are small numbers; and back. Floats of one sign are ordered as
+// their bits are, so that a small step gives a small number. Both have the same size, a multiple of `width`.
+void subtract(Bytes& to, ByteView base, int width);
+void add(Bytes& to, ByteView base, int width);
 
 }  // namespace mlx::store

@@ -104,7 +104,7 @@ std::optional<StoredObject> Codec::encode_delta(const ObjectKey& key, ByteView p
                                                 std::size_t limit) {
   CHECK(base.plain.size() == plain.size() && is_width(width) && plain.size() % static_cast<std::size_t>(width) == 0);
   state_->difference.assign(plain.begin(), plain.end());
-  exclusive_or(state_->difference, base.plain);
+  subtract(state_->difference, base.plain, width);
   StoredObject object;
   object.key = key;
   object.plain_size = static_cast<std::uint32_t>(plain.size());
@@ -162,7 +162,7 @@ void Codec::decode_unidentified(const PackRecord& record, ByteView stored, Bytes
       if (const char* why = state_->decode_planes(stored.subspan(base.bytes.size()), plain)) damaged(why);
       Bytes base_plain = read_base(base);
       if (base_plain.size() != plain.size()) damaged("its base has another size");
-      exclusive_or(plain, base_plain);
+      add(plain, base_plain, stored[base.bytes.size()]);
       break;
     }
   }

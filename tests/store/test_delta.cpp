@@ -84,6 +84,23 @@ TEST_CASE("planes are taken apart and put together again, of every width") {
   }
 }
 
+TEST_CASE("differences are small numbers, and lead back, of every width") {
+  for (int width : {1, 2, 4, 8}) {
+    Bytes elements = random_bytes(static_cast<std::size_t>(width) * 1000, 6),
+          base = random_bytes(static_cast<std::size_t>(width) * 1000, 7), again = elements;
+    subtract(again, base, width);
+    add(again, base, width);
+    CHECK(again == elements);
+    Bytes up = base, down = base;
+    up[0] = static_cast<std::uint8_t>(base[0] + 1);
+    down[0] = static_cast<std::uint8_t>(base[0] - 1);
+    subtract(up, base, width);
+    subtract(down, base, width);
+    if (base[0] != 0xFF) CHECK(up[0] == 2);
+    if (base[0] != 0) CHECK(down[0] == 1);
+  }
+}
+
 TEST_CASE("tensors are compressed by planes, other bytes as they are") {
   TestStore t;
   Bytes file = checkpoint(weights(1));
