@@ -128,13 +128,12 @@ Job plan_reference(const std::string& text, const Options& options, Context& con
   return path.empty() ? plan_whole(version, options, context) : plan_part(version, path, options, context);
 }
 
-store::CheckoutReport carry_out(const Job& job, const Options& options, Context& context) {
+store::CheckoutReport carry_out(const Job& job, store::LinkMode link, Context& context) {
   registry::Repository& repository = context.repository();
   store::CheckoutReport report;
   if (job.plan) {
     make_folders(parent_path(job.plan->folder));
-    report = carry_out_version(repository, *job.plan, job.digest, job.part ? "" : job.artifact,
-                               link_mode(context, options.link), context);
+    report = carry_out_version(repository, *job.plan, job.digest, job.part ? "" : job.artifact, link, context);
   }
   if (!job.artifact.empty()) registry::ignore_in_git(repository, job.artifact);
   if (job.pointer) registry::write_pointer(repository, *job.pointer);
@@ -185,12 +184,13 @@ void check_options(const Options& options) {
 
 int run(const Options& options, Context& context) {
   check_options(options);
+  const store::LinkMode link = link_mode(context, options.link);
   std::vector<Job> jobs;
   if (options.references.empty()) jobs = plan_pointers(options, context);
   for (const std::string& reference : options.references) jobs.push_back(plan_reference(reference, options, context));
   Json list = Json::array();
   for (const Job& job : jobs) {
-    const store::CheckoutReport done = context.dry_run() ? store::CheckoutReport() : carry_out(job, options, context);
+    const store::CheckoutReport done = context.dry_run() ? store::CheckoutReport() : carry_out(job, link, context);
     report(context, list, job, done);
   }
   if (jobs.empty()) context.line("nothing to check out: no pointers here");

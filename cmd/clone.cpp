@@ -74,11 +74,20 @@ class NewFolder {
   bool stood_, kept_ = false;
 };
 
+// What git tells the programs that it runs about the repository at hand (git rev-parse --local-env-vars, without the
+// settings of `git -c`): in a hook, the new clone is not to be taken for it.
+const std::vector<std::string> kOfAnotherRepository = {
+    "GIT_DIR",        "GIT_WORK_TREE",    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_COMMON_DIR", "GIT_INDEX_FILE",   "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",     "GIT_SHALLOW_FILE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_GRAFT_FILE", "GIT_NAMESPACE",    "GIT_QUARANTINE_PATH",
+};
+
 void clone_git(const Options& options, const std::string& folder) {
   std::vector<std::string> command = {"git", "clone", "--quiet"};
   if (!options.branch.empty()) command.insert(command.end(), {"--branch", options.branch});
   command.insert(command.end(), {"--", options.url, folder});
-  const ProcessResult result = run_process(command);
+  const ProcessResult result = run_process(command, {}, {}, kOfAnotherRepository);
   if (result.exit_code == 0) return;
   if (result.exit_code == 127) throw Error(ErrorKind::kMissing, "git is not installed", "install git");
   std::string said = result.err.substr(0, result.err.find('\n'));

@@ -75,7 +75,7 @@ const std::vector<CommandRow> kCommands = {
     {"remote", add_remote, kNeedsRepo},
     {"fetch", add_fetch, kNeedsRepo},
     {"pull", add_pull, kNothing},
-    {"push", add_push, kNeedsRepo},
+    {"push", add_push, kNothing},
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},

@@ -9,6 +9,7 @@
 #include "cmd/commands.h"
 #include "cmd/help.h"
 #include "registry/artifacts.h"
+#include "registry/keys.h"
 #include "registry/runs.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
@@ -18,6 +19,14 @@ namespace {
 
 struct Options {
   std::string shell, words;
+  std::string typed;  // of the word that is completed, without the shell's quotes
+};
+
+// Nobody is asked for a passphrase while typing: what is encrypted completes no paths.
+class Nobody final : public registry::Unlocker {
+ public:
+  std::vector<store::KeyPair> identities() override { return {}; }
+  std::optional<store::Secret> passphrase(const std::string&) override { return std::nullopt; }
 };
 
 // Every way to name a version: NAME, and NAME@ with vN, aliases, tags and latest.
@@ -33,7 +42,22 @@ std::set<std::string> reference_words(registry::Repository& repository) {
   return words;
 }
 
-std::set<std::string> words_of(const std::string& kind, Context& context) {
+// What a version holds in the folder that "NAME@SEL:some/folder/pa" is in, folders with a "/" behind them; names that
+// do not fit in a line are left out.
+std::set<std::string> path_words(registry::Repository& repository, const std::string& typed) {
+  repository.keys().set_unlocker(std::make_shared<Nobody>());
+  const std::string name = typed.substr(0, typed.find(':'));
+  const std::string path = typed.substr(name.size() + 1), folder = path.substr(0, path.find_last_of('/') + 1);
+  std::set<std::string> words;
+  for (const store::Entry& entry : repository.store().entries(registry::resolve(repository, name).digest)) {
+    if (!entry.path.starts_with(path) || entry.path.find('\n') != std::string::npos) continue;
+    const std::size_t slash = entry.path.find('/', folder.size());
+    words.insert(name + ":" + (slash == std::string::npos ? entry.path : entry.path.substr(0, slash + 1)));
+  }
+  return words;
+}
+
+std::set<std::string> words_of(const std::string& kind, const std::string& typed, Context& context) {
   std::set<std::string> words;
   if (kind == "command") {
     for (const CommandRow& row : kCommands) words.insert(row.name);
@@ -45,7 +69,8 @@ std::set<std::string> words_of(const std::string& kind, Context& context) {
   }
   if (!context.has_repository()) return words;
   registry::Repository& repository = context.repository();
-  if (kind == "reference") words = reference_words(repository);
+  if (kind == "reference")
+    words = typed.find(':') == std::string::npos ? reference_words(repository) : path_words(repository, typed);
   if (kind == "operation") {
     for (const registry::Operation& operation : repository.operations()) words.insert(operation.id.brief());
   }
@@ -62,7 +87,7 @@ int run(const Options& options, Context& context) {
   if (!options.words.empty()) {
     // Nobody reads errors while typing: a broken repository completes nothing.
     try {
-      for (const std::string& word : words_of(options.words, context)) context.line(word);
+      for (const std::string& word : words_of(options.words, options.typed, context)) context.line(word);
     } catch (const Error&) {
     }
     return 0;
@@ -91,8 +116,9 @@ Command add_completion() {
       choice("SHELL", "", {"bash", "zsh", "fish"}, options->shell, "The shell"),
       choice("--words", "KIND", {"reference", "run", "remote", "command", "setting", "operation"}, options->words,
              "Print the words of this kind"),
+      option("--typed", "TEXT", options->typed, "What of the word stands already"),
   };
-  command.options.back().hidden = true;
+  for (Option& one : command.options) one.hidden = one.names.starts_with("--");
   command.examples = {"source <(mlx completion bash)", "mlx completion fish > ~/.config/fish/completions/mlx.fish"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;

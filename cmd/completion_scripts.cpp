@@ -1,6 +1,7 @@
 // Completion scripts of bash, zsh and fish, written from the declarations of all commands.
 //
-// Names that change (versions, runs, remotes) are asked for while completing: `mlx completion --words KIND`.
+// Names that change (versions, paths inside them, runs, remotes) are asked for while completing: `mlx completion
+// --words KIND --typed TEXT`. They may hold anything: no shell may expand or split them.
 #include <fmt/format.h>
 
 #include "cmd/help.h"
@@ -135,7 +136,7 @@ std::string zsh_entry(const Entry& entry) {
                           option.many       ? "*"
                           : option.required ? ""
                                             : ":",
-                          option.names, zsh_action(option));
+                          zsh_quoted(option.names), zsh_action(option));
       continue;
     }
     const std::vector<std::string> names = option_names(option);
@@ -178,7 +179,7 @@ std::string fish_values(const Option& option) {
     case Complete::kChoice:
       return " -x";
     default:
-      return fmt::format(" -x -a '(mlx completion --words {} 2>/dev/null)'", kind_word(option.complete));
+      return fmt::format(" -x -a '(__mlx_words {})'", kind_word(option.complete));
   }
 }
 
@@ -223,11 +224,42 @@ _mlx_command() {
   text += R"sh(  esac
 }
 
+# _mlx_split LINE: sets words as the shell would see them, quote to what is still open, and before to the part of the
+# last word that bash leaves as it is: what stands in front of the last of @ : = that is not quoted.
+_mlx_split() {
+  local line=$1 c at fresh=1
+  words=() quote='' before=''
+  for ((at = 0; at < ${#line}; at++)); do
+    c=${line:at:1}
+    if [[ ! $quote && $c == [[:space:]] ]]; then
+      fresh=1
+      continue
+    fi
+    if [[ $fresh ]]; then words+=('') fresh='' before=''; fi
+    if [[ $quote ]]; then
+      if [[ $c == "$quote" ]]; then
+        quote=''
+        continue
+      elif [[ $quote == '"' && $c == \\ && ${line:at+1:1} == [\"\\\$\`] ]]; then
+        at=$((at + 1)) c=${line:at:1}
+      fi
+    elif [[ $c == [\'\"] ]]; then
+      quote=$c before=${words[-1]}
+      continue
+    elif [[ $c == \\ ]]; then
+      at=$((at + 1)) c=${line:at:1}
+    elif [[ $c == [@:=] ]]; then
+      before=${words[-1]}$c
+    fi
+    words[-1]+=$c
+  done
+  if [[ $fresh ]]; then words+=('') before=''; fi
+}
+
 _mlx() {
-  local line=${COMP_LINE:0:COMP_POINT} options subcommands kind path='' previous='' word
-  local -a words replies=()
-  read -ra words <<<"$line"
-  [[ $line == *[[:space:]] ]] && words+=('')
+  local options subcommands kind path='' previous='' word quote before
+  local -a words replies=() found=()
+  _mlx_split "${COMP_LINE:0:COMP_POINT}"
   local cur=${words[-1]} position=0 i
   for ((i = 1; i < ${#words[@]} - 1; i++)); do
     word=${words[i]}
@@ -248,7 +280,7 @@ _mlx() {
   _mlx_command "$path" "$previous" "$position"
   if [[ $cur == --*=* ]]; then
     _mlx_command "$path" "${cur%%=*}" value
-    cur=${cur#*=}
+    before=${before#"${cur%%=*}="} cur=${cur#*=}
   elif [[ ! $previous && $cur == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
     return
@@ -261,12 +293,16 @@ _mlx() {
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
     reference|run|remote|command|setting|operation)
-      mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
+      mapfile -t found < <(mlx completion --words "$kind" --typed="$cur" 2>/dev/null)
+      for word in "${found[@]}"; do [[ $word == "$cur"* ]] && replies+=("$word"); done ;;
   esac
-  # bash replaces what stands behind the last of these characters only.
-  local before=''
-  [[ $cur == *[@:=]* ]] && before=${cur%"${cur##*[@:=]}"}
   COMPREPLY=("${replies[@]#"$before"}")
+  if [[ $kind == reference && $cur == *:* ]]; then
+    compopt -o filenames  # bash quotes them
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]]; then compopt -o nospace; fi
+  elif [[ ! $quote ]]; then
+    for i in "${!COMPREPLY[@]}"; do printf -v "COMPREPLY[i]" %q "${COMPREPLY[i]}"; done
+  fi
 }
 complete -F _mlx mlx
 )sh";
@@ -278,8 +314,11 @@ std::string zsh_completion() {
   text += kNotice;
   text += R"sh(
 _mlx_words() {
-  local -a found
-  found=(${(f)"$(mlx completion --words $1 2>/dev/null)"})
+  local -a found folders
+  found=(${(f)"$(mlx completion --words $1 --typed="${(Q)PREFIX}" 2>/dev/null)"})
+  folders=(${(M)found:#*:*/})
+  found=(${found:|folders})
+  compadd -S '' -a folders
   compadd -a found
 }
 
@@ -357,6 +396,12 @@ function __mlx_at
     for i in (seq (count $wanted))
         test "$path[$i]" = "$wanted[$i]"; or return 1
     end
+end
+
+# What stands of the word goes along: the paths inside a version are asked for folder by folder.
+function __mlx_words
+    set -l typed (commandline -ct | string replace -r -- '^--[^=]*=' '' | string unescape)
+    mlx completion --words $argv[1] --typed="$typed" 2>/dev/null
 end
 
 complete -c mlx -f

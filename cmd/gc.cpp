@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cmd/cli.h"
 #include "registry/gc.h"
+#include "store/file_cache.h"
 
 namespace mlx::cmd {
 namespace {
@@ -35,7 +36,7 @@ std::string counted(std::uint64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-void print(const store::GcReport& report, bool done, Context& context) {
+void print(const store::GcReport& report, const store::CacheUse& cache, bool done, Context& context) {
   if (report.removed_packs + report.rewritten_packs == 0) {
     context.line(
         fmt::format("nothing to remove: {}, {}", counted(report.objects, "object"), format_bytes(report.bytes)));
@@ -53,7 +54,11 @@ void print(const store::GcReport& report, bool done, Context& context) {
     context.line(fmt::format("in use by another process: {}, {}", counted(report.pinned_packs, "pack"),
                              format_bytes(report.pinned_bytes)));
   }
-  if (!done && report.removed_packs + report.rewritten_packs > 0) {
+  if (cache.files > 0) {
+    context.line(fmt::format("{} from the cache of whole files: {}, {}", done ? "removed" : "would remove",
+                             counted(cache.files, "file"), format_bytes(cache.bytes)));
+  }
+  if (!done && report.removed_packs + report.rewritten_packs + cache.files > 0) {
     context.say("hint: nothing was changed; `mlx gc --yes` does it");
   }
 }
@@ -63,15 +68,17 @@ int run(const Options& options, Context& context) {
   const bool remove = options.yes && !context.dry_run();
   const store::GcOptions gc{.grace_seconds = seconds_of(options.grace), .remove = remove};
   store::GcReport report;
+  store::CacheUse cache;  // what no checkout shares; it can be made again at any time, so no grace period holds for it
   std::string remote;
   if (options.remote.empty()) {
     report = registry::collect_garbage(repository, gc, context.progress());
+    cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove);
   } else {
     const registry::RemoteConfig config = registry::pick_remote(repository.root(), options.remote);
     remote = config.name;
     report = registry::collect_garbage_of(repository, config, gc, context.progress());
   }
-  print(report, remove, context);
+  print(report, cache, remove, context);
   if (context.wants_json()) {
     context.json({{"schema", "mlx.gc/1"},
                   {"dry_run", !remove},
@@ -88,7 +95,9 @@ int run(const Options& options, Context& context) {
                   {"young_bytes", report.young_bytes},
                   {"pinned_packs", report.pinned_packs},
                   {"pinned_bytes", report.pinned_bytes},
-                  {"left_bytes", report.left_bytes}});
+                  {"left_bytes", report.left_bytes},
+                  {"evicted_files", cache.files},
+                  {"evicted_bytes", cache.bytes}});
   }
   return 0;
 }

@@ -30,10 +30,9 @@ void tell_git(const std::string& folder, Context& context) {
   for (const std::string& note : registry::set_up_git(folder, true, context.disk()).notes) context.say(note);
 }
 
-// The keys first: a store without keys could not be written to.
+// The keys first: a store without keys could not be written to. Without them nothing is made.
 void make(const std::string& folder, const Options& options, Context& context) {
   const std::string mlx = join_path(folder, ".mlx");
-  make_folders(mlx);
   if (options.encrypt) {
     registry::Keys keys(join_path(mlx, "keys"), context.disk());
     (void)make_keys_where_missing(keys, options.keys, context);

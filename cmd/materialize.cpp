@@ -1,6 +1,7 @@
 // Folders and single files, planned and carried out by store/checkout.h.
 #include "cmd/materialize.h"
 
+#include "base/error.h"
 #include "base/path.h"
 #include "registry/bring.h"
 #include "registry/checkouts.h"
@@ -36,7 +37,15 @@ store::CheckoutReport carry_out_version(registry::Repository& repository, const 
 }
 
 store::LinkMode link_mode(Context& context, const std::string& option) {
-  return store::parse_link_mode(option.empty() ? context.settings().text("checkout.link") : option);
+  const store::LinkMode mode =
+      store::parse_link_mode(option.empty() ? context.settings().text("checkout.link") : option);
+  if (mode == store::LinkMode::kCopy || !context.repository().store().encrypted()) return mode;
+  if (!option.empty()) {
+    throw Error(ErrorKind::kRefused, "--link: the cache would hold plain copies of what is encrypted here",
+                "leave it out, or say --link copy");
+  }
+  context.progress().warn("checkout.link is left alone: files are copied, for the repository is encrypted");
+  return store::LinkMode::kCopy;
 }
 
 void materialize(registry::Repository& repository, const Digest& manifest, const std::string& artifact,

@@ -56,9 +56,12 @@ std::string read_stdin() {
 
 // Exit 1 where the data of a pointer is on no remote.
 int check(const Options& options, Context& context) {
+  std::vector<registry::Pointer> pointers;
+  // A worktree without .mlx may push what names no data.
+  if (options.hook) pointers = registry::pointers_in_push(context.folder(), read_stdin());
+  if (options.hook && pointers.empty() && !context.has_repository()) return 0;
   registry::Repository& repository = context.repository();
-  const std::vector<registry::Pointer> pointers =
-      options.hook ? registry::pointers_in_push(repository.root(), read_stdin()) : registry::all_pointers(repository);
+  if (!options.hook) pointers = registry::all_pointers(repository);
   std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
   const std::vector<registry::Pointer> lacking =
@@ -84,7 +87,7 @@ int check(const Options& options, Context& context) {
 
 int run(const Options& options, Context& context) {
   if (options.hook && !options.check) {
-    throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs 'mlx push --check --hook'");
+    throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs `mlx push --check --hook`");
   }
   return options.check ? check(options, context) : push(options, context);
 }

@@ -49,7 +49,7 @@ void write_stdout(ByteView bytes) {
 int run(const Options& options, Context& context) {
   if (!options.stdio) {
     throw Error(ErrorKind::kUsage, "it only speaks on stdin and stdout",
-                "name it as a remote, ssh://HOST/PATH, and let 'mlx push' call it");
+                "name it as a remote, ssh://HOST/PATH, and let `mlx push` call it");
   }
   if (!options.path.empty() && !options.root.empty())
     throw Error(ErrorKind::kUsage, "PATH and --root exclude each other", "PATH serves one store, --root all below it");

@@ -171,7 +171,11 @@ int run(const Options& options, Context& context) {
       registry::note_checked_out(repository, pointer.artifact, pointer.digest);
     }
   }
-  if (pointers.empty()) context.line("no data and no models yet: `mlx add FOLDER` stores data");
+  if (pointers.empty()) {
+    context.line(registry::artifact_names(repository).empty()
+                     ? "no data and no models yet: `mlx add FOLDER` stores data"
+                     : "no data and no models here: `mlx ls` lists what is stored, `mlx checkout NAME` brings it");
+  }
   if (context.wants_json())
     context.json({{"schema", "mlx.status/1"}, {"root", repository.root()}, {"artifacts", list}});
   return 0;

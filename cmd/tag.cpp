@@ -28,6 +28,11 @@ Json tag_json(const Options& options, const registry::Version& version, const ch
 
 int create(const Options& options, Context& context) {
   registry::Repository& repository = context.repository();
+  // `mlx promote` has them the other way round.
+  if (options.tag.find('@') != std::string::npos && registry::try_resolve(repository, options.tag)) {
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is a version, and the name comes first", options.tag),
+                fmt::format("mlx tag {} {}", options.reference, options.tag));
+  }
   const registry::Version version = registry::resolve(repository, options.reference);
   const bool there = has_tag(version, options.tag);
   if (!there && !context.dry_run()) registry::create_tag(repository, options.tag, version);

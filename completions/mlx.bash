@@ -612,11 +612,42 @@ _mlx_command() {
   esac
 }
 
+# _mlx_split LINE: sets words as the shell would see them, quote to what is still open, and before to the part of the
+# last word that bash leaves as it is: what stands in front of the last of @ : = that is not quoted.
+_mlx_split() {
+  local line=$1 c at fresh=1
+  words=() quote='' before=''
+  for ((at = 0; at < ${#line}; at++)); do
+    c=${line:at:1}
+    if [[ ! $quote && $c == [[:space:]] ]]; then
+      fresh=1
+      continue
+    fi
+    if [[ $fresh ]]; then words+=('') fresh='' before=''; fi
+    if [[ $quote ]]; then
+      if [[ $c == "$quote" ]]; then
+        quote=''
+        continue
+      elif [[ $quote == '"' && $c == \\ && ${line:at+1:1} == [\"\\\$\`] ]]; then
+        at=$((at + 1)) c=${line:at:1}
+      fi
+    elif [[ $c == [\'\"] ]]; then
+      quote=$c before=${words[-1]}
+      continue
+    elif [[ $c == \\ ]]; then
+      at=$((at + 1)) c=${line:at:1}
+    elif [[ $c == [@:=] ]]; then
+      before=${words[-1]}$c
+    fi
+    words[-1]+=$c
+  done
+  if [[ $fresh ]]; then words+=('') before=''; fi
+}
+
 _mlx() {
-  local line=${COMP_LINE:0:COMP_POINT} options subcommands kind path='' previous='' word
-  local -a words replies=()
-  read -ra words <<<"$line"
-  [[ $line == *[[:space:]] ]] && words+=('')
+  local options subcommands kind path='' previous='' word quote before
+  local -a words replies=() found=()
+  _mlx_split "${COMP_LINE:0:COMP_POINT}"
   local cur=${words[-1]} position=0 i
   for ((i = 1; i < ${#words[@]} - 1; i++)); do
     word=${words[i]}
@@ -637,7 +668,7 @@ _mlx() {
   _mlx_command "$path" "$previous" "$position"
   if [[ $cur == --*=* ]]; then
     _mlx_command "$path" "${cur%%=*}" value
-    cur=${cur#*=}
+    before=${before#"${cur%%=*}="} cur=${cur#*=}
   elif [[ ! $previous && $cur == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
     return
@@ -650,11 +681,15 @@ _mlx() {
     folder) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     'choice '*) mapfile -t replies < <(compgen -W "${kind#choice }" -- "$cur") ;;
     reference|run|remote|command|setting|operation)
-      mapfile -t replies < <(compgen -W "$(mlx completion --words "$kind" 2>/dev/null)" -- "$cur") ;;
+      mapfile -t found < <(mlx completion --words "$kind" --typed="$cur" 2>/dev/null)
+      for word in "${found[@]}"; do [[ $word == "$cur"* ]] && replies+=("$word"); done ;;
   esac
-  # bash replaces what stands behind the last of these characters only.
-  local before=''
-  [[ $cur == *[@:=]* ]] && before=${cur%"${cur##*[@:=]}"}
   COMPREPLY=("${replies[@]#"$before"}")
+  if [[ $kind == reference && $cur == *:* ]]; then
+    compopt -o filenames  # bash quotes them
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]]; then compopt -o nospace; fi
+  elif [[ ! $quote ]]; then
+    for i in "${!COMPREPLY[@]}"; do printf -v "COMPREPLY[i]" %q "${COMPREPLY[i]}"; done
+  fi
 }
 complete -F _mlx mlx

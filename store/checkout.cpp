@@ -82,7 +82,7 @@ void refuse_losses(const std::vector<std::string>& lost) {
   for (std::size_t i = 0; i < std::min<std::size_t>(lost.size(), 3); ++i) names += (i ? ", " : "") + lost[i];
   if (lost.size() > 3) names += fmt::format(" and {} more", lost.size() - 3);
   throw Error(ErrorKind::kConflict, fmt::format("would overwrite or remove what is not in the store: {}", names),
-              "'mlx add' it first, or use --force to lose it");
+              "`mlx add` it first, or use --force to lose it");
 }
 
 // Empty folders from `path`'s parent up to the root of the checkout.

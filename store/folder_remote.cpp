@@ -171,14 +171,14 @@ std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteO
   if (options.create) Store::create(folder, disk);
   if (!path_exists(folder)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no such remote folder", folder),
-                "'mlx push' makes it; is its disk mounted?");
+                "`mlx push` makes it; is its disk mounted?");
   }
   try {
     return std::make_unique<FolderRemote>(folder, options.create, disk, pool);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),
-                "'mlx push' makes one");
+                "`mlx push` makes one");
   }
 }
 

@@ -302,7 +302,7 @@ GcReport collect_garbage(Store& the_store, const std::function<GcRoots()>& roots
   }
   store.reload();
   if (std::vector<std::string> broken = store.index()->broken(); !broken.empty()) {
-    throw Error(ErrorKind::kCorrupt, broken.front(), "run 'mlx fsck --repair' first");
+    throw Error(ErrorKind::kCorrupt, broken.front(), "run `mlx fsck --repair` first");
   }
   if (std::vector<std::string> wrong = verify_multi(store.packs_folder); !wrong.empty()) {
     throw Error(ErrorKind::kCorrupt, wrong.front(), "nothing was removed");

@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void corrupt(const Digest& manifest, std::string_view why) {
   throw Error(ErrorKind::kCorrupt, fmt::format("manifest {}: {}", manifest.brief(), why),
-              "'mlx fsck' looks for damage");
+              "`mlx fsck` looks for damage");
 }
 
 // One shard, checked against what the root says of it.

@@ -90,7 +90,7 @@ void Marks::add_named(const ObjectKey& key) {
     if (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kRefused) return;
     if (error.kind != ErrorKind::kCorrupt) throw;
     throw Error(ErrorKind::kCorrupt, error.message,
-                "what it names cannot be known, so nothing is removed: run 'mlx fsck --repair' first");
+                "what it names cannot be known, so nothing is removed: run `mlx fsck --repair` first");
   }
   switch (key.kind) {
     case ObjectKind::kManifest:

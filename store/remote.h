@@ -63,6 +63,8 @@ struct RemoteOptions {
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound
 // / kIo where it cannot be reached.
 std::unique_ptr<Remote> open_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool);
+// kUsage where open_remote() would know no such kind; reaches nothing.
+void check_remote_url(const std::string& url);
 // True for a folder's path, which is relative to something; not for URLs and HOST:PATH.
 bool is_remote_path(const std::string& url);
 

@@ -34,7 +34,7 @@ std::string file_of(sqlite3* db) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       throw Error(ErrorKind::kCorrupt, fmt::format("{}: {}", path, text),
-                  "delete it if it is cache.db; rebuild it with 'mlx fsck --rebuild' if it is meta.db");
+                  "delete it if it is cache.db; rebuild it with `mlx fsck --rebuild` if it is meta.db");
     case SQLITE_FULL:
       throw Error(ErrorKind::kIo, fmt::format("{}: cannot write: {}", path, text),
                   "make room on the disk, then try again");

@@ -19,7 +19,7 @@ struct Symptom {
 constexpr Symptom kSymptoms[] = {
     {"Host key verification failed", ErrorKind::kIo, "check the host's key, then accept it once: ssh {} true"},
     {"Permission denied (", ErrorKind::kIo, "mlx uses ssh's own keys and settings; this has to work: ssh {} true"},
-    {"Could not resolve hostname", ErrorKind::kIo, "is the host's name in the URL right? 'mlx remote' shows it"},
+    {"Could not resolve hostname", ErrorKind::kIo, "is the host's name in the URL right? `mlx remote` shows it"},
     {"Connection refused", ErrorKind::kIo, "does an SSH server listen there? try: ssh {} true"},
     {"Connection timed out", ErrorKind::kIo, "is the host up and reachable? try: ssh {} true"},
     {"No route to host", ErrorKind::kIo, "is the host up and reachable? try: ssh {} true"},

@@ -71,7 +71,7 @@ Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions opt
   std::string format = join_path(state_->packs_folder, "FORMAT");
   if (!path_exists(format)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),
-                "make one with 'mlx init'");
+                "make one with `mlx init`");
   }
   std::string layout = read_text(format);
   state_->encrypted = layout == kEncryptedLayout;
@@ -126,7 +126,7 @@ void Store::State::missing(const ObjectKey& key, const Index& picture) const {
     throw Error(ErrorKind::kCorrupt,
                 fmt::format("{} {} is not in the store, and a pack is damaged: {}", name_of(key.kind), key.id.brief(),
                             picture.broken().front()),
-                "'mlx fsck' lists what is lost; 'mlx pull' fetches it from a remote that has it");
+                "`mlx fsck` lists what is lost; `mlx pull` fetches it from a remote that has it");
   }
   throw Error(ErrorKind::kNotFound,
               fmt::format("{}: {} {} is not in the store", folder, name_of(key.kind), key.id.brief()),

@@ -223,7 +223,7 @@ class Server {
 
   void refuse_writing() const {
     if (!options_.read_only) return;
-    throw Error(ErrorKind::kRefused, "the store is served read-only", "ask whoever runs 'mlx serve-store' there");
+    throw Error(ErrorKind::kRefused, "the store is served read-only", "ask whoever runs `mlx serve-store` there");
   }
 
   // To a client that may have gone.

@@ -83,6 +83,17 @@ class BlockSigpipe {
   bool was_pending_ = false;
 };
 
+// Points into the process's own environment.
+std::vector<char*> environment_without(const std::vector<std::string>& names) {
+  std::vector<char*> kept;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (std::ranges::find(names, text.substr(0, text.find('='))) == names.end()) kept.push_back(*variable);
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
 class SpawnPlan {
  public:
   SpawnPlan() {
@@ -108,12 +119,13 @@ class SpawnPlan {
     ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   // errno of what failed, or 0.
-  int start(const std::vector<std::string>& argv, pid_t& pid) const {
+  int start(const std::vector<std::string>& argv, const std::vector<std::string>& without, pid_t& pid) const {
     std::vector<char*> arguments;
     arguments.reserve(argv.size() + 1);
     for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
-    return ::posix_spawnp(&pid, arguments[0], &actions_, &attributes_, arguments.data(), environ);
+    return ::posix_spawnp(&pid, arguments[0], &actions_, &attributes_, arguments.data(),
+                          environment_without(without).data());
   }
 
  private:
@@ -179,7 +191,8 @@ struct Running {
   Fd in, out, err;
 };
 
-Running start(const std::vector<std::string>& argv, const std::string& folder, const sigset_t& mask) {
+Running start(const std::vector<std::string>& argv, const std::string& folder, const std::vector<std::string>& without,
+              const sigset_t& mask) {
   CHECK(!argv.empty());
   Pipe in = make_pipe(argv[0]), out = make_pipe(argv[0]), err = make_pipe(argv[0]);
   SpawnPlan plan;
@@ -189,7 +202,7 @@ Running start(const std::vector<std::string>& argv, const std::string& folder, c
   if (!folder.empty()) plan.start_in(folder);
   plan.signals(mask);
   Running program;
-  program.error = plan.start(argv, program.pid);
+  program.error = plan.start(argv, without, program.pid);
   program.in = std::move(in.write);
   program.out = std::move(out.read);
   program.err = std::move(err.read);
@@ -202,10 +215,11 @@ std::string cannot_start(const std::string& program, int error) {
 
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input, const std::string& folder) {
+ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input, const std::string& folder,
+                          const std::vector<std::string>& without) {
   ProcessResult result;
   const BlockSigpipe blocked;
-  Running program = start(argv, folder, blocked.before());
+  Running program = start(argv, folder, without, blocked.before());
   if (program.error != 0) {
     result.exit_code = 127;
     result.err = cannot_start(argv[0], program.error);
@@ -268,7 +282,7 @@ struct Conversation::State {
 
 Conversation::Conversation(const std::vector<std::string>& argv) : state_(std::make_unique<State>()) {
   const BlockSigpipe blocked;
-  state_->program = start(argv, {}, blocked.before());
+  state_->program = start(argv, {}, {}, blocked.before());
   if (const int error = state_->program.error; error != 0)
     throw Error(ErrorKind::kMissing, cannot_start(argv[0], error), "is it installed, and in PATH?");
   ::fcntl(state_->program.in.get(), F_SETFL, O_NONBLOCK);

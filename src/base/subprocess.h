@@ -14,9 +14,10 @@ struct ProcessResult {
   std::string out, err;
 };
 
-// argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed.
+// argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed. It gets our environment but for
+// the variables that `without` names.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input = {},
-                          const std::string& folder = {});
+                          const std::string& folder = {}, const std::vector<std::string>& without = {});
 
 // A program to talk with. Whatever is asked of it, all three streams are served, so that neither side waits for the
 // other however much is written. For one thread at a time. A signal that asks us to end (g_interrupted) ends every wait

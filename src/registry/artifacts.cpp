@@ -67,7 +67,7 @@ void require_committed(Repository& repository, const Version& version) {
   if (version_of(repository, version.artifact, version.digest)) return;
   throw Error(ErrorKind::kUsage,
               fmt::format("{} {}: not committed, so it can not be named", version.artifact, version.digest.brief()),
-              "run 'mlx commit -m MESSAGE' first");
+              "run `mlx commit -m MESSAGE` first");
 }
 
 // In use as the other sort of name: then NAME@LABEL would mean two things.

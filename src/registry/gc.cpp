@@ -102,7 +102,7 @@ std::vector<Operation> reached(Repository& repository, const std::vector<Digest>
     if (at == by_id.end()) {
       throw Error(ErrorKind::kConflict,
                   fmt::format("'{}' has operations that this clone does not have: what they name is not known", name),
-                  "run 'mlx fetch' first");
+                  "run `mlx fetch` first");
     }
     found.push_back(*at->second);
     todo.insert(todo.end(), at->second->parents.begin(), at->second->parents.end());

@@ -58,8 +58,9 @@ void write_hook(const std::string& git_root, const std::string& command, store::
     }
     return;
   }
-  // A folder that several repositories share (core.hooksPath) is not ours to fill.
-  if (!relative_inside(folder, git_root)) {
+  // A folder that several repositories share (core.hooksPath) is not ours to fill. Without that setting it is this
+  // repository's own, also where a submodule or a linked worktree has it elsewhere.
+  if (!git_config_text(git_root, "core.hooksPath").empty() && !relative_inside(folder, git_root)) {
     setup.notes.push_back(
         fmt::format("{} is outside of this repository: '{}' in its pre-push refuses pushes without "
                     "their data",

@@ -109,7 +109,7 @@ std::vector<Operation> select_operations(store::Database& db) {
     operations.push_back(decode(select.blob(1)));
     if (operations.back().id != select.digest(0)) {
       throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", select.digest(0).brief()),
-                  "run 'mlx fsck --rebuild'");
+                  "run `mlx fsck --rebuild`");
     }
   }
   return operations;

@@ -110,6 +110,7 @@ void Keys::write(const store::KeyFile& file) {
 }
 
 void Keys::create(const store::UnlockedKeys& keys) {
+  make_folders(parent_path(path_));
   const Fd held = lock();
   if (exist()) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: this clone has keys already", path_),

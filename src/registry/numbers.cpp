@@ -72,7 +72,7 @@ bool renumber_one(Repository& repository) {
   throw Error(
       ErrorKind::kConflict,
       fmt::format("{}@v{}: two clones gave this number to {}{}", claims[0].artifact, claims[0].number, list, more),
-      "'mlx pull --renumber' gives the local one the next free number");
+      "`mlx pull --renumber` gives the local one the next free number");
 }
 
 void refuse_diverged_aliases(store::Database& db) {

@@ -27,7 +27,7 @@ std::string read_pointer_text(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > kMaxPointer) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: too large for a pointer", path),
-                "restore it with 'git checkout', or run 'mlx add' again");
+                "restore it with `git checkout`, or run `mlx add` again");
   }
   return read_text(path);
 }

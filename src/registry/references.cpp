@@ -59,7 +59,7 @@ std::optional<Version> by_number(Repository& repository, const std::string& arti
   const std::vector<Version> found = with_digests(repository, artifact, digests);
   if (found.empty()) return std::nullopt;
   return only_one(found, artifact, selector,
-                  "two clones made it: 'mlx pull --renumber' gives the local one another number");
+                  "two clones made it: `mlx pull --renumber` gives the local one another number");
 }
 
 std::optional<Version> by_steps_back(Repository& repository, const std::string& artifact, std::int64_t steps) {
@@ -89,8 +89,8 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
   return only_one(
       found, artifact, label,
       fmt::format(
-          "two clones gave it to different versions: settle it with 'mlx promote {}@vN {}', a tag with 'mlx tag "
-          "-d {} {}@vN'",
+          "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
+          "-d {} {}@vN`",
           artifact, label, label, artifact));
 }
 
@@ -124,7 +124,7 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
   for (const Pointer& pointer : all_pointers(repository)) names.push_back(pointer.artifact);
   const std::string meant = did_you_mean(name, names);
   throw Error(ErrorKind::kNotFound, fmt::format("no artifact is called '{}'", name),
-              meant.empty() ? "'mlx ls' lists what there is" : fmt::format("did you mean '{}'?", meant));
+              meant.empty() ? "`mlx ls` lists what there is" : fmt::format("did you mean '{}'?", meant));
 }
 
 [[noreturn]] void no_such_version(Repository& repository, const Reference& reference) {
@@ -136,7 +136,7 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
   }
   const std::string meant = did_you_mean(reference.selector, words);
   throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no version '{}'", reference.name, reference.selector),
-              meant.empty() ? fmt::format("'mlx log {}' lists what there is", reference.name)
+              meant.empty() ? fmt::format("`mlx log {}` lists what there is", reference.name)
                             : fmt::format("did you mean '{}@{}'?", reference.name, meant));
 }
 

@@ -8,6 +8,7 @@
 #include "base/toml_edit.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
+#include "store/remote.h"
 
 namespace mlx::registry {
 namespace {
@@ -48,6 +49,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
       std::ranges::any_of(remote.url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (remote.url.empty() || control || !is_utf8(remote.url))
     fail(ErrorKind::kUsage, "'{}' is no URL of a remote", remote.name);
+  store::check_remote_url(remote.url);
   if (holds_password(remote.url)) {
     throw Error(ErrorKind::kRefused, "a password in a URL would be tracked by git",
                 "leave it out: ssh and the environment know how to log in");

@@ -56,8 +56,8 @@ std::string require_root(const std::string& start) {
   if (auto root = Repository::find_root(from)) return *root;
   const std::string clone = first_upwards(from, looks_like_clone);
   throw Error(ErrorKind::kNotFound, fmt::format("{}: not in an mlx repository", from),
-              clone.empty() ? "run 'mlx init' to make one"
-                            : "this is a clone of one: run 'mlx pull' to fetch what its pointers name");
+              clone.empty() ? "run `mlx init` to make one"
+                            : "this is a clone of one: run `mlx pull` to fetch what its pointers name");
 }
 
 std::string actor_path(const std::string& mlx_folder) {

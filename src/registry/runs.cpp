@@ -180,7 +180,7 @@ void end_run(Repository& repository, const std::string& run, const std::string& 
 Run read_run(Repository& repository, const std::string& id) {
   const std::string prefix = id.starts_with("run:") ? id.substr(4) : id;
   const auto not_found = [&](const std::string& why) {
-    throw Error(ErrorKind::kNotFound, fmt::format("'{}': {}", id, why), "'mlx log --runs' lists what there is");
+    throw Error(ErrorKind::kNotFound, fmt::format("'{}': {}", id, why), "`mlx log --runs` lists what there is");
   };
   if (prefix.size() < kShortestPrefix || prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     not_found("a run is named by at least 4 hex digits of its id");

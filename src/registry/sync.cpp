@@ -33,7 +33,7 @@ constexpr int kPublishTries = 3;
 
 Error pull_first(const RemoteConfig& remote) {
   return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
-               "run 'mlx pull' first");
+               "run `mlx pull` first");
 }
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.

@@ -38,7 +38,7 @@ class S3Remote final : public Remote {
     if (catalogue_.refresh()) return;
     if (!options.create) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: the bucket holds no mlx remote there", client_.url_of("")),
-                  "'mlx push' makes one");
+                  "`mlx push` makes one");
     }
     catalogue_.create();
   }

@@ -118,3 +118,36 @@ git init -q other && echo '#!/bin/sh' >other/.git/hooks/pre-push
 expect 0 mlx init other
 has "$err" "push --check --hook"
 same "$(cat other/.git/hooks/pre-push)" "#!/bin/sh"
+
+# git's own variables, as hooks get them, do not turn a clone into another repository.
+GIT_DIR=$work/project/.git GIT_WORK_TREE=$work/project GIT_INDEX_FILE=$work/project/.git/index expect 0 mlx clone hub.git inside-hook
+same "$(tree_of inside-hook/data/x)" "$(tree_of colleague/data/x)"
+
+# The hook and the merge driver in a linked worktree, and in a submodule, whose hooks are outside of its folder.
+change() { echo "$2" >"$1" && mlx add -q data/x >/dev/null && git commit -qam "$2"; }
+cd project && git add -A && git commit -qm later && git push -q origin main
+git worktree add -q -b side ../side && cd ../side
+expect 0 mlx pull
+change data/x/test/side.txt side
+expect 1 git push -q origin side
+has "$err" "is on no remote"
+mlx push -q >/dev/null && expect 0 git push -q origin side
+change data/x/test/more.txt more
+git switch -q -c other HEAD~1 && mlx checkout -q >/dev/null && change data/x/test/other.txt other
+expect 0 git -C "$PWD" merge -q --no-edit side
+mlx checkout -q >/dev/null
+same "$(cat data/x/test/more.txt data/x/test/other.txt)" "more
+other"
+cd .. && git init -q -b main super && cd super && ln -s ../store store  # the remote's path, from the submodule
+git -c protocol.file.allow=always submodule add -q ../hub.git sub && cd sub
+expect 0 mlx pull
+lacks "$err" "outside of this repository"
+change data/x/test/sub.txt sub
+expect 1 git push -q origin HEAD:refs/heads/sub
+has "$err" "is on no remote"
+mlx push -q >/dev/null && expect 0 git push -q origin HEAD:refs/heads/sub
+cd "$work/project"
+# A worktree without data may push what names none.
+git worktree add -q --orphan -b docs ../docs 2>/dev/null || { git worktree add -q --detach ../docs && git -C ../docs checkout -q --orphan docs && git -C ../docs rm -rqf .; }
+git -C ../docs commit -q --allow-empty -m docs
+expect 0 git -C ../docs push -q origin docs

@@ -28,6 +28,29 @@ has "$offered" " production "
 has "$offered" " v1 "
 offers "mlx show data/x@pro"
 same "$offered" " production "
+# Paths inside a version, folder by folder; names are never split and never expanded.
+mkdir -p 'data/my set/sub folder' && echo one >'data/my set/a file' && echo two >'data/my set/sub folder/b'
+echo three >"data/my set/\$(touch evil)"
+mlx add -q 'data/my set' >/dev/null && mlx commit -q -m names >/dev/null
+offers "mlx cat data/x@v1:"
+same "$offered" " a "
+offers "mlx cat data/my\\ set@v1:"
+has "$offered" " a file "
+has "$offered" " sub folder/ "
+lacks "$offered" "/b"
+offers "mlx cat data/my\\ set@v1:sub\\ f"
+same "$offered" " sub folder/ "
+offers "mlx cat 'data/my set@v1:sub folder/"
+same "$offered" " data/my set@v1:sub folder/b "  # inside quotes bash replaces the whole word
+offers "mlx cat data/x@v1:a 'data/my s"
+has "$offered" " data/my set@v1 "
+offers "mlx show data/my"
+has "$offered" ' data/my\ set@v1 '
+offers 'mlx cat data/my\ set@v1:$'
+same "$offered" ' $(touch evil) '
+offers "mlx cat nowhere@v1:"
+same "$offered" "  "
+[ ! -e evil ] || fail "a name was run"
 offers "mlx commit --mes"
 same "$offered" " --message "
 offers "mlx log --color a"
@@ -48,6 +71,10 @@ if command -v fish >/dev/null; then
   has "$out" checkout
   expect 0 fish --no-config -c "source mlx.fish; complete -C 'mlx show data/x@'"
   has "$out" data/x@production
+  expect 0 fish --no-config -c "source mlx.fish; complete -C 'mlx cat data/my\\ set@v1:sub'"
+  has "$out" "data/my set@v1:sub folder/"
+  expect 0 fish --no-config -c "source mlx.fish; complete -C 'mlx cat data/x@v1:'"
+  same "$out" "data/x@v1:a"
 fi
 
 mkdir -p pages && mlx help --generate pages -q

@@ -130,6 +130,16 @@ MLX_PASSPHRASE_COMMAND=false error 5 "ended with exit status" mlx cat data/x:f
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx cat data/x:f
 same "$(head -1 "$work/.out")" "VERYSECRET 1"
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx fsck
+# No plain copies in .mlx: no links to a cache.
+MLX_PASSPHRASE_FILE=$work/pass error 5 "plain copies" mlx checkout --link hardlink data/x --to linked
+[ ! -e linked ] || fail "a refused checkout wrote files"
+MLX_CHECKOUT_LINK=hardlink MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx checkout data/x --to linked
+has "$err" "files are copied"
+same "$(find .mlx/cache -type f 2>/dev/null)" ""
+rm -r linked
+# What cannot be given keys is not made at all.
+error 2 "a passphrase is needed" mlx init --encrypt "$work/half"
+[ ! -e "$work/half" ] || fail "a failed init left half a repository"
 expect 0 mlx fsck --json
 [ "$(json 'd["locked"]')" -gt 0 ] || fail "fsck without a key says nothing of it"
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx status

@@ -73,6 +73,18 @@ git stash pop -q
 expect 0 mlx checkout data/stash
 git checkout -q -- . && git clean -qfd
 
+# The cache of whole files: what no checkout shares goes with it, whatever its age.
+mlx checkout -q --link hardlink data/kept@v1 --to ../shared >/dev/null
+expect 0 mlx gc --json
+same "$(json 'd["evicted_files"], d["evicted_bytes"]')" "(0, 0)"
+rm -r ../shared
+expect 0 mlx gc
+has "$out" "would remove from the cache of whole files: 1 file, 293.0 KiB"
+has "$err" "mlx gc --yes"
+expect 0 mlx gc --yes
+has "$out" "removed from the cache of whole files: 1 file"
+same "$(find .mlx/cache/files -type f)" ""
+
 # Killed before every change of the disk in turn.
 dataset one 20000 && dataset two 20000 && mlx commit -q >/dev/null -m both
 expect 0 mlx gc --yes --grace 0
