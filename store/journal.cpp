@@ -185,7 +185,7 @@ Digest Journal::append(ByteView operation) {
 }
 
 void Journal::append_all(const std::vector<Bytes>& operations) {
-  if (operations.empty()) return;
+  if (operations.empty() && !path_exists(path_)) return;
   Fd fd = disk_.open_append(path_);
   lock(fd.get(), LOCK_EX, path_);
   std::uint64_t found = file_size(fd.get(), path_);
@@ -194,6 +194,7 @@ void Journal::append_all(const std::vector<Bytes>& operations) {
     end = valid_length(read_range(fd.get(), 0, found, path_), path_);
     if (end < found) disk_.truncate(path_, end);
   }
+  if (operations.empty()) return;
   ByteWriter out;
   if (end == 0) out.raw(file_header());
   std::vector<ByteView> views(operations.begin(), operations.end());
@@ -212,8 +213,8 @@ void Journal::append_all(const std::vector<Bytes>& operations) {
   }
 }
 
-void Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) const {
-  if (!path_exists(path_)) return;
+std::uint64_t Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) const {
+  if (!path_exists(path_)) return 0;
   Bytes file;
   {
     Fd fd = open_file(path_, O_RDONLY);
@@ -235,6 +236,7 @@ void Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) c
     payload.expect_end();
     offset += kBatchHeader + length + kBatchTrailer;
   }
+  return end;
 }
 
 }  // namespace mlx::store

@@ -17,9 +17,9 @@ class Journal {
  public:
   Journal(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk) {}
   Digest append(ByteView operation);                      // durable when it returns; the digest of the bytes
-  void append_all(const std::vector<Bytes>& operations);  // one sync for all
-  // In order of writing.
-  void visit(const std::function<void(const Digest&, ByteView)>& visit) const;
+  void append_all(const std::vector<Bytes>& operations);  // one sync for all; of none: only cuts off what is torn
+  // In order of writing. The length of what is whole: anything behind it is torn, or damage to the last record.
+  std::uint64_t visit(const std::function<void(const Digest&, ByteView)>& visit) const;
 
  private:
   std::string path_;

@@ -99,7 +99,9 @@ class Audit {
     DigestSet journal;
     std::vector<Operation> absent;
     try {
-      store::Journal(path, disk_).visit([&](const Digest& id, ByteView bytes) {
+      const std::uint64_t size = journal_size(path);  // before it is read: others may append
+      const bool was_whole = !journal_differs(db_, path);
+      const std::uint64_t whole = store::Journal(path, disk_).visit([&](const Digest& id, ByteView bytes) {
         const Operation operation = decode(bytes);
         for (const Digest& parent : operation.parents) {
           if (journal.contains(parent) || store_.has(store::ObjectKind::kOperation, parent)) continue;
@@ -108,6 +110,8 @@ class Audit {
         journal.insert(id);
         if (!known_.contains(id)) absent.push_back(operation);
       });
+      if (was_whole && whole < size)
+        problem("journal: offset {}: its last operations were altered since they were written", whole);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kCorrupt) throw;
       problem("journal: {}", error.message);

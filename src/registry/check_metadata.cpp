@@ -62,13 +62,20 @@ void check_database(Repository& repository, MetadataCheck& check) {
   }
 }
 
-// A torn end is what a crash leaves and no damage, unless it held what the database has.
+// A torn end is what a crash leaves and no damage, unless it was whole when the database last agreed with the journal
+// or held what the database has.
 void check_journal(Repository& repository, MetadataCheck& check) {
   const std::string path = journal_path(repository.mlx_folder());
   const store::Journal journal(path, repository.disk());
   DigestSet written;
   try {
-    journal.visit([&](const Digest& id, ByteView) { written.insert(id); });
+    const std::uint64_t size = journal_size(path);  // before it is read: others may append
+    const bool was_whole = !journal_differs(repository.db(), path);
+    const std::uint64_t whole = journal.visit([&](const Digest& id, ByteView) { written.insert(id); });
+    if (was_whole && whole < size) {
+      check.problems.push_back(fmt::format("{}: offset {}: the last operations are damaged", path, whole));
+      check.rebuild = true;
+    }
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     check.problems.push_back(error.message);

@@ -167,7 +167,7 @@ void catch_up(store::Database& db, const store::Store& store, store::Disk& disk,
       lost.push_back(encode(operation));
     }
   }
-  journal.append_all(lost);
+  journal.append_all(lost);  // also where there are none: the size that is noted is that of a whole journal
   note_journal_size(db, path);
 }
 

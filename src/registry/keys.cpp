@@ -1,6 +1,7 @@
 // Reading, unlocking and replacing .mlx/keys. The file that is replaced is overwritten: it may hold what was erased.
 #include "registry/keys.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,7 +96,24 @@ Fd Keys::lock() {
   return fd;
 }
 
+// What a process that died while it wrote has left may hold keys that are erased now.
+void Keys::shred_leftovers() {
+  const std::string folder = parent_path(path_), prefix = base_name(path_) + ".";
+  for (const std::string& name : list_folder(folder)) {
+    if (!name.starts_with(prefix) || name == prefix + "lock") continue;
+    const std::string path = join_path(folder, name);
+    const Fd fd = open_file(path, O_RDWR | O_NOFOLLOW);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) fail_errno(errno, path, "stat");
+    disk_.write(fd, Bytes(static_cast<std::size_t>(status.st_size)), path);
+    disk_.sync(fd, path);
+    disk_.remove(path);
+  }
+}
+
+// Under the lock.
 void Keys::write(const store::KeyFile& file) {
+  shred_leftovers();
   const std::string temporary = fmt::format("{}.{}", path_, random_id());
   try {
     const Fd fd = disk_.create(temporary);

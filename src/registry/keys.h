@@ -51,6 +51,7 @@ class Keys final : public store::KeySource {
   store::Secret find_root(const store::KeyFile& lock, const std::string& what);
   store::UnlockedKeys open_own();
   Fd lock();
+  void shred_leftovers();
   void write(const store::KeyFile& file);
   void remember(const store::UnlockedKeys& keys);
   std::string path_;

@@ -43,11 +43,13 @@ void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
   progress.warn(fmt::format("{} was damaged and now stands at {}", path, aside));
 }
 
-// Adds the journal's operations. False where it is damaged: then nothing of it is used.
-bool collect_journal(const std::string& path, store::Disk& disk, Found& found, Progress& progress) {
+// Adds the journal's operations. False where it is damaged; before its last record nothing of it is used then.
+bool collect_journal(store::Database& db, const std::string& path, store::Disk& disk, Found& found,
+                     Progress& progress) {
   try {
-    store::Journal(path, disk).visit([&](const Digest& id, ByteView bytes) { found.emplace(id, decode(bytes)); });
-    return true;
+    const std::uint64_t whole =
+        store::Journal(path, disk).visit([&](const Digest& id, ByteView bytes) { found.emplace(id, decode(bytes)); });
+    return whole == journal_size(path) || journal_differs(db, path);  // else no crash has torn its end
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     progress.warn(error.message);
@@ -104,7 +106,7 @@ void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Pr
   store::Transaction transaction(*db);
   Found found;
   for (Operation& operation : select_operations(*db)) found.emplace(operation.id, std::move(operation));
-  const bool journal_whole = collect_journal(journal, disk, found, progress);
+  const bool journal_whole = collect_journal(*db, journal, disk, found, progress);
   collect_packs(store, found, progress);
   rebuild_projection(*db, store, with_whole_ancestry(std::move(found), progress), progress);
   if (!journal_whole) set_aside(journal, disk, progress);

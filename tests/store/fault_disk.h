@@ -17,6 +17,7 @@ class FaultDisk final : public Disk {
  public:
   enum class Fault {
     kFail,       // the Nth call fails, as a full disk makes it; later ones work
+    kBroken,     // the Nth call fails as a broken disk's do (EIO); later ones work
     kFailAfter,  // the Nth and all later ones fail (a disk that stays full or has gone read-only)
     kDie,        // the process ends before the Nth call: it and all later ones throw Killed
     kTear,       // as kDie, but a write at N gets half of its bytes to the disk
@@ -62,6 +63,7 @@ class FaultDisk final : public Disk {
     if (at_ == 0) return;
     bool later = calls_ > at_;
     if (fault_ == Fault::kFail && here) fail_errno(ENOSPC, path, "write");
+    if (fault_ == Fault::kBroken && here) fail_errno(EIO, path, "write");
     if (fault_ == Fault::kFailAfter && (here || later)) fail_errno(ENOSPC, path, "write");
     if ((fault_ == Fault::kDie || fault_ == Fault::kTear) && (here || later)) throw Killed{};
   }

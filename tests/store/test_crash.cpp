@@ -124,6 +124,9 @@ void run_with(FaultDisk::Fault fault) {
 TEST_CASE("a call that fails anywhere leaves the store as before, without temporary files") {
   run_with(FaultDisk::Fault::kFail);
 }
+TEST_CASE("EIO at any call leaves the store as before") {
+  run_with(FaultDisk::Fault::kBroken);
+}
 TEST_CASE("a disk that stays full leaves the store as before") {
   run_with(FaultDisk::Fault::kFailAfter);
 }

@@ -1,0 +1,45 @@
+// What the tests of faults need besides a disk that fails: temporary folders in memory, and a passphrase that is known.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "registry/keys.h"
+
+namespace mlx::registry::test {
+
+// Hundreds of repositories, and SQLite waits for the disk at each: in memory where that can be had.
+class InMemory {
+ public:
+  InMemory() {
+    if (const char* now = std::getenv("TMPDIR")) before_ = now;
+    if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);
+  }
+  ~InMemory() {
+    if (before_)
+      ::setenv("TMPDIR", before_->c_str(), 1);
+    else
+      ::unsetenv("TMPDIR");
+  }
+  InMemory(const InMemory&) = delete;
+  InMemory& operator=(const InMemory&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+class KnownPassphrase final : public Unlocker {
+ public:
+  explicit KnownPassphrase(std::string text) : text_(std::move(text)) {}
+  std::vector<store::KeyPair> identities() override { return {}; }
+  std::optional<store::Secret> passphrase(const std::string&) override { return store::Secret(as_bytes(text_)); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace mlx::registry::test
