@@ -119,7 +119,7 @@ cd ../b && mlx pull -q --force
 for clone in a b; do
   (cd "../$clone" && mkdir "data/$clone" && head -c 300000 /dev/urandom >"data/$clone/r" && mlx add -q "data/$clone" && mlx commit -q -m "of $clone")
 done
-(cd ../a && mlx push >"$work/a.out" 2>&1; echo $? >"$work/a.code") &
+(cd ../a && code=0 && { mlx push >"$work/a.out" 2>&1 || code=$?; } && echo "$code" >"$work/a.code") &
 mlx push >"$work/b.out" 2>&1 && b=0 || b=$?
 wait $!
 a=$(cat "$work/a.code")
