@@ -175,6 +175,7 @@ int run(const std::vector<std::string>& words, Context& context) {
   const std::vector<Task> tasks = tasks_of(expand_paths(words, context), registry::all_pointers(repository));
   // All content first: where something can not be read, no pointer has moved.
   std::vector<Added> all;
+  all.reserve(tasks.size());
   for (const Task& task : tasks) {
     all.push_back(task.parts.empty() ? add_one(repository, task.artifact, context)
                                      : add_inside(repository, *task.before, task.parts, context));

@@ -50,6 +50,7 @@ void print(const File& file, Context& context) {
 // All are found before the first is printed.
 int run(const std::vector<std::string>& texts, Context& context) {
   std::vector<File> files;
+  files.reserve(texts.size());
   for (const std::string& text : texts) files.push_back(find_file(text, context));
   for (const File& file : files) print(file, context);
   return 0;

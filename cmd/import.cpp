@@ -48,6 +48,7 @@ int import_all(const char* from, const std::vector<ImportDataset>& datasets, Con
 
 std::vector<std::string> inside(const std::vector<std::string>& paths, Context& context) {
   std::vector<std::string> list;
+  list.reserve(paths.size());
   for (const std::string& path : paths) list.push_back(context.repository().inside(path, context.folder()));
   return list;
 }

@@ -32,7 +32,7 @@ const char* kind_text(store::Member::Kind kind) {
   return kind == store::Member::Kind::kPassphrase ? "passphrase" : "recipient";
 }
 
-void report(Context& context, const std::string& line, Json document) {
+void report(Context& context, const std::string& line, const Json& document) {
   context.line(line);
   if (!context.wants_json()) return;
   Json json = {{"schema", "mlx.key/1"}};

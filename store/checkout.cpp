@@ -114,7 +114,7 @@ void record(StatCache::State& cache, const Target& target, const std::vector<Ent
   });
   std::vector<CachedFile> kept;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (good[i]) kept.push_back(std::move(files[i]));
+    if (good[i]) kept.push_back(files[i]);
   }
   cache.save(target.folder, kept, seen_at);
 }

@@ -171,10 +171,12 @@ std::vector<Digest> EncryptedRemote::operations() {
 
 std::vector<Digest> EncryptedRemote::storage_ids_of_heads(const std::vector<Digest>& heads) {
   std::vector<ObjectKey> keys;
+  keys.reserve(heads.size());
   for (const Digest& head : heads) keys.push_back({head, ObjectKind::kOperation});
   if (const auto absent = missing(keys); !absent.empty())
     fail(ErrorKind::kIo, "{}: operation {} was sent and is not there", kWhere, absent.front().id.brief());
   std::vector<Digest> stored;
+  stored.reserve(keys.size());
   for (const ObjectKey& key : keys) stored.push_back(found_.at(key).id);
   std::ranges::sort(stored);
   return stored;

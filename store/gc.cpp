@@ -297,7 +297,7 @@ GcReport collect_garbage(Store& the_store, const std::function<GcRoots()>& roots
   Fd running;
   if (options.remove) {
     running = lock_removals(store.packs_folder, store.disk);
-    RemovalLock(store.packs_folder, store.disk, RemovalLock::How::kExclusive);  // ends what a crash has left
+    { RemovalLock ends_what_a_crash_left(store.packs_folder, store.disk, RemovalLock::How::kExclusive); }
     remove_stale_temporaries(store.packs_folder, store.index()->temporaries(), store.disk);
   }
   store.reload();

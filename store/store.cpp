@@ -67,7 +67,7 @@ void Store::create(const std::string& folder, Disk& disk, bool encrypted) {
 }
 
 Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options)
-    : state_(std::make_unique<State>(folder, disk, pool, options)) {
+    : state_(std::make_unique<State>(folder, disk, pool, std::move(options))) {
   std::string format = join_path(state_->packs_folder, "FORMAT");
   if (!path_exists(format)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),

@@ -22,7 +22,7 @@ struct Store::State {
         packs_folder(join_path(folder, "packs")),
         disk(the_disk),
         pool(the_pool),
-        options(the_options),
+        options(std::move(the_options)),
         pins(packs_folder, the_disk) {}
 
   std::string folder;

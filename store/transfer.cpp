@@ -115,7 +115,7 @@ std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<Objec
             std::lock_guard lock(mutex);
             if (asked.insert(*base).second) bases.push_back(*base);
           }
-          packs.add_stored(std::move(object));
+          packs.add_stored(object);
         },
         progress);
     wanted = lacking(to, bases);
@@ -155,7 +155,7 @@ void add_stored_objects(Store& to, const std::vector<ObjectKey>& keys, const Rea
       check_interrupted();
       StoredObject object = read(keys[at + static_cast<std::size_t>(i)]);
       std::size_t size = object.stored.size();
-      packs.add_stored(std::move(object));
+      packs.add_stored(object);
       gathered += size;
       progress.advance(size);
     });

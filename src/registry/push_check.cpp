@@ -32,6 +32,7 @@ std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& co
 std::vector<Pointer> on_no_remote(Repository& repository, const std::vector<Pointer>& pointers,
                                   const std::vector<RemoteConfig>& remotes) {
   std::vector<ObjectRef> nowhere;
+  nowhere.reserve(pointers.size());
   for (const Pointer& pointer : pointers) nowhere.emplace_back(ObjectKind::kManifest, pointer.digest);
   // A push sends a manifest behind all that it names: where it is, the rest is.
   for (const RemoteConfig& remote : remotes) {
@@ -66,6 +67,7 @@ std::vector<Pointer> pointers_in_push(const std::string& root, const std::string
     }
   }
   std::vector<Pointer> pointers;
+  pointers.reserve(found.size());
   for (const auto& [digest, pointer] : found) pointers.push_back(pointer);
   std::ranges::sort(pointers, {}, &Pointer::artifact);
   return pointers;

@@ -51,6 +51,7 @@ std::uint64_t restore_from_remote(Repository& repository, const std::vector<Hit>
   std::ranges::set_difference(lost, nowhere, std::back_inserter(there));
   store::receive_objects(*remote, repository.store(), there, progress);
   std::vector<Digest> manifests;
+  manifests.reserve(hits.size());
   for (const Hit& hit : hits) manifests.push_back(hit.manifest);
   std::ranges::sort(manifests);
   manifests.erase(std::unique(manifests.begin(), manifests.end()), manifests.end());

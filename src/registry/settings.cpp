@@ -102,7 +102,7 @@ Values read_file_values(const std::string& path, const std::string& shown, Setti
   if (path.empty() || !path_exists(path)) return values;
   const TomlNode tree = parse_toml(read_text(path), shown);
   for (const auto& [table, node] : tree.members) {
-    const bool other = std::ranges::any_of(kOtherTables, [&](const char* name) { return table == name; });
+    const bool other = std::ranges::any_of(kOtherTables, [&key = table](const char* name) { return key == name; });
     if (other && origin == SettingOrigin::kTracked) continue;
     TomlReader reader(node, shown, "[" + table + "]");
     for (const std::string& name : reader.keys()) {

@@ -43,6 +43,7 @@ std::vector<Layer> layers_of(const Json& json, const std::string& what) {
 
 std::vector<std::string> signatures(const std::vector<Layer>& layers) {
   std::vector<std::string> out;
+  out.reserve(layers.size());
   for (const Layer& layer : layers) out.push_back(layer.op + " " + layer.looks);
   return out;
 }

@@ -94,6 +94,7 @@ class CurlClient final : public HttpClient {
     std::vector<std::string> lines;
     std::vector<const char*> pointers;
     for (const auto& [name, value] : request.headers) lines.push_back(name + ": " + value);
+    pointers.reserve(lines.size());
     for (const std::string& line : lines) pointers.push_back(line.c_str());
     Answer answer{&request};
     answer.max_body = request.max_body;
