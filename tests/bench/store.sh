@@ -46,7 +46,8 @@ mkdir -p "$HOME"
 [ -z "$venv" ] || venv=$(readlink -f "$venv")
 
 wanted() { [ ${#only[@]} = 0 ] || [[ " ${only[*]} " == *" $1 "* ]]; }
-measure() { python3 "$here/store_table.py" measure "$results" "$@"; }
+# What the tools before it left to the kernel is written first, so that no tool pays for another in its own sync.
+measure() { sync && python3 "$here/store_table.py" measure "$results" "$@"; }
 note() { python3 "$here/store_table.py" note "$results" "$@"; }
 bytes_in() { du -sb --apparent-size "$1" | cut -f1; }
 installed() {

@@ -11,11 +11,22 @@ mlx remote add origin "$work/remote" && mlx push -q
 expect 0 mlx fsck --json
 same "$(json 'd["schema"], d["problems"], d["versions"], d["repaired"]')" "('mlx.fsck/1', [], [], None)"
 
-# Flips bytes in the middle of the largest pack.
+# Flips bytes of data/a/one in the pack that holds them: random bytes are stored as they are.
+cp data/a/one "$work/one"
 damage() {
-  pack=$(ls -S .mlx/packs/*.pack | head -1)
-  chmod u+w "$pack"
-  printf 'XXXXXXXX' | dd of="$pack" bs=1 seek=90000 conv=notrunc status=none
+  python3 - "$work/one" .mlx/packs/*.pack <<'PY'
+import os, sys
+needle = open(sys.argv[1], "rb").read()[90000:90064]
+for path in sys.argv[2:]:
+    at = open(path, "rb").read().find(needle)
+    if at >= 0:
+        os.chmod(path, 0o644)
+        with open(path, "r+b") as pack:
+            pack.seek(at)
+            pack.write(b"XXXXXXXX")
+        sys.exit()
+sys.exit("no pack holds data/a/one")
+PY
 }
 original=$(sha256sum <data/a/one)
 
