@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "data/loader.h"
 #include "graph/passes.h"
 #include "graph/session.h"
+#include "train/batches.h"
 
 namespace mlx::train {
 namespace {
@@ -24,35 +24,26 @@ std::int64_t even_batch(std::int64_t count) {
   return (count + pieces - 1) / pieces;
 }
 
-void check_fits(const nn::Model& model, const data::Examples& e) {
-  const nn::Preprocessing& p = model.preprocessing;
-  if (p.height != 0 && (p.height != e.height || p.width != e.width || p.channels != e.channels)) {
-    fail(ErrorKind::kUsage, "the model takes images of {}x{}x{}, the data holds {}x{}x{}", p.height, p.width,
-         p.channels, e.height, e.width, e.channels);
-  }
-  if (!model.labels.empty() && static_cast<std::size_t>(e.classes) > model.labels.size()) {
-    fail(ErrorKind::kUsage, "the data has {} classes, the model {}", e.classes, model.labels.size());
-  }
-}
-
 class Evaluator {
  public:
-  Evaluator(const nn::Model& model, const data::Examples& examples, kernels::Level level, Pool& pool)
-      : examples_(examples), tensors_(model.tensors), loader_(examples, loader_options(model, examples), pool) {
+  Evaluator(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool)
+      : about_(split.about),
+        tensors_(model.tensors),
+        source_(batches_of(split, model.preprocessing, {.batch = even_batch(split.about.count)}, pool)) {
     const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
     graph::SessionOptions options;
     options.level = level;
     session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
-    images_ = graph.inputs.at(0);
+    input_ = graph.inputs.at(0);
     logits_ = graph.outputs.at(0);
   }
 
   Evaluation run(Progress& progress) {
     warm_up();
-    progress.begin("evaluating", static_cast<std::uint64_t>(examples_.count), "images");
+    progress.begin("evaluating", static_cast<std::uint64_t>(about_.count), data::unit_name(about_.kind));
     const double started = seconds_now();
-    loader_.start(0);
-    while (const data::Batch* batch = loader_.next()) {
+    source_->start(0);
+    while (const data::BatchView* batch = source_->next()) {
       check_interrupted();
       forward(*batch, batch->count);
       count(*batch);
@@ -66,36 +57,32 @@ class Evaluator {
   }
 
  private:
-  static data::Loader::Options loader_options(const nn::Model& model, const data::Examples& examples) {
-    data::Loader::Options options;
-    options.batch = even_batch(examples.count);
-    options.normalization = model.preprocessing.normalization;
-    return options;
-  }
-
   // Every size of batch that will come is planned, and caches are warm, before the clock starts.
   void warm_up() {
-    loader_.start(0);
-    const data::Batch* batch = loader_.next();
+    source_->start(0);
+    const data::BatchView* batch = source_->next();
     forward(*batch, batch->count);
-    const std::int64_t last = examples_.count % batch->count;
+    const std::int64_t last = about_.count % batch->count;
     if (last != 0) forward(*batch, last);
   }
 
-  void forward(const data::Batch& batch, std::int64_t examples) {
-    session_->run({{images_, batch.images.data(), {examples, examples_.height, examples_.width, examples_.channels}}});
+  void forward(const data::BatchView& batch, std::int64_t examples) {
+    std::vector<std::int64_t> dims = batch.input_dims;
+    dims[0] = examples;
+    session_->run({{input_, batch.input, std::move(dims)}});
   }
 
-  void count(const data::Batch& batch) {
+  void count(const data::BatchView& batch) {
     const kernels::Shape shape = session_->output_shape(logits_);
     const std::int64_t classes = shape.dims[1];
     if (out_.confusion.empty())
       out_.confusion.assign(static_cast<std::size_t>(classes),
                             std::vector<std::int64_t>(static_cast<std::size_t>(classes)));
     const auto* logits = reinterpret_cast<const float*>(session_->output(logits_).data());
+    const auto* labels = static_cast<const std::int32_t*>(batch.target);
     for (std::int64_t i = 0; i < batch.count; ++i) {
       const float* row = logits + i * classes;
-      const std::int32_t truth = batch.labels[static_cast<std::size_t>(i)];
+      const std::int32_t truth = labels[i];
       if (truth >= classes) fail(ErrorKind::kUsage, "label {} is outside of the model's {} classes", truth, classes);
       const std::int64_t predicted = std::max_element(row, row + classes) - row;
       double sum = 0;
@@ -108,22 +95,22 @@ class Evaluator {
     }
   }
 
-  const data::Examples& examples_;
+  const data::Description& about_;
   graph::Tensors tensors_;
-  data::Loader loader_;
+  std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<graph::Session> session_;
-  graph::ValueId images_ = graph::kNone, logits_ = graph::kNone;
+  graph::ValueId input_ = graph::kNone, logits_ = graph::kNone;
   Evaluation out_;
 };
 
 }  // namespace
 
-Evaluation evaluate(const nn::Model& model, const data::Examples& examples, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress) {
-  check_fits(model, examples);
-  Evaluation out = Evaluator(model, examples, level, pool).run(progress);
+  check_fits(model, split.about);
+  Evaluation out = Evaluator(model, split, level, pool).run(progress);
   out.labels = model.labels;
-  if (out.labels.empty()) out.labels = examples.class_names;
+  if (out.labels.empty()) out.labels = split.about.names;
   return out;
 }
 

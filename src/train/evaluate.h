@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "data/dataset.h"
+#include "data/split.h"
 #include "kernels/table.h"
 #include "nn/model.h"
 #include "registry/runs.h"
@@ -30,7 +30,7 @@ struct ClassFigures {
 };
 ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
 
-Evaluation evaluate(const nn::Model& model, const data::Examples& examples, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress);
 Json to_json(const Evaluation& evaluation);  // with precision, recall, f1 of each class
 Evaluation evaluation_from_json(const Json& json);

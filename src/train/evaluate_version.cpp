@@ -12,8 +12,8 @@ namespace {
 Evaluation evaluate_run(registry::Repository& repository, const registry::Version& model, const registry::Version& data,
                         const std::string& split, kernels::Level level, const std::string& run, Progress& progress) {
   const nn::Model loaded = nn::load_model(repository.store(), model.digest);
-  const data::Examples examples = data::load_split(repository.store(), data.digest, split, progress);
-  Evaluation evaluation = evaluate(loaded, examples, level, repository.pool(), progress);
+  const data::Split loaded_split = data::load(repository.store(), data.digest, split, progress);
+  Evaluation evaluation = evaluate(loaded, loaded_split, level, repository.pool(), progress);
   evaluation.data = data.digest;
   evaluation.split = split;
   const Json json = to_json(evaluation);

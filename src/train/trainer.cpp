@@ -16,7 +16,7 @@ namespace {
 
 struct Inputs {
   registry::Version dataset;
-  data::Examples shape;  // of the train split, without pixels
+  data::Description data;  // of the train split
   nn::Built built;
   std::string params;
   Digest key;
@@ -27,12 +27,12 @@ Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, 
                    Progress& progress) {
   Inputs in;
   in.dataset = resolve_dataset(repository, config.dataset, progress);
-  in.shape = data::describe_split(repository.store(), in.dataset.digest, config.train_split);
+  in.data = data::describe(repository.store(), in.dataset.digest, config.train_split);
   nn::InputSpec spec;
-  spec.height = in.shape.height;
-  spec.width = in.shape.width;
-  spec.channels = in.shape.channels;
-  spec.classes = in.shape.classes;
+  spec.height = in.data.height;
+  spec.width = in.data.width;
+  spec.channels = in.data.channels;
+  spec.classes = in.data.outputs;
   in.built = nn::build(TomlReader(*config.model, config.file, "[model]"), spec);
   in.params = resolved(config, in.built);
   in.start.command = "train";
@@ -68,11 +68,8 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   model.config = in.built.config;
   model.graph = in.built.graph;
   model.tensors = std::move(result.tensors);
-  model.preprocessing.height = in.shape.height;
-  model.preprocessing.width = in.shape.width;
-  model.preprocessing.channels = in.shape.channels;
-  model.preprocessing.normalization = data.normalization;
-  model.labels = in.shape.class_names;
+  model.preprocessing = data.preprocessing;
+  model.labels = in.data.names;
   model.data = canonical({{"dataset", in.dataset.digest.text()},
                           {"hold_out", config.valid_count},
                           {"train", config.train_split},
@@ -132,7 +129,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   TrainOutcome outcome;
   outcome.version = point_at(repository, registry::create_version(repository, version).version);
   registry::end_run(repository, run, "done", {{"model", outcome.version.digest}},
-                    summary_of(result, data.valid.count > 0));
+                    summary_of(result, data.valid.about.count > 0));
   outcome.run = registry::read_run(repository, run);
   return outcome;
 }

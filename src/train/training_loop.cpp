@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "train/batches.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
@@ -16,21 +17,6 @@ namespace {
 
 constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
 constexpr double kFlushSeconds = 1.0;
-
-data::Examples pick(const data::Examples& from, const std::vector<std::int64_t>& indices) {
-  data::Examples out = from;
-  const auto image = static_cast<std::size_t>(from.height * from.width * from.channels);
-  out.count = static_cast<std::int64_t>(indices.size());
-  out.pixels.resize(indices.size() * image);
-  out.labels.resize(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const auto at = static_cast<std::size_t>(indices[i]);
-    std::copy_n(from.pixels.begin() + static_cast<std::ptrdiff_t>(at * image), image,
-                out.pixels.begin() + static_cast<std::ptrdiff_t>(i * image));
-    out.labels[i] = from.labels[at];
-  }
-  return out;
-}
 
 class Loop {
  public:
@@ -43,10 +29,10 @@ class Loop {
         options_(options),
         progress_(progress),
         training_(graph::to_training(built.graph, config.optimizer, config.label_smoothing)),
-        images_(training_.graph.find("images")),
-        loader_(data.train, loader_options(config, data), repository.pool()) {
-    CHECK(images_ != graph::kNone);
-    steps_per_epoch_ = loader_.batches();
+        input_(training_.graph.find(data::input_name(data.train.about.kind))),
+        source_(batches_of(data.train, data.preprocessing, batch_options(config), repository.pool())) {
+    CHECK(input_ != graph::kNone);
+    steps_per_epoch_ = source_->batches();
     total_steps_ = steps_per_epoch_ * config.epochs;
     checkpoint_steps_ =
         std::max<std::int64_t>(1, std::llround(config.checkpoint_every * static_cast<double>(steps_per_epoch_)));
@@ -70,13 +56,12 @@ class Loop {
   }
 
  private:
-  static data::Loader::Options loader_options(const TrainConfig& config, const TrainingData& data) {
+  static data::Loader::Options batch_options(const TrainConfig& config) {
     data::Loader::Options options;
     options.batch = config.batch;
     options.seed = config.seed;
     options.shuffle = options.drop_last = true;
     options.augment = config.augment;
-    options.normalization = data.normalization;
     return options;
   }
 
@@ -101,8 +86,8 @@ class Loop {
     double loss_sum = 0;
     std::int64_t correct = 0, counted = 0, batches = 0;
     const double epoch_started = seconds_now();
-    loader_.start(static_cast<std::uint64_t>(epoch), first_batch);
-    while (const data::Batch* batch = loader_.next()) {
+    source_->start(static_cast<std::uint64_t>(epoch), first_batch);
+    while (const data::BatchView* batch = source_->next()) {
       const Outcome outcome = train_step(*batch);
       loss_sum += outcome.loss;
       correct += outcome.correct;
@@ -133,11 +118,10 @@ class Loop {
     std::int64_t correct = 0, counted = 0;
   };
 
-  Outcome train_step(const data::Batch& batch) {
-    const data::Examples& e = data_.train;
+  Outcome train_step(const data::BatchView& batch) {
     const auto rate = static_cast<float>(learning_rate_at(config_, step_, steps_per_epoch_));
-    session_->run({{images_, batch.images.data(), {batch.count, e.height, e.width, e.channels}},
-                   {training_.labels, batch.labels.data(), {batch.count}},
+    session_->run({{input_, batch.input, batch.input_dims},
+                   {training_.labels, batch.target, batch.target_dims},
                    {training_.learning_rate, &rate, {1}}},
                   static_cast<std::uint64_t>(step_));
     Outcome outcome;
@@ -165,11 +149,11 @@ class Loop {
   }
 
   void validate() {
-    if (data_.valid.count == 0) return;
+    if (data_.valid.about.count == 0) return;
     nn::Model model;
     model.graph = built_.graph;
     model.tensors = forward_tensors();
-    model.preprocessing.normalization = data_.normalization;
+    model.preprocessing = data_.preprocessing;
     NoProgress silent;
     const Evaluation evaluation = evaluate(model, data_.valid, options_.level, repository_.pool(), silent);
     result_.valid_loss = evaluation.loss;
@@ -237,8 +221,8 @@ class Loop {
   const LoopOptions& options_;
   Progress& progress_;
   graph::TrainingGraph training_;
-  graph::ValueId images_;
-  data::Loader loader_;
+  graph::ValueId input_;
+  std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<graph::Session> session_;
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0, checkpoint_steps_ = 1, step_ = 0;
   std::vector<registry::MetricPoint> points_;
@@ -253,27 +237,29 @@ class Loop {
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress) {
   TrainingData out;
-  out.train = data::load_split(store, dataset, config.train_split, progress);
+  out.train = data::load(store, dataset, config.train_split, progress);
   if (!config.valid_split.empty()) {
-    out.valid = data::load_split(store, dataset, config.valid_split, progress);
+    out.valid = data::load(store, dataset, config.valid_split, progress);
   } else if (config.valid_count > 0) {
-    const data::Examples all = std::move(out.train);
-    if (config.valid_count >= all.count) {
+    const data::Split all = std::move(out.train);
+    const std::int64_t count = all.about.count;
+    if (config.valid_count >= count) {
       fail(ErrorKind::kUsage, "{}: [data] hold_out = {} leaves nothing of the {} examples of split '{}'", config.file,
-           config.valid_count, all.count, config.train_split);
+           config.valid_count, count, config.train_split);
     }
-    std::vector<std::int64_t> order = data::shuffled(all.count, config.seed, kHoldOutEpoch);
+    std::vector<std::int64_t> order = data::shuffled(count, config.seed, kHoldOutEpoch);
     const auto cut = order.begin() + config.valid_count;
     std::sort(order.begin(), cut);
     std::sort(cut, order.end());
-    out.valid = pick(all, {order.begin(), cut});
-    out.train = pick(all, {cut, order.end()});
+    out.valid = data::pick(all, {order.begin(), cut});
+    out.train = data::pick(all, {cut, order.end()});
   }
-  if (config.batch > out.train.count) {
+  if (config.batch > out.train.about.count) {
     fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} training examples", config.file, config.batch,
-         out.train.count);
+         out.train.about.count);
   }
-  out.normalization = data::measure(out.train);
+  const data::Description& about = out.train.about;
+  out.preprocessing = {about.height, about.width, about.channels, data::measure(out.train.images)};
   return out;
 }
 

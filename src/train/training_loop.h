@@ -5,16 +5,17 @@
 #include <memory>
 #include <string>
 
-#include "data/loader.h"
+#include "data/split.h"
 #include "graph/session.h"
+#include "nn/model.h"
 #include "registry/runs.h"
 #include "train/config.h"
 
 namespace mlx::train {
 
 struct TrainingData {
-  data::Examples train, valid;  // valid.count 0: none
-  data::Normalization normalization;
+  data::Split train, valid;  // valid.about.count 0: none
+  nn::Preprocessing preprocessing;
 };
 // Loads the splits that the config names; examples that are held out are chosen by the seed.
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
