@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "cmd/show_layers.h"
 #include "store/usage.h"
 
 namespace mlx::cmd {
@@ -120,10 +121,13 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
   const Json model = model_summary(repository, version), attached = attachments_json(repository, version);
+  std::optional<ModelLayers> layers;
+  if (!model.is_null()) layers = model_layers(repository, version);
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}};
     json.update(version_json(version));
     if (!model.is_null()) json["model"] = model;
+    if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
     if (stat) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
@@ -149,6 +153,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   for (const Json& one : attached) {
     field(context, "attached", one["kind"].get<std::string>() + "  " + one["name"].get<std::string>());
   }
+  if (layers) print_layers(context, *layers);
   if (stat) print_usage(context, usage_of(repository, version));
   print_files(context, repository.store().entries(version.digest));
   return 0;

@@ -87,8 +87,6 @@ struct Tensor {
 using Tensors = std::map<std::string, Tensor>;  // by value name
 
 std::string to_text(const Graph& graph, const Dims& dims);  // "[batch,28,28,1]"
-// Text for people (`mlx show`): one line a node with shapes, parameters and FLOPs for one example.
-std::string to_text(const Graph& graph);
 // Checks that every index, shape and order holds; kCorrupt naming what does not (a graph from a file is hostile).
 void validate(const Graph& graph);
 

@@ -77,8 +77,12 @@ Json load_model_json(const store::Store& store, const Digest& manifest) {
   return json;
 }
 
+Model load_description(const store::Store& store, const Digest& manifest) {
+  return model_from_json(load_model_json(store, manifest), place(manifest, kModelFile));
+}
+
 Model load_model(const store::Store& store, const Digest& manifest) {
-  Model model = model_from_json(load_model_json(store, manifest), place(manifest, kModelFile));
+  Model model = load_description(store, manifest);
   const Bytes weights = store.read_blob(file_of(store, manifest, kWeightsFile).content);
   const std::string what = place(manifest, kWeightsFile);
   model.tensors = decode_tensors(weights, what);

@@ -34,6 +34,8 @@ struct Model {
 Json model_json(const Model& model);
 store::ManifestSummary store_model(store::Store& store, const Model& model);
 Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
+// The same without its tensors: model.json alone is read.
+Model load_description(const store::Store& store, const Digest& manifest);
 // Only model.json, for listings.
 Json load_model_json(const store::Store& store, const Digest& manifest);
 

@@ -1,8 +1,11 @@
 // Building graphs: shapes, names, and errors that say which node and which shapes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/op_def.h"
+#include "graph/summary.h"
 #include "sample.h"
 
 using namespace mlx;
@@ -35,16 +38,42 @@ TEST_CASE("shapes are inferred with symbols kept") {
   CHECK(concrete(g.value(g.find("conv1")), {5}).count() == 5 * 12 * 12 * 8);
 }
 
-TEST_CASE("the text table has a line a node, parameters and FLOP for one example") {
-  const std::string text = to_text(sample::cnn());
-  CAPTURE(text);
-  CHECK(says(text, "conv2"));
-  CHECK(says(text, "[batch,3,3,8]"));
-  CHECK(says(text, "584"));     // conv2: 8·3·3·8 + 8
-  CHECK(says(text, "41.5 k"));  // conv1: 2 · 144 · 8 · 18
-  const std::string tied = to_text(sample::transformer());
-  CAPTURE(tied);
-  CHECK(says(tied, "total"));  // the tied table counts once
+TEST_CASE("a summary has a row a node, with parameters and FLOP, and counts a shared table once") {
+  const Graph g = sample::cnn();
+  const Summary summary = summarize(g, {1});
+  const auto row = std::ranges::find(summary.layers, "conv2", &LayerRow::name);
+  REQUIRE(row != summary.layers.end());
+  CHECK(row->operation == "conv2d");
+  CHECK(to_text(g, row->output) == "[batch,3,3,8]");
+  CHECK(row->parameters == std::vector<std::string>{"conv2.weight", "conv2.bias"});
+  CHECK(row->parameter_count == 8 * 3 * 3 * 8 + 8);
+  CHECK(summary.layers.front().flops == 2 * 144 * 8 * 18);  // conv1
+  CHECK(std::ranges::find(summary.layers, "flatten", &LayerRow::name) == summary.layers.end());
+  const std::int64_t parameters = 144 + 16 + 584 + 16 * 72 + 16 + 4 * 16 + 4;
+  CHECK(summary.parameters == parameters);
+  CHECK(summary.weight_bytes == 4 * static_cast<std::size_t>(parameters + 16));  // and the running statistics
+  CHECK(summarize(g, {3}).flops == 3 * summary.flops);
+
+  const Summary tied = summarize(sample::transformer(), {1, 6});
+  CHECK(tied.layers.back().name == "logits");
+  CHECK(tied.layers.back().parameter_count == 0);
+  CHECK(tied.layers.front().parameter_count == 11 * 8);
+}
+
+TEST_CASE("the planned arena is the one that a session takes, whatever the weights are") {
+  const TrainingGraph training = to_training(sample::cnn(), {}, 0);
+  Pool pool(1);
+  SessionOptions options;
+  options.level = kernels::Level::kRef;
+  options.training = true;
+  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
+  const sample::Batch batch = sample::images(6, 1);
+  const float rate = 0.01f;
+  session.run({{training.graph.find("images"), batch.images.data(), {6, 12, 12, 2}},
+               {training.labels, batch.labels.data(), {6}},
+               {training.learning_rate, &rate, {1}}});
+  CHECK(planned_arena(training.graph, {6}, kernels::Level::kRef) == session.arena_bytes());
+  CHECK(planned_arena(training.graph, {12}, kernels::Level::kRef) > session.arena_bytes());
 }
 
 TEST_CASE("errors name node and shapes") {

@@ -1,0 +1,84 @@
+// Summaries of graphs: shape rules and costs at concrete sizes, and the planner's answer.
+
+#include "graph/summary.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <unordered_set>
+
+#include "graph/bucket.h"
+#include "graph/op_def.h"
+
+namespace mlx::graph {
+namespace {
+
+kernels::Shape shape_at(const Graph& graph, ValueId id, const std::vector<std::int64_t>& sizes) {
+  if (id != kNone) return concrete(graph.value(id), sizes);
+  kernels::Shape absent;
+  absent.rank = -1;
+  return absent;
+}
+
+LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int64_t>& sizes,
+                std::unordered_set<ValueId>& counted) {
+  LayerRow row;
+  row.name = node.name;
+  row.operation = kernels::name_of(node.op);
+  if (node.attrs.activation == Activation::kRelu) row.operation += "+relu";
+  if (node.attrs.activation == Activation::kGelu) row.operation += "+gelu";
+  row.output = graph.value(node.outputs.at(0)).dims;
+  row.dtype = graph.value(node.outputs.at(0)).dtype;
+  std::vector<kernels::Shape> inputs, outputs;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(shape_at(graph, id, sizes));
+    if (id == kNone || graph.value(id).role != Role::kParameter || !counted.insert(id).second) continue;
+    row.parameters.push_back(graph.value(id).name);
+    row.parameter_count += inputs.back().count();
+  }
+  for (const ValueId id : node.outputs) outputs.push_back(shape_at(graph, id, sizes));
+  // Inputs that the operation may have and this node lacks, for cost rules that ask for them.
+  inputs.resize(std::max(inputs.size(), static_cast<std::size_t>(op_def(node.op).max_inputs)),
+                shape_at(graph, kNone, sizes));
+  row.flops = cost_of(node, inputs, outputs).flops;
+  return row;
+}
+
+bool outlives_step(Role role) {
+  return role == Role::kParameter || role == Role::kState || role == Role::kConstant;
+}
+
+}  // namespace
+
+Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes) {
+  Summary summary;
+  std::unordered_set<ValueId> counted;
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::kReshape) continue;
+    summary.layers.push_back(row_of(graph, node, sizes, counted));
+    summary.parameters += summary.layers.back().parameter_count;
+    summary.flops += summary.layers.back().flops;
+  }
+  for (const Value& value : graph.values) {
+    if (outlives_step(value.role)) summary.weight_bytes += concrete(value, sizes).bytes();
+  }
+  return summary;
+}
+
+std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level) {
+  // Kernels may look at what is constant when they are prepared. How large a workspace they want does not depend on the
+  // values: zeros that no page stands behind will do for all of them.
+  std::size_t largest = 0;
+  for (const Value& value : graph.values) {
+    if (outlives_step(value.role)) largest = std::max(largest, concrete(value, sizes).bytes());
+  }
+  const Memory zeros(std::calloc(largest + 1, 1));
+  if (!zeros) throw std::bad_alloc();
+  std::vector<const void*> constants(graph.values.size(), nullptr);
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].role == Role::kConstant) constants[i] = zeros.get();
+  }
+  return make_bucket(graph, sizes, constants, {level, true}).plan.arena_bytes;
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,38 @@
+// What a graph is made of and what it costs, for people: `mlx show`. A row a node, with its parameters, output and
+// FLOPs at given sizes, and the memory that a session would plan for its activations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/table.h"
+
+namespace mlx::graph {
+
+struct LayerRow {
+  std::string name, operation;  // "conv1", "conv2d"; "conv2d+relu" where an activation is part of it
+  Dims output;                  // of its first output
+  DType dtype = DType::kF32;
+  std::vector<std::string> parameters;  // names of those that it is the first to use
+  std::int64_t parameter_count = 0;     // elements of these
+  double flops = 0;
+};
+
+struct Summary {
+  std::vector<LayerRow> layers;  // in the order in which they run; reshapes, which cost nothing, are left out
+  std::int64_t parameters = 0;   // elements, each tensor once
+  double flops = 0;
+  std::size_t weight_bytes = 0;  // of all that outlives a step: parameters, states, constants
+};
+
+// `sizes` by symbol.
+Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes);
+
+// What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed; the
+// kernels are prepared, because they say what workspace they want. kUsage where no kernel serves a node.
+std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level);
+
+}  // namespace mlx::graph
