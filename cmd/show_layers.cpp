@@ -117,8 +117,7 @@ void print_layers(Context& context, const ModelLayers& layers) {
                      row.parameter_count > 0 ? fmt::format("{}", row.parameter_count) : "",
                      row.flops > 0 ? short_count(row.flops) : ""});
   }
-  lines.push_back(
-      {"total", "", "", fmt::format("{}", layers.summary.parameters), short_count(layers.summary.flops)});
+  lines.push_back({"total", "", "", fmt::format("{}", layers.summary.parameters), short_count(layers.summary.flops)});
   std::size_t name = 0, operation = 0, output = 0;
   for (const Line& line : lines) {
     name = std::max(name, line.name.size());
@@ -129,9 +128,8 @@ void print_layers(Context& context, const ModelLayers& layers) {
                                                      : "layers, for one example"));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
-    const std::string text =
-        fmt::format("  {:<{}}  {:<{}}  {:<{}}  {:>11}  {:>9}", line.name, name, line.operation, operation, line.output,
-                    output, line.parameters, line.flops);
+    const std::string text = fmt::format("  {:<{}}  {:<{}}  {:<{}}  {:>11}  {:>9}", line.name, name, line.operation,
+                                         operation, line.output, output, line.parameters, line.flops);
     context.line(i == 0 ? context.dim(text) : text);
   }
   context.line("\n" + context.bold("memory"));

@@ -1,13 +1,16 @@
 // mlx train: from train.toml to the next version of a model, or `unchanged`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/cli.h"
 #include "cmd/level.h"
+#include "cmd/print_profile.h"
 #include "registry/repository.h"
 #include "train/trainer.h"
 
@@ -15,8 +18,8 @@ namespace mlx::cmd {
 namespace {
 
 struct Options {
-  std::string config = "train.toml", resume;
-  bool force = false;
+  std::string config = "train.toml", resume, trace;
+  bool force = false, profile = false;
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -44,16 +47,41 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   context.line(text);
 }
 
+void write_trace(const std::string& file, const train::Profile& profile, Context& context) {
+  const std::string path = join_path(context.folder(), file);
+  write_file_atomically(path, train::chrome_trace(profile));
+  context.say(fmt::format("{}: a trace of {} steps, for ui.perfetto.dev or chrome://tracing", file,
+                          std::min(profile.steps, train::kTracedSteps)));
+}
+
+// Before the training, which may take hours.
+void check_trace(const std::string& file, Context& context) {
+  const std::string folder = parent_path(join_path(context.folder(), file));
+  if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
+}
+
 int run(const Options& options, Context& context) {
+  if (!options.trace.empty()) check_trace(options.trace, context);
   train::TrainOptions train;
   train.force = options.force;
   train.resume = options.resume;
   train.title = context.command_line();
   train.level = chosen_level();
+  train::Profiler profiler(train.level, context.pool());
+  const bool profiles = options.profile || !options.trace.empty();
+  if (profiles) train.profiler = &profiler;
   const train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
-  if (context.wants_json()) context.json(to_json(outcome));
+  const bool profiled = profiles && !outcome.unchanged;
+  if (context.wants_json()) {
+    Json json = to_json(outcome);
+    if (profiled) json["profile"] = profile_json(profiler.profile());
+    context.json(json);
+  }
   print(outcome, context);
+  if (profiles && outcome.unchanged) context.say("nothing was trained, so there is no profile: `--force` trains again");
+  if (profiled && options.profile) print_profile(context, profiler.profile());
+  if (profiled && !options.trace.empty()) write_trace(options.trace, profiler.profile(), context);
   return 0;
 }
 
@@ -71,8 +99,11 @@ Command add_train() {
       option("--resume", "RUN", options->resume, "Go on with a run that was stopped, from its last checkpoint",
              Complete::kRun),
       flag("--force", options->force, "Train although nothing changed"),
+      flag("--profile", options->profile, "Print where the time goes: by operation, against the machine's peak"),
+      option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),
   };
-  command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa"};
+  command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
+                      "mlx train --force --profile --trace steps.json"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

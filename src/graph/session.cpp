@@ -6,11 +6,11 @@
 #include "graph/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <list>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "graph/bucket.h"
 
@@ -67,6 +67,8 @@ struct Session::State {
 
   bool profiling = false;
   std::vector<NodeTime> times;  // by node
+  std::int64_t keep_runs = 0;   // so many runs are still to be kept call by call
+  std::vector<NodeCall> calls;
 
   void start(const Tensors& tensors);
   void create_states(const Tensors* tensors);
@@ -79,6 +81,7 @@ struct Session::State {
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);
   void run_step(Step& step_to_run);
+  void run_timed(Bucket& bucket);
 };
 
 // Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
@@ -273,6 +276,25 @@ void Session::State::run_step(Step& step_to_run) {
   }
 }
 
+void Session::State::run_timed(Bucket& bucket) {
+  const bool keep = keep_runs > 0;
+  if (keep) calls.reserve(calls.size() + bucket.steps.size());
+  for (Step& each : bucket.steps) {
+    const double start = seconds_now();
+    run_step(each);
+    const double seconds = seconds_now() - start;
+    const auto node = static_cast<std::size_t>(each.node);
+    NodeTime& time = times[node];
+    time.seconds += seconds;
+    time.flops += each.cost.flops;
+    time.bytes += each.cost.bytes;
+    time.calls += 1;
+    time.kernel = kernels::name_of(each.kernel.backend());
+    if (keep) calls.push_back({node, start, seconds});
+  }
+  if (keep) --keep_runs;
+}
+
 Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
     : state_(std::make_unique<State>(std::move(graph), options, pool)) {
   State& s = *state_;
@@ -323,20 +345,8 @@ void Session::run(const std::vector<Feed>& feeds, std::uint64_t step) {
   s.fill_pointers(bucket);
   s.args.seed = s.options.seed;
   s.args.step = step;
-  if (!s.profiling) {
-    for (Step& each : bucket.steps) s.run_step(each);
-    return;
-  }
-  for (Step& each : bucket.steps) {
-    const auto start = std::chrono::steady_clock::now();
-    s.run_step(each);
-    NodeTime& time = s.times[static_cast<std::size_t>(each.node)];
-    time.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    time.flops += each.cost.flops;
-    time.bytes += each.cost.bytes;
-    time.calls += 1;
-    time.kernel = kernels::name_of(each.kernel.backend());
-  }
+  if (s.profiling) return s.run_timed(bucket);
+  for (Step& each : bucket.steps) s.run_step(each);
 }
 
 ByteView Session::output(ValueId value) const {
@@ -397,10 +407,16 @@ std::vector<NodeTime> Session::profile() const {
   return ran;
 }
 
-void Session::set_profiling(bool on) {
+const std::vector<NodeCall>& Session::calls() const {
+  return state_->calls;
+}
+
+void Session::set_profiling(bool on, std::int64_t keep_runs) {
   State& s = *state_;
   s.profiling = on;
   if (!on) return;
+  s.keep_runs = keep_runs;
+  s.calls.clear();
   s.times.assign(s.graph.nodes.size(), {});
   for (std::size_t i = 0; i < s.graph.nodes.size(); ++i) {
     s.times[i].name = s.graph.nodes[i].name;

@@ -34,6 +34,11 @@ struct NodeTime {
   std::int64_t calls = 0;
 };
 
+struct NodeCall {
+  std::size_t node = 0;           // index into graph().nodes
+  double start = 0, seconds = 0;  // on the clock of seconds_now()
+};
+
 class Session {
  public:
   // Parameters, states and constants start as `tensors` says; missing states start at zero, a missing or misshapen
@@ -57,8 +62,10 @@ class Session {
 
   std::size_t arena_bytes() const;  // of the last bucket
   std::size_t state_bytes() const;
+  // Times each node from now on; the calls of the next `keep_runs` runs are also kept one by one.
+  void set_profiling(bool on, std::int64_t keep_runs = 0);
   std::vector<NodeTime> profile() const;  // times since profiling was turned on
-  void set_profiling(bool on);
+  const std::vector<NodeCall>& calls() const;
 
  private:
   struct State;

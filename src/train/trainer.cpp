@@ -117,6 +117,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   loop.key = in.key;
   loop.resume = !options.resume.empty();
   loop.level = options.level;
+  loop.profiler = options.profiler;
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   const nn::Model model = make_model(in, config, data, result);
   registry::NewVersion version;

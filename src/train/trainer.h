@@ -6,6 +6,7 @@
 #include "kernels/table.h"
 #include "registry/runs.h"
 #include "train/config.h"
+#include "train/profile.h"
 
 namespace mlx::train {
 
@@ -14,6 +15,7 @@ struct TrainOptions {
   std::string resume;  // run id, "" for a new run
   std::string title;   // the command as typed
   kernels::Level level = kernels::Level::kOneDnn;
+  Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
 };
 
 struct TrainOutcome {

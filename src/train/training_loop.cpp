@@ -47,6 +47,7 @@ class Loop {
     while (step_ < total_steps_) run_epoch(step_ / steps_per_epoch_, step_ % steps_per_epoch_);
     flush();
     progress_.end();
+    if (options_.profiler) options_.profiler->finish(*session_);
     result_.steps = step_;
     result_.seconds = seconds_now() - started_;
     result_.images_per_second = static_cast<double>((step_ - first_step) * config_.batch) / training_seconds_;
@@ -87,8 +88,9 @@ class Loop {
     std::int64_t correct = 0, counted = 0, batches = 0;
     const double epoch_started = seconds_now();
     source_->start(static_cast<std::uint64_t>(epoch), first_batch);
-    while (const data::BatchView* batch = source_->next()) {
+    while (const data::BatchView* batch = next_batch()) {
       const Outcome outcome = train_step(*batch);
+      if (options_.profiler) options_.profiler->end_step(*session_, step_);
       loss_sum += outcome.loss;
       correct += outcome.correct;
       counted += outcome.counted;
@@ -111,6 +113,14 @@ class Loop {
       if (step_ % checkpoint_steps_ == 0 && step_ < total_steps_) checkpoint();
       if (g_interrupted.load() != 0) stop_interrupted();
     }
+  }
+
+  const data::BatchView* next_batch() {
+    if (!options_.profiler) return source_->next();
+    options_.profiler->begin_step();
+    const data::BatchView* batch = source_->next();
+    options_.profiler->batch_made();
+    return batch;
   }
 
   struct Outcome {

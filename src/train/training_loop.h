@@ -10,6 +10,7 @@
 #include "nn/model.h"
 #include "registry/runs.h"
 #include "train/config.h"
+#include "train/profile.h"
 
 namespace mlx::train {
 
@@ -34,6 +35,7 @@ struct LoopOptions {
   Digest key;
   bool resume = false;  // from the run's last checkpoint
   kernels::Level level = kernels::Level::kOneDnn;
+  Profiler* profiler = nullptr;
 };
 
 // Throws kNo where the loss is not finite (step and last checkpoint named), kInterrupted after a checkpoint.

@@ -1,0 +1,105 @@
+// Two tables: by kind of operation, with totals; and the nodes that take longest.
+#include "cmd/print_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::size_t kShownNodes = 20;
+
+// Rates that an operation reached, of the time in which it ran.
+double gigaflops(const graph::NodeTime& time) {
+  return time.seconds > 0 ? time.flops / time.seconds / 1e9 : 0;
+}
+double gigabytes(const graph::NodeTime& time) {
+  return time.seconds > 0 ? time.bytes / time.seconds / 1e9 : 0;
+}
+
+class Table {
+ public:
+  Table(Context& context, const train::Profile& profile, const std::vector<graph::NodeTime>& rows)
+      : context_(context), profile_(profile) {
+    for (const graph::NodeTime& row : rows) name_ = std::max(name_, row.name.size());
+  }
+  void head(const char* what) const {
+    context_.line(
+        context_.dim(fmt::format("  {:<{}}  {:>6}  {:>9}  {:>7}  {:>8}  {:>7}  {:>6}  {:>7}  {}", what, name_, "calls",
+                                 "ms/step", "share", "GFLOP/s", "of peak", "GB/s", "of peak", "kernels")));
+  }
+  void row(const graph::NodeTime& time) const {
+    const double flops = gigaflops(time), bytes = gigabytes(time);
+    context_.line(fmt::format("{}  {:>8.1f}  {:>5.1f} %  {:>6.1f}  {:>5.1f} %  {}",
+                              begin(time.name, fmt::format("{}", time.calls), time.seconds), flops,
+                              100e9 * flops / profile_.peak.flops, bytes, 100e9 * bytes / profile_.peak.bytes,
+                              time.kernel));
+  }
+  void total(const char* what, double seconds) const { context_.line(begin(what, "", seconds)); }
+
+ private:
+  std::string begin(const std::string& what, const std::string& calls, double seconds) const {
+    return fmt::format("  {:<{}}  {:>6}  {:>9.4f}  {:>5.1f} %", what, name_, calls,
+                       1e3 * seconds / static_cast<double>(profile_.steps), 100 * seconds / profile_.seconds);
+  }
+
+  Context& context_;
+  const train::Profile& profile_;
+  std::size_t name_ = 12;
+};
+
+Json times_json(const std::vector<graph::NodeTime>& times) {
+  Json list = Json::array();
+  for (const graph::NodeTime& time : times) {
+    list.push_back({{"name", time.name},
+                    {"operation", time.op},
+                    {"kernel", time.kernel},
+                    {"calls", time.calls},
+                    {"seconds", time.seconds},
+                    {"flops", time.flops},
+                    {"bytes", time.bytes}});
+  }
+  return list;
+}
+
+}  // namespace
+
+void print_profile(Context& context, const train::Profile& profile) {
+  context.line("");
+  if (profile.steps == 0) return context.line("profile: nothing but the first step, which is not counted");
+  const std::vector<graph::NodeTime> kinds = train::by_operation(profile);
+  context.line(fmt::format("{} of {} steps, {:.2f} ms each; the peak, measured before: {:.1f} GFLOP/s, {:.1f} GB/s",
+                           context.bold("profile"), profile.steps,
+                           1e3 * profile.seconds / static_cast<double>(profile.steps), profile.peak.flops / 1e9,
+                           profile.peak.bytes / 1e9));
+  const Table by_kind(context, profile, kinds);
+  by_kind.head("operation");
+  for (const graph::NodeTime& kind : kinds) by_kind.row(kind);
+  by_kind.total("in kernels", profile.kernel_seconds());
+  by_kind.total("batches", profile.batch_seconds);
+  by_kind.total("rest", profile.seconds - profile.kernel_seconds() - profile.batch_seconds);
+
+  std::vector<graph::NodeTime> nodes = profile.operations;
+  nodes.resize(std::min(nodes.size(), kShownNodes));
+  context.line("");
+  const Table by_node(context, profile, nodes);
+  by_node.head("node");
+  for (const graph::NodeTime& node : nodes) by_node.row(node);
+  if (nodes.size() < profile.operations.size())
+    context.line(fmt::format("  and {} more (--json lists all)", profile.operations.size() - nodes.size()));
+}
+
+Json profile_json(const train::Profile& profile) {
+  return {{"steps", profile.steps},
+          {"seconds", profile.seconds},
+          {"batch_seconds", profile.batch_seconds},
+          {"kernel_seconds", profile.kernel_seconds()},
+          {"peak", {{"flops_per_second", profile.peak.flops}, {"bytes_per_second", profile.peak.bytes}}},
+          {"operations", times_json(train::by_operation(profile))},
+          {"nodes", times_json(profile.operations)}};
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,57 @@
+// Where the time of a training goes: by operation, against what the machine can do, and as a trace of some steps. A
+// Profiler is handed to a training by whoever wants to know; it changes neither bits nor keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "graph/machine_peak.h"
+#include "graph/session.h"
+
+namespace mlx::train {
+
+struct TraceEvent {
+  std::string name, category;     // "conv1.backward_data", "conv2d_backward_data"; "step 12", "step"
+  double start = 0, seconds = 0;  // on the clock of seconds_now()
+};
+
+struct Profile {
+  graph::MachinePeak peak;
+  std::int64_t steps = 0;    // that were profiled: all but the first, which plans and warms caches
+  double seconds = 0;        // of these, from the batch to what is recorded; no validation, no checkpoints
+  double batch_seconds = 0;  // of that, until the batch was there
+  std::vector<graph::NodeTime> operations;  // the longest first
+  std::vector<TraceEvent> trace;            // of the first kTracedSteps of them
+  double kernel_seconds() const;
+};
+
+inline constexpr std::int64_t kTracedSteps = 16;
+
+class Profiler {
+ public:
+  Profiler(kernels::Level level, Pool& pool) : level_(level), pool_(pool) {}
+  // The training's loop calls these, in this order, for every step; `step` counts from 1.
+  void begin_step();
+  void batch_made();
+  void end_step(graph::Session& session, std::int64_t step);
+  void finish(const graph::Session& session);
+
+  const Profile& profile() const { return profile_; }
+
+ private:
+  kernels::Level level_;
+  Pool& pool_;
+  Profile profile_;
+  bool warm_ = false;
+  double step_started_ = 0, batch_made_ = 0;
+};
+
+// The operations that are of one kind and run by the same kernels as one; the longest first.
+std::vector<graph::NodeTime> by_operation(const Profile& profile);
+
+// A Chrome trace (the JSON array of the Trace Event Format), which Perfetto and chrome://tracing open.
+std::string chrome_trace(const Profile& profile);
+
+}  // namespace mlx::train
