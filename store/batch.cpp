@@ -44,11 +44,13 @@ PackBatch::PackBatch(Store::State& store)
     : store_(store), ring_(store.ring()), domain_(store.domain), temporaries_(store.packs_folder, store.disk) {}
 
 PackBatch::~PackBatch() {
-  if (!sealing_) return;
-  try {
-    sealing_->wait();  // it writes to members of this
-  } catch (...) {
-    // Nothing was promised: the batch is dropped.
+  // They write to members of this.
+  for (Background* thread : {writing_.get(), sealing_.get()}) {
+    try {
+      if (thread) thread->wait();
+    } catch (...) {
+      // Nothing was promised: the batch is dropped.
+    }
   }
 }
 
@@ -129,7 +131,8 @@ void PackBatch::append(StoredObject object) {
 }
 
 void PackBatch::append_to_pack(const StoredObject& object) {
-  if (!writer_) writer_ = std::make_unique<PackWriter>(temporaries_.next(), store_.disk);
+  if (!writing_) writing_ = std::make_unique<Background>();
+  if (!writer_) writer_ = std::make_unique<PackWriter>(temporaries_.next(), store_.disk, writing_.get());
   writer_->append(object);
   if (writer_->size() >= store_.options.pack_size) close_pack();
 }
@@ -139,7 +142,10 @@ void PackBatch::close_pack() {
   sealed->temporary = writer_->path();
   data_packs_.push_back(sealed);
   if (!sealing_) sealing_ = std::make_unique<Background>();
-  sealing_->post([writer = std::shared_ptr<PackWriter>(std::move(writer_)), sealed] { sealed->id = writer->seal(); });
+  // Behind the last of its writes; the next pack is written while this one is synced.
+  writing_->post([this, writer = std::shared_ptr<PackWriter>(std::move(writer_)), sealed] {
+    sealing_->post([writer, sealed] { sealed->id = writer->seal(); });
+  });
 }
 
 // Into the open pack where there is one (which then is published behind the others), else into one of its own.
@@ -149,6 +155,7 @@ void PackBatch::flush_meta() {
   for (const StoredObject& object : meta_) writer_->append(object);
   auto sealed = std::make_shared<Sealed>();
   sealed->temporary = writer_->path();
+  if (writing_) writing_->wait();
   sealed->id = writer_->seal();
   writer_.reset();
   meta_packs_.push_back(sealed);
@@ -229,6 +236,7 @@ void PackBatch::commit() {
   if (any) {
     if (meta_.empty() && writer_) close_pack();
     flush_meta();
+    if (writing_) writing_->wait();
     if (sealing_) sealing_->wait();
     if (received_) verify_received();
     pin_new_packs();

@@ -83,7 +83,7 @@ class PackBatch final : public Batch {
   std::vector<StoredObject> meta_;  // what names other objects: goes behind them
   std::size_t meta_bytes_ = 0;
   std::vector<std::shared_ptr<Sealed>> data_packs_, meta_packs_;  // ids are there once sealing_ is done
-  std::unique_ptr<Background> sealing_;
+  std::unique_ptr<Background> sealing_, writing_;
   bool received_ = false;  // objects came from elsewhere: packs are read back before they are published
   std::map<std::string, Entry> bases_;
   bool broken_ = false;  // an object was claimed and not written

@@ -13,9 +13,11 @@ namespace mlx::store {
 
 namespace {
 constexpr std::size_t kBufferSize = std::size_t{1} << 20;
-}
+constexpr std::size_t kMostWaiting = 8;  // buffers, for a writer behind
+}  // namespace
 
-PackWriter::PackWriter(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk), fd_(disk.create(path_)) {
+PackWriter::PackWriter(std::string path, Disk& disk, Background* behind)
+    : path_(std::move(path)), disk_(disk), behind_(behind), fd_(disk.create(path_)) {
   buffer_ = pack_header();
   size_ = buffer_.size();
 }
@@ -40,11 +42,20 @@ void PackWriter::append(const StoredObject& object) {
 }
 
 void PackWriter::flush() {
-  disk_.write(fd_, buffer_, path_);
-  buffer_.clear();
+  if (!behind_) {
+    disk_.write(fd_, buffer_, path_);
+    buffer_.clear();
+    return;
+  }
+  behind_->check();  // a full disk is not met again and again
+  auto bytes = std::make_shared<const Bytes>(std::move(buffer_));
+  behind_->post([this, bytes] { disk_.write(fd_, *bytes, path_); }, kMostWaiting);
+  buffer_ = Bytes();
+  buffer_.reserve(kBufferSize + kBufferSize / 8);
 }
 
 Digest PackWriter::seal() {
+  behind_ = nullptr;
   Digest id;
   Bytes index = encode_pack_index(records_, size_, &id);
   buffer_.insert(buffer_.end(), index.begin(), index.end());

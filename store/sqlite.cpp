@@ -155,13 +155,14 @@ void Database::set_journal(Sharing sharing) {
   prepare("SELECT count(*) FROM sqlite_schema").run();  // lets go of the exclusive lock
 }
 
-Database::Database(const std::string& path, Open how, Sharing sharing) : path_(path) {
+Database::Database(const std::string& path, Open how, Sharing sharing, int page_size) : path_(path) {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   if (how == Open::kCreate) flags |= SQLITE_OPEN_CREATE;
   int code = sqlite3_open_v2(path.c_str(), &db_, flags, nullptr);
   try {
     if (code != SQLITE_OK) fail_sqlite(db_, path_, code);
     sqlite3_busy_timeout(db_, kBusyMillis);
+    run(fmt::format("PRAGMA page_size = {}", page_size));
     set_journal(sharing);
     run("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   } catch (...) {

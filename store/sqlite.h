@@ -75,7 +75,8 @@ class Database {
  public:
   enum class Open { kCreate, kReadWrite };
   enum class Sharing { kDetect, kLocal, kNetwork };  // who else may have it open: by the file system, or as tests say
-  Database(const std::string& path, Open how, Sharing sharing = Sharing::kDetect);
+  // `page_size` is that of a new file: large pages suit large values.
+  Database(const std::string& path, Open how, Sharing sharing = Sharing::kDetect, int page_size = 4096);
   ~Database();
   Database(Database&&) noexcept;
   Statement prepare(std::string_view sql);

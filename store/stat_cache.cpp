@@ -20,6 +20,8 @@ constexpr std::int64_t kCoarseTick = 2'000'000'000;
 // A table of another shape is thrown away: what is in it can be computed again.
 constexpr int kSchema = 2;
 
+constexpr int kPageSize = 65536;  // a folder of 100,000 files is a value of 10 MiB
+
 // The blob: count, manifest, records of one size so that any can be read alone, then all paths in one piece.
 constexpr std::size_t kHeader = 8 + 32;
 constexpr std::size_t kRecord = 8 + 5 * 8 + 32 + 4;  // end of the path among the paths, key, content, mode
@@ -54,7 +56,7 @@ Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest)
 
 StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()) {
   try {
-    Database database(path, Database::Open::kCreate);
+    Database database(path, Database::Open::kCreate, Database::Sharing::kDetect, kPageSize);
     if (database.schema_version() != kSchema) {
       database.run(
           "BEGIN IMMEDIATE; DROP TABLE IF EXISTS folders; "

@@ -45,9 +45,9 @@ check_format() {
 }
 
 # clang-tidy over the sources that changed since MLX_TIDY_BASE (default: the last commit older than four hours, else all),
-# newest first, for at most MLX_TIDY_SECONDS; says how many it reached.
+# newest first, for at most MLX_TIDY_SECONDS (300); says how many it reached.
 check_tidy() {
-  local base budget=${MLX_TIDY_SECONDS:-480} started=$SECONDS
+  local base budget=${MLX_TIDY_SECONDS:-300} started=$SECONDS
   base=${MLX_TIDY_BASE:-$(git rev-list -1 --before='4 hours ago' HEAD)}
   local files
   mapfile -t files < <(git log --format= --name-only ${base:+"$base"..}HEAD -- 'src/*.cpp' 'store/*.cpp' 'cmd/*.cpp' 'kernels/*.cpp' | awk '!seen[$0]++')
@@ -64,13 +64,13 @@ check_tidy() {
 }
 
 stage "build release" build release
-stage "tests, release" ctest --test-dir build/release
+stage "tests, release" ctest --test-dir build/release -j "$(nproc)"
 stage "clang-format" check_format
 stage "build asan" build asan
-stage "fast tests, asan and ubsan" ctest --test-dir build/asan -L fast
+stage "fast tests, asan and ubsan" ctest --test-dir build/asan -L fast -j "$(nproc)"
 stage "build tsan" build tsan $(tests_of base store registry serve)
-stage "base store registry serve, tsan" ctest --test-dir build/tsan -R '^(base|store|registry|serve)$'
-stage "fuzz targets, briefly" tests/fuzz/run.sh 21
+stage "base store registry serve, tsan" ctest --test-dir build/tsan -j "$(nproc)" -R '^(base|store|registry|serve)$'
+stage "fuzz targets, briefly" tests/fuzz/run.sh 24
 stage "clang-tidy" check_tidy
 
 echo

@@ -213,6 +213,7 @@ struct Background::State {
   std::mutex mutex;
   std::condition_variable posted;
   std::condition_variable idle;
+  std::condition_variable taken;
   std::deque<std::function<void()>> jobs;
   bool busy = false;
   bool stopping = false;
@@ -226,6 +227,7 @@ struct Background::State {
       if (jobs.empty()) return;
       std::function<void()> job = std::move(jobs.front());
       jobs.pop_front();
+      taken.notify_all();
       busy = true;
       lock.unlock();
       std::exception_ptr thrown;
@@ -256,12 +258,18 @@ Background::~Background() {
   state_->thread.join();
 }
 
-void Background::post(std::function<void()> job) {
+void Background::post(std::function<void()> job, std::size_t most_waiting) {
   {
-    const std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
+    state_->taken.wait(lock, [&] { return most_waiting == 0 || state_->jobs.size() < most_waiting; });
     state_->jobs.push_back(std::move(job));
   }
   state_->posted.notify_one();
+}
+
+void Background::check() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->error) std::rethrow_exception(state_->error);
 }
 
 void Background::wait() {

@@ -38,8 +38,10 @@ class Background {
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  void post(std::function<void()> job);
-  void wait();  // until every posted job is done; rethrows the first exception
+  // Where `most_waiting` is not 0, waits first until fewer jobs than that wait to be run.
+  void post(std::function<void()> job, std::size_t most_waiting = 0);
+  void check() const;  // throws the exception that wait() will, where there is one already
+  void wait();         // until every posted job is done; rethrows the first exception
 
  private:
   struct State;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/toml_text.h"
 
 namespace mlx {
 namespace {
@@ -78,19 +79,8 @@ TomlNode convert(const toml::node& from, int line) {
 
 }  // namespace
 
-// TOML allows control characters nowhere but for tabs and line ends; toml++ 3.3 asserts on some of them in keys.
-void refuse_control_characters(std::string_view text, const std::string& file) {
-  int line = 1;
-  for (const char c : text) {
-    if (c == '\n') ++line;
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7F)
-      fail(ErrorKind::kUsage, "{}:{}: a control character", file, line);
-  }
-}
-
 TomlNode parse_toml(std::string_view text, const std::string& file) {
-  refuse_control_characters(text, file);
+  check_toml_text(text, file);
   try {
     const toml::table table = toml::parse(text, file);
     return convert(table, 1);

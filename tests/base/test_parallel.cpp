@@ -163,6 +163,44 @@ TEST_CASE("a background exception comes out of wait() once, the jobs behind it r
   background.wait();
 }
 
+TEST_CASE("check() throws what a job threw, and leaves it to wait()") {
+  Background background;
+  background.check();
+  background.post([] { throw std::runtime_error("first"); });
+  const auto throws = [&] {
+    try {
+      background.check();
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  };
+  while (!throws()) std::this_thread::yield();
+  CHECK_THROWS_WITH_AS(background.wait(), "first", std::runtime_error);
+  background.check();
+}
+
+TEST_CASE("post() with a bound waits until fewer jobs wait") {
+  std::atomic<int> ran = 0;
+  std::atomic<bool> open = false;
+  Background background;
+  for (int i = 0; i < 3; ++i) {
+    background.post([&] {
+      while (!open) std::this_thread::yield();
+      ++ran;
+    });
+  }
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    open = true;
+  });
+  background.post([&] { ++ran; }, 1);  // only once the three were taken
+  CHECK_GE(ran.load(), 2);
+  background.wait();
+  CHECK_EQ(ran.load(), 4);
+  opener.join();
+}
+
 TEST_CASE("the destructor of Background waits for its jobs") {
   int ran = 0;
   {

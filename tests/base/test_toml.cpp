@@ -47,6 +47,27 @@ Error train_error(std::string_view text, Read read) {
 
 }  // namespace
 
+TEST_CASE("bug: letters beyond ASCII outside of quotes were left to a parser that asserts on some of them") {
+  const auto message = [](const std::string& text) { return error_of([&] { parse_toml(text, "f.toml"); }).message; };
+  CHECK_EQ(message("a = 1\nn\xC3\xA4me = 2\n"), "f.toml:2: a letter beyond ASCII outside of quotes");
+  CHECK_EQ(message("a = \"x\" \xE2\x80\xA8"), "f.toml:1: a letter beyond ASCII outside of quotes");
+  CHECK_EQ(message("a = '\\'\n\xFF = 1"), "f.toml:2: a letter beyond ASCII outside of quotes");
+  CHECK_EQ(message("a = \"\"\"x\"\"\"\"\"\n\xFF"), "f.toml:2: a letter beyond ASCII outside of quotes");
+  CHECK_EQ(message("# c\xC3\xA4\n\x01"), "f.toml:2: a control character");
+  const TomlNode node = parse_toml(
+      "\xEF\xBB\xBF# gr\xC3\xBC\xC3\x9F\n"
+      "\"n\xC3\xA4me\" = \"\\\"\xC3\xA4\\\\\" # \"\n"
+      "b = '''\n'\xC3\xA4''\n'''\n"
+      "c = \"\"\"\xC3\xA4\\\"\"\" \"\"\"\n"
+      "d = \"\" # \xC3\xA4\n",
+      "f.toml");
+  REQUIRE_EQ(node.members.size(), 4);
+  CHECK_EQ(node.members[0].first, "n\xC3\xA4me");
+  CHECK_EQ(node.members[0].second.text, "\"\xC3\xA4\\");
+  CHECK_EQ(node.members[1].second.text, "'\xC3\xA4''\n");
+  CHECK_EQ(node.members[3].second.text, "");
+}
+
 TEST_CASE("a whole configuration is read") {
   TomlReader root = root_of(kConfig);
   TomlReader train = root.table("train", true);
