@@ -352,16 +352,37 @@ void quantize(Checker& check, const Problem& problem) {
   check_scales(check, problem.attrs);
 }
 
+// The norm of all gradients, where they are clipped.
+void clipping(Checker& check, const Problem& problem, int input) {
+  if (!check.has_input(input)) return;
+  check.input_equals(input, {1});
+  check.require(problem.attrs.clip > 0.0f, "clip must be positive where the norm of the gradients is given");
+}
+
 void optimizer(Checker& check, const Problem& problem) {
-  const bool sgd = problem.op == Op::kSgd;
   if (!check.input_is(0, 0)) return;
   const Dims w = Checker::dims_of(check.input(0));
   check.input_equals(1, w);
   check.output_equals(0, w);
-  const int states = sgd ? 1 : 2;
+  const int states = problem.op == Op::kAdamW ? 2 : 1;
   check.input_equals(2 + states, {1});
-  if (sgd && problem.attrs.momentum == 0.0f && !check.has_input(2)) return;  // plain descent needs no velocity
+  clipping(check, problem, 3 + states);
+  const bool plain = problem.op == Op::kSgd && problem.attrs.momentum == 0.0f && !check.has_input(2);
+  if (plain) return;  // descent without momentum needs no velocity
   for (int i = 0; i < states; ++i) check.input_equals(2 + i, w), check.output_equals(1 + i, w);
+}
+
+void muon_direction(Checker& check, const Problem& problem) {
+  same_shape(check, 2);
+  if (!check.ok()) return;
+  check.output_equals(1, Checker::dims_of(check.input(0)));
+  clipping(check, problem, 2);
+}
+
+void norm(Checker& check) {
+  if (!check.input_is(0, 0)) return;
+  check.optional_input(1, {1});
+  check.output_equals(0, {1});
 }
 
 void check_family(Checker& check, const Problem& problem, Geometry& g) {
@@ -417,7 +438,17 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return quantize(check, problem);
     case Op::kSgd:
     case Op::kAdamW:
+    case Op::kLion:
       return optimizer(check, problem);
+    case Op::kMuonDirection:
+      return muon_direction(check, problem);
+    case Op::kScaledAdd:
+      return same_shape(check, 2);
+    case Op::kAccumulate:
+      check.input_equals(2, {2});
+      return same_shape(check, 2);
+    case Op::kNorm:
+      return norm(check);
     case Op::kReshape:
     case Op::kCount:
       check.require(false, "there is no kernel for this operation");

@@ -53,7 +53,9 @@ struct Attrs {
   bool nesterov = false;
   DType output =
       DType::kF32;  // quantized: what the output is stored as (for the graph's shape rule; kernels see the shape)
-  std::uint64_t stream = 0;  // Philox: which stream of random numbers this node draws
+  std::uint64_t stream = 0;              // Philox: which stream of random numbers this node draws
+  float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
+  float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
   bool operator==(const Attrs&) const = default;
 };
 

@@ -41,6 +41,11 @@ constexpr const char* kOpNames[] = {
     "dequantize",
     "sgd",
     "adamw",
+    "lion",
+    "muon_direction",
+    "scaled_add",
+    "accumulate",
+    "norm",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

@@ -70,10 +70,21 @@ enum class Op : std::uint16_t {
   kQuantize,    // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
   kDequantize,  // x s8|u8 at scale_x → y f32
 
-  // Optimizers over one parameter: in place on parameter and state. lr f32[1] and step counts come as inputs.
-  kSgd,    // w, dw, velocity, lr[1] → w, velocity. attrs.momentum, weight_decay, nesterov
-  kAdamW,  // w, dw, m, v, lr[1] → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias correction by
-           // args.step + 1
+  // Optimizers over one parameter: in place on parameter and state. lr f32[1] and step counts come as inputs. With
+  // (norm
+  // f32[1]), that of all gradients together, dw counts times min(1, attrs.clip / norm).
+  kSgd,    // w, dw, (velocity: absent without momentum), lr[1], (norm) → w, velocity. attrs.momentum, weight_decay,
+           // nesterov
+  kAdamW,  // w, dw, m, v, lr[1], (norm) → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias
+           // correction by args.step + 1
+  kLion,   // w, dw, m, lr[1], (norm) → w, m. attrs.beta1, beta2, weight_decay (decoupled)
+  kMuonDirection,  // dw, velocity, (norm) → velocity, x: dw with momentum, divided by its own norm. The graph
+                   // orthogonalises it. attrs.momentum, nesterov
+
+  kScaledAdd,   // a, b → y = attrs.scale_a · a + attrs.scale_b · b (same shapes), in place on either
+  kAccumulate,  // sum, x, factors[2] → sum = factors[0] · sum + factors[1] · x, in place; sum is not read where
+                // factors[0] is 0
+  kNorm,        // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
 
   kReshape,  // no kernel: the planner makes it a view
 

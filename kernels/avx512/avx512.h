@@ -27,5 +27,6 @@ bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
+bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 
 }  // namespace mlx::kernels::avx512

@@ -43,6 +43,12 @@ void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
 void add(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](__m512 a, __m512 b) { return _mm512_add_ps(a, b); });
 }
+void scaled_add(const void* opaque, const Args& args, int phase, int slice) {
+  const __m512 scale_a = _mm512_set1_ps(state_of(opaque)->attrs.scale_a);
+  const __m512 scale_b = _mm512_set1_ps(state_of(opaque)->attrs.scale_b);
+  each(opaque, args, phase, slice,
+       [&](__m512 a, __m512 b) { return _mm512_fmadd_ps(scale_a, a, _mm512_mul_ps(scale_b, b)); });
+}
 
 }  // namespace
 
@@ -52,6 +58,7 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kReluBackward) run = relu_backward;
   if (problem.op == Op::kGelu) run = gelu;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
+  if (problem.op == Op::kScaledAdd) run = scaled_add;
   State* s = new_state(problem, plan, run);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);

@@ -36,6 +36,10 @@ void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
 void add(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float a, float b) { return a + b; });
 }
+void scaled_add(const void* opaque, const Args& args, int phase, int slice) {
+  const double scale_a = state_of(opaque).attrs.scale_a, scale_b = state_of(opaque).attrs.scale_b;
+  each(opaque, args, phase, slice, [&](float a, float b) { return scale_a * a + scale_b * b; });
+}
 
 }  // namespace
 
@@ -45,6 +49,7 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kReluBackward) run = relu_backward;
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
+  if (problem.op == Op::kScaledAdd) run = scaled_add;
   State* s = new_state(problem, plan, run);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);

@@ -25,6 +25,7 @@ bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
+bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 
 inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);

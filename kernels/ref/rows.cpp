@@ -43,6 +43,11 @@ std::vector<Kernel> ref_kernels() {
       {Op::kDequantize, kBackend, prepare_quantize},
       {Op::kSgd, kBackend, prepare_optimizer},
       {Op::kAdamW, kBackend, prepare_optimizer},
+      {Op::kLion, kBackend, prepare_optimizer},
+      {Op::kMuonDirection, kBackend, prepare_gradients},
+      {Op::kScaledAdd, kBackend, prepare_pointwise},
+      {Op::kAccumulate, kBackend, prepare_gradients},
+      {Op::kNorm, kBackend, prepare_gradients},
   };
 }
 

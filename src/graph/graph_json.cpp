@@ -49,6 +49,9 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("scale_y", attrs.scale_y);
   visit("nesterov", attrs.nesterov);
   visit("stream", attrs.stream);
+  visit("scale_a", attrs.scale_a);
+  visit("scale_b", attrs.scale_b);
+  visit("clip", attrs.clip);
 }
 
 struct Writer {

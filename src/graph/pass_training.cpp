@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "graph/op_def.h"
-#include "graph/passes.h"
+#include "graph/optimizers.h"
 #include "graph/rewrite.h"
 
 namespace mlx::graph {
@@ -43,29 +43,16 @@ void choose_streams(Graph& graph) {
   }
 }
 
-void add_update(Graph& graph, ValueId parameter, ValueId gradient, ValueId learning_rate,
-                const OptimizerSpec& optimizer) {
-  const std::string name = graph.value(parameter).name;
-  const Dims dims = graph.value(parameter).dims;
-  Attrs attrs;
-  attrs.weight_decay = dims.size() > 1 ? optimizer.weight_decay : 0.0f;
-  if (optimizer.name == "sgd") {
-    attrs.momentum = optimizer.momentum;
-    attrs.nesterov = optimizer.nesterov;
-    const ValueId velocity = graph.state(name + ".velocity", dims);
-    graph.add(Op::kSgd, attrs, {parameter, gradient, velocity, learning_rate}, name + ".update");
-  } else {
-    attrs.beta1 = optimizer.beta1;
-    attrs.beta2 = optimizer.beta2;
-    attrs.epsilon = optimizer.epsilon;
-    const ValueId m = graph.state(name + ".m", dims), v = graph.state(name + ".v", dims);
-    graph.add(Op::kAdamW, attrs, {parameter, gradient, m, v, learning_rate}, name + ".update");
-  }
-}
+// The nodes of one parameter's update, [first, last) of the graph's.
+struct UpdateNodes {
+  ValueId parameter = kNone, gradient = kNone;
+  std::size_t first = 0, last = 0;
+};
 
 // Moves each update to where its gradient is there and nobody reads the parameter any more, so that gradients die
 // young.
-void update_early(Graph& graph, std::size_t first_update) {
+void update_early(Graph& graph, const std::vector<UpdateNodes>& updates) {
+  const std::size_t first_update = updates.empty() ? graph.nodes.size() : updates.front().first;
   std::vector<int> last_touch(graph.values.size(), -1);
   for (std::size_t i = 0; i < first_update; ++i) {
     for (const std::vector<ValueId>* ids : {&graph.nodes[i].inputs, &graph.nodes[i].outputs}) {
@@ -75,14 +62,12 @@ void update_early(Graph& graph, std::size_t first_update) {
     }
   }
   std::vector<std::pair<int, Node>> ordered;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = graph.nodes[i];
-    int after = static_cast<int>(i);
-    if (i >= first_update) {
-      after = std::max(last_touch[static_cast<std::size_t>(node.inputs[0])],
-                       last_touch[static_cast<std::size_t>(node.inputs[1])]);
-    }
-    ordered.emplace_back(after, std::move(node));
+  ordered.reserve(graph.nodes.size());
+  for (std::size_t i = 0; i < first_update; ++i) ordered.emplace_back(static_cast<int>(i), std::move(graph.nodes[i]));
+  for (const UpdateNodes& update : updates) {
+    const int after = std::max(last_touch[static_cast<std::size_t>(update.parameter)],
+                               last_touch[static_cast<std::size_t>(update.gradient)]);
+    for (std::size_t i = update.first; i < update.last; ++i) ordered.emplace_back(after, std::move(graph.nodes[i]));
   }
   std::ranges::stable_sort(ordered, {}, [](const auto& each) { return each.first; });
   for (std::size_t i = 0; i < ordered.size(); ++i) graph.nodes[i] = std::move(ordered[i].second);
@@ -104,9 +89,7 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, ValueId learning_rat
 }  // namespace
 
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing) {
-  if (optimizer.name != "sgd" && optimizer.name != "adamw") {
-    fail(ErrorKind::kUsage, "unknown optimizer '{}': it is sgd or adamw", optimizer.name);
-  }
+  const std::vector<char> hidden = hidden_matrices(forward);
   Graph graph = forward;
   choose_streams(graph);
   fuse_activations(graph, false);
@@ -118,11 +101,17 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   }
   const std::vector<ValueId> gradients = differentiate(graph, loss.loss, parameters);
   const ValueId learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
-  const std::size_t first_update = graph.nodes.size();
+  std::vector<UpdateNodes> updates;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (gradients[i] != kNone) add_update(graph, parameters[i], gradients[i], learning_rate, optimizer);
+    if (gradients[i] == kNone) continue;
+    UpdateNodes nodes{parameters[i], gradients[i], graph.nodes.size(), 0};
+    Update update{graph, optimizer, parameters[i], gradients[i], learning_rate};
+    update.hidden_matrix = hidden[static_cast<std::size_t>(parameters[i])] != 0;
+    add_update(update);
+    nodes.last = graph.nodes.size();
+    updates.push_back(nodes);
   }
-  update_early(graph, first_update);
+  update_early(graph, updates);
   return cleaned(graph, loss, learning_rate);
 }
 

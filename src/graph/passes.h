@@ -10,10 +10,12 @@ namespace mlx::graph {
 
 // Which values, with what they hold, a training graph adds to the forward one.
 struct OptimizerSpec {
-  std::string name = "sgd";  // "sgd", "adamw"
+  std::string name = "sgd";  // one of optimizer_names()
   float momentum = 0.9f, weight_decay = 0.0f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   bool nesterov = true;
+  float clip = 0.0f;  // the norm of all gradients together beyond which they are scaled down to it; 0: never
 };
+std::vector<std::string> optimizer_names();  // "sgd", "adamw", "lion", "muon"
 struct TrainingGraph {
   Graph graph;
   ValueId labels = kNone;                                  // input s32[…]

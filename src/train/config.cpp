@@ -1,13 +1,12 @@
 // Reads train.toml; every bound and default of a training stands here.
 #include "train/config.h"
 
-#include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "train/optimizer_config.h"
 
 namespace mlx::train {
 namespace {
@@ -29,28 +28,12 @@ void read_data(TomlReader table, TrainConfig& config) {
   table.finish();
 }
 
-void read_optimizer(TomlReader& table, TrainConfig& config) {
-  graph::OptimizerSpec& optimizer = config.optimizer;
-  optimizer.name = table.one_of("optimizer", {"sgd", "adamw"}, "sgd");
-  if (optimizer.name == "sgd") {
-    optimizer.momentum = static_cast<float>(table.number("momentum", 0, 0.9999, 0.9));
-    optimizer.nesterov = table.boolean("nesterov", true);
-  } else {
-    optimizer.beta1 = static_cast<float>(table.number("beta1", 0, 0.9999, 0.9));
-    optimizer.beta2 = static_cast<float>(table.number("beta2", 0, 0.999999, 0.999));
-    optimizer.epsilon = static_cast<float>(table.number("epsilon", 0, 1, 1e-8));
-  }
-  optimizer.weight_decay = static_cast<float>(table.number("weight_decay", 0, 10, 0));
-}
-
 void read_train(TomlReader table, TrainConfig& config) {
   config.epochs = table.integer("epochs", 1, 1000000);
   config.batch = table.integer("batch", 1, 1 << 20, 128);
   config.seed = static_cast<std::uint64_t>(table.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), 1));
-  read_optimizer(table, config);
-  config.learning_rate = table.number("learning_rate", 0, 1000, config.optimizer.name == "sgd" ? 0.05 : 1e-3);
-  config.schedule = table.one_of("schedule", {"constant", "cosine"}, "cosine");
-  config.warmup = table.number("warmup", 0, static_cast<double>(config.epochs), 0);
+  config.optimizer = read_optimizer(table);
+  config.schedule = read_schedule(table, default_learning_rate(config.optimizer), config.epochs);
   config.label_smoothing = static_cast<float>(table.number("label_smoothing", 0, 0.99, 0));
   config.checkpoint_every = table.number("checkpoint_every", 0.001, 1e9, 1);
   table.finish();
@@ -91,45 +74,23 @@ TrainConfig read_train_config(const std::string& file) {
 }
 
 std::string resolved(const TrainConfig& config, const nn::Built& built) {
-  const graph::OptimizerSpec& o = config.optimizer;
-  Json optimizer = {{"name", o.name}, {"weight_decay", o.weight_decay}};
-  if (o.name == "sgd") {
-    optimizer["momentum"] = o.momentum;
-    optimizer["nesterov"] = o.nesterov;
-  } else {
-    optimizer["beta1"] = o.beta1;
-    optimizer["beta2"] = o.beta2;
-    optimizer["epsilon"] = o.epsilon;
-  }
   const Json data = {
       {"augment", {{"erase", config.augment.erase}, {"flip", config.augment.flip}, {"shift", config.augment.shift}}},
       {"hold_out", config.valid_count},
       {"train", config.train_split},
       {"valid", config.valid_split}};
-  const Json train = {{"batch", config.batch},
-                      {"checkpoint_every", config.checkpoint_every},
-                      {"epochs", config.epochs},
-                      {"label_smoothing", config.label_smoothing},
-                      {"learning_rate", config.learning_rate},
-                      {"optimizer", optimizer},
-                      {"schedule", config.schedule},
-                      {"seed", config.seed},
-                      {"warmup", config.warmup}};
+  Json train = {{"batch", config.batch},
+                {"checkpoint_every", config.checkpoint_every},
+                {"epochs", config.epochs},
+                {"label_smoothing", config.label_smoothing},
+                {"optimizer", optimizer_to_json(config.optimizer)},
+                {"seed", config.seed}};
+  write_schedule(config.schedule, train);
   return canonical(
       {{"data", data},
        {"model",
         {{"config", parse_json(built.config, "model config")}, {"family", built.family}, {"name", config.name}}},
        {"train", train}});
-}
-
-double learning_rate_at(const TrainConfig& config, std::int64_t step, std::int64_t steps_per_epoch) {
-  const double warmup = config.warmup * static_cast<double>(steps_per_epoch);
-  const double total = static_cast<double>(config.epochs * steps_per_epoch);
-  const double at = static_cast<double>(step);
-  if (at < warmup) return config.learning_rate * (at + 1) / (warmup + 1);
-  if (config.schedule == "constant") return config.learning_rate;
-  const double done = (at - warmup) / std::max(1.0, total - warmup);
-  return config.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
 }  // namespace mlx::train

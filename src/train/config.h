@@ -9,6 +9,7 @@
 #include "data/loader.h"
 #include "graph/passes.h"
 #include "nn/family.h"
+#include "train/schedule.h"
 
 namespace mlx::train {
 
@@ -27,9 +28,7 @@ struct TrainConfig {
   std::int64_t epochs = 1, batch = 128;
   std::uint64_t seed = 1;
   graph::OptimizerSpec optimizer;
-  double learning_rate = 0.05;
-  std::string schedule = "cosine";  // "constant", "cosine"
-  double warmup = 0;                // epochs
+  Schedule schedule;
   float label_smoothing = 0;
   double checkpoint_every = 1;  // epochs
 };
@@ -37,6 +36,5 @@ struct TrainConfig {
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
 std::string resolved(const TrainConfig& config, const nn::Built& built);
-double learning_rate_at(const TrainConfig& config, std::int64_t step, std::int64_t steps_per_epoch);
 
 }  // namespace mlx::train

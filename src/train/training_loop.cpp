@@ -129,7 +129,7 @@ class Loop {
   };
 
   Outcome train_step(const data::BatchView& batch) {
-    const auto rate = static_cast<float>(learning_rate_at(config_, step_, steps_per_epoch_));
+    const auto rate = static_cast<float>(learning_rate_at(config_.schedule, step_, steps_per_epoch_, total_steps_));
     session_->run({{input_, batch.input, batch.input_dims},
                    {training_.labels, batch.target, batch.target_dims},
                    {training_.learning_rate, &rate, {1}}},

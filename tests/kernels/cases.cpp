@@ -93,7 +93,60 @@ void optimizers(Cases& cases) {
                      {f32({n}), f32({n}), f32({n})},
                      {{0, 0}, {2, 1}, {3, 2}},
                      {}});
+    const auto one_state = [&](Op op, const std::string& name, Tensor gradient, const Tensor& norm) {
+      cases.push_back({fmt::format("{} {}", n, name),
+                       op,
+                       attrs,
+                       {w, std::move(gradient), m, rate, norm},
+                       {f32({n}), f32({n})},
+                       {{0, 0}, {2, 1}},
+                       {}});
+    };
+    one_state(Op::kLion, "", dw, absent());
+    one_state(Op::kLion, "not finite", odd(dw, 3.0f), absent());
+    attrs.momentum = 0.9f, attrs.clip = 1.5f;
+    for (const float norm : {0.5f, 20.0f}) {  // below and above the clip
+      one_state(Op::kSgd, fmt::format("norm {}", norm), dw, scalar(norm));
+      one_state(Op::kLion, fmt::format("norm {}", norm), dw, scalar(norm));
+      cases.push_back({fmt::format("{} norm {}", n, norm),
+                       Op::kAdamW,
+                       attrs,
+                       {w, dw, m, v, rate, scalar(norm)},
+                       {f32({n}), f32({n}), f32({n})},
+                       {{0, 0}, {2, 1}, {3, 2}},
+                       {}});
+    }
   }
+}
+
+void gradients(Cases& cases) {
+  for (const std::int64_t n : kCounts) {
+    const Tensor x = random({n}, 1), sum = random({n}, 2);
+    const std::string name = fmt::format("{}", n);
+    cases.push_back({name, Op::kNorm, {}, {x, absent()}, {f32({1})}, {}, {}});
+    cases.push_back({name + " before", Op::kNorm, {}, {x, scalar(7.0f)}, {f32({1})}, {}, {}});
+    cases.push_back({name + " not finite", Op::kNorm, {}, {odd(x, 3.0f), absent()}, {f32({1})}, {}, {}});
+    const auto accumulate = [&](const char* what, Tensor into, float keep, float take) {
+      Tensor factors = zeros(DType::kF32, {2});
+      factors.data<float>()[0] = keep, factors.data<float>()[1] = take;
+      cases.push_back(
+          {name + what, Op::kAccumulate, {}, {std::move(into), x, std::move(factors)}, {f32({n})}, {{0, 0}}, {}});
+    };
+    accumulate(" average", sum, 0.99f, 0.01f);
+    accumulate(" first", odd(sum), 0.0f, 0.25f);  // what stood there before does not matter
+    Attrs attrs;
+    attrs.scale_a = -4.775f, attrs.scale_b = 2.0315f;
+    cases.push_back({name, Op::kScaledAdd, attrs, {x, sum}, {f32({n})}, {}, {{0, 0}, {1, 0}}});
+    attrs.momentum = 0.95f, attrs.clip = 1.5f;
+    for (const bool nesterov : {false, true}) {
+      attrs.nesterov = nesterov;
+      for (const Tensor& norm : {absent(), scalar(0.5f), scalar(20.0f)}) {
+        cases.push_back({name, Op::kMuonDirection, attrs, {x, sum, norm}, {f32({n}), f32({n})}, {{1, 0}}, {}});
+      }
+    }
+  }
+  const Tensor zero = zeros(DType::kF32, {40, 3});
+  cases.push_back({"zeros", Op::kMuonDirection, {}, {zero, zero}, {zero.shape, zero.shape}, {{1, 0}}, {}});
 }
 
 void batch_norm(Cases& cases) {
@@ -377,7 +430,7 @@ void conv(Cases& cases) {
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) :
-       {pointwise, optimizers, batch_norm, layer_norm, pools, losses, embeddings, attention, linear, conv})
+       {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, embeddings, attention, linear, conv})
     add(cases);
   return cases;
 }

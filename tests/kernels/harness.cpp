@@ -238,7 +238,13 @@ Tolerance tolerance_of(Op op, Backend backend) {
       return {1e-5, 2e-6};  // exp to 1.5 ulp, of an argument that carries an ulp of up to 1e2
     case Op::kSgd:
     case Op::kAdamW:
+    case Op::kLion:
+    case Op::kMuonDirection:
+    case Op::kScaledAdd:
+    case Op::kAccumulate:
       return {2e-6, 1e-6};  // a handful of roundings, cancellation in w - change
+    case Op::kNorm:
+      return {1e-6, 0.0};  // added in double in another order, rounded once
     case Op::kAddPositionsBackward:
     case Op::kEmbeddingBackward:
     case Op::kMaxPoolBackward:

@@ -1,4 +1,4 @@
-// One step of an optimizer over one parameter, in place on the parameter and its state.
+// One step of an optimizer over one parameter, in place on the parameter and its state, and what prepares its gradient.
 
 #include "graph/ops/rule.h"
 
@@ -7,37 +7,110 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// w, dw, `states` of w's shape, lr[1].
+// norm[1] of all gradients, where they are clipped.
+void require_clipping(const Rule& rule, const Attrs& attrs, std::size_t norm) {
+  if (!rule.has(norm)) return;
+  rule.require_vector(norm, 1);
+  rule.require(attrs.clip > 0, "clip must be positive where the norm of the gradients is given");
+}
+
+// w, dw, `states` of w's shape, lr[1], (norm[1]).
 void require_update(const Rule& rule, const Attrs& attrs, std::size_t states) {
   rule.require_f32();
-  for (std::size_t i = 1; i < 2 + states; ++i) rule.require_shape(i, rule.dims(0));
+  for (std::size_t i = 1; i < 2 + states; ++i) {
+    if (rule.has(i)) rule.require_shape(i, rule.dims(0));
+  }
   rule.require_vector(2 + states, 1);
   rule.require_written_in_place(0);
-  for (std::size_t i = 2; i < 2 + states; ++i) rule.require_written_in_place(i);
+  for (std::size_t i = 2; i < 2 + states; ++i) {
+    if (rule.has(i)) rule.require_written_in_place(i);
+  }
   rule.require(attrs.weight_decay >= 0, "weight decay must not be negative");
+  require_clipping(rule, attrs, 3 + states);
 }
 
 Ids infer_sgd(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   const Rule rule(graph, Op::kSgd, inputs, name);
+  rule.require(rule.has(3), "input 3 is missing");
+  rule.require(rule.has(2) || attrs.momentum == 0, "momentum needs its velocity, input 2");
   require_update(rule, attrs, 1);
   rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
   return {inputs[0], inputs[2]};
 }
 
+void require_betas(const Rule& rule, const Attrs& attrs) {
+  rule.require(attrs.beta1 >= 0 && attrs.beta1 < 1 && attrs.beta2 >= 0 && attrs.beta2 < 1 && attrs.epsilon >= 0,
+               "beta1 and beta2 must be at least 0 and less than 1, epsilon not negative");
+}
+
 Ids infer_adamw(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   const Rule rule(graph, Op::kAdamW, inputs, name);
   require_update(rule, attrs, 2);
-  rule.require(attrs.beta1 >= 0 && attrs.beta1 < 1 && attrs.beta2 >= 0 && attrs.beta2 < 1 && attrs.epsilon >= 0,
-               "beta1 and beta2 must be at least 0 and less than 1, epsilon not negative");
+  require_betas(rule, attrs);
   return {inputs[0], inputs[2], inputs[3]};
+}
+
+Ids infer_lion(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  const Rule rule(graph, Op::kLion, inputs, name);
+  require_update(rule, attrs, 1);
+  require_betas(rule, attrs);
+  return {inputs[0], inputs[2]};
+}
+
+Ids infer_muon_direction(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kMuonDirection, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  rule.require_written_in_place(1);
+  rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
+  require_clipping(rule, attrs, 2);
+  const ValueId velocity = inputs[1];
+  return {velocity, rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids infer_scaled_add(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kScaledAdd, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids infer_accumulate(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  const Rule rule(graph, Op::kAccumulate, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  rule.require_vector(2, 2);
+  rule.require_written_in_place(0);
+  return {inputs[0]};
+}
+
+Ids infer_norm(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kNorm, inputs, name);
+  rule.require_f32();
+  if (rule.has(1)) rule.require_vector(1, 1);
+  return {rule.out({}, DType::kF32, {Dim::of(1)})};
 }
 
 }  // namespace
 
 std::vector<OpDef> optimizer_ops() {
   return {
-      {.op = Op::kSgd, .required_inputs = 4, .max_inputs = 4, .infer = infer_sgd, .cost = per_output<6>},
-      {.op = Op::kAdamW, .required_inputs = 5, .max_inputs = 5, .infer = infer_adamw, .cost = per_output<14>},
+      {.op = Op::kSgd, .required_inputs = 2, .max_inputs = 5, .infer = infer_sgd, .cost = per_output<6>},
+      {.op = Op::kAdamW, .required_inputs = 5, .max_inputs = 6, .infer = infer_adamw, .cost = per_output<14>},
+      {.op = Op::kLion, .required_inputs = 4, .max_inputs = 5, .infer = infer_lion, .cost = per_output<9>},
+      {.op = Op::kMuonDirection,
+       .required_inputs = 2,
+       .max_inputs = 3,
+       .infer = infer_muon_direction,
+       .cost = per_output<7>},
+      {.op = Op::kScaledAdd,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = (1u << 0) | (1u << 1),
+       .infer = infer_scaled_add,
+       .cost = per_output<3>},
+      {.op = Op::kAccumulate, .required_inputs = 3, .max_inputs = 3, .infer = infer_accumulate, .cost = per_output<3>},
+      {.op = Op::kNorm, .required_inputs = 1, .max_inputs = 2, .infer = infer_norm, .cost = per_input<2>},
   };
 }
 

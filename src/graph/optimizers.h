@@ -1,0 +1,26 @@
+// The updates that a training graph ends with: one row an optimizer. Used by pass_training.cpp only.
+#pragma once
+
+#include <string>
+
+#include "graph/passes.h"
+
+namespace mlx::graph {
+
+// One parameter's update, as the row of its optimizer sees it.
+struct Update {
+  Graph& graph;
+  const OptimizerSpec& spec;
+  ValueId parameter = kNone, gradient = kNone;
+  ValueId learning_rate = kNone;  // input f32[1]
+  ValueId norm = kNone;           // f32[1], of all gradients; kNone where they are not clipped
+  bool hidden_matrix = false;     // see hidden_matrices()
+};
+// Appends the nodes. kUsage for an optimizer that there is not.
+void add_update(const Update& update);
+
+// By value: whether a parameter is the weights of a linear layer or a convolution without groups whose result is not
+// the graph's output. Embeddings, the head (also where it is the embedding's table), norms and biases are not.
+std::vector<char> hidden_matrices(const Graph& forward);
+
+}  // namespace mlx::graph

@@ -1,0 +1,70 @@
+// One row an optimizer; graph/optimizers.cpp has what they compute.
+#include "train/optimizer_config.h"
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mlx::train {
+namespace {
+
+struct Row {
+  const char* name;
+  double learning_rate;
+  double momentum;  // default; negative: has none
+  double beta2;     // the same; beta1 is 0.9
+  bool epsilon;
+};
+constexpr double kNo = -1;
+constexpr Row kOptimizers[] = {
+    {"sgd", 0.05, 0.9, kNo, false},
+    {"adamw", 1e-3, kNo, 0.999, true},
+    {"lion", 1e-4, kNo, 0.99, false},
+    {"muon", 1e-3, 0.95, 0.999, true},  // betas and epsilon: of the AdamW for what is not a hidden matrix
+};
+
+const Row& row_of(const std::string& name) {
+  for (const Row& row : kOptimizers) {
+    if (name == row.name) return row;
+  }
+  fail(ErrorKind::kUsage, "unknown optimizer '{}'", name);
+}
+
+}  // namespace
+
+graph::OptimizerSpec read_optimizer(TomlReader& train) {
+  graph::OptimizerSpec out;
+  out.name = train.one_of("optimizer", graph::optimizer_names(), "sgd");
+  const Row& row = row_of(out.name);
+  if (row.momentum >= 0) {
+    out.momentum = static_cast<float>(train.number("momentum", 0, 0.9999, row.momentum));
+    out.nesterov = train.boolean("nesterov", true);
+  }
+  if (row.beta2 >= 0) {
+    out.beta1 = static_cast<float>(train.number("beta1", 0, 0.9999, 0.9));
+    out.beta2 = static_cast<float>(train.number("beta2", 0, 0.999999, row.beta2));
+  }
+  if (row.epsilon) out.epsilon = static_cast<float>(train.number("epsilon", 0, 1, 1e-8));
+  out.weight_decay = static_cast<float>(train.number("weight_decay", 0, 10, 0));
+  return out;
+}
+
+Json optimizer_to_json(const graph::OptimizerSpec& optimizer) {
+  const Row& row = row_of(optimizer.name);
+  Json out = {{"name", optimizer.name}, {"weight_decay", optimizer.weight_decay}};
+  if (row.momentum >= 0) {
+    out["momentum"] = optimizer.momentum;
+    out["nesterov"] = optimizer.nesterov;
+  }
+  if (row.beta2 >= 0) {
+    out["beta1"] = optimizer.beta1;
+    out["beta2"] = optimizer.beta2;
+  }
+  if (row.epsilon) out["epsilon"] = optimizer.epsilon;
+  return out;
+}
+
+double default_learning_rate(const graph::OptimizerSpec& optimizer) {
+  return row_of(optimizer.name).learning_rate;
+}
+
+}  // namespace mlx::train
