@@ -43,7 +43,7 @@ void choose_streams(Graph& graph) {
   }
 }
 
-// The nodes of one parameter's update, [first, last) of the graph's.
+// The nodes of one parameter's update, [first, last) of the graph's. Without a parameter they only read the gradient.
 struct UpdateNodes {
   ValueId parameter = kNone, gradient = kNone;
   std::size_t first = 0, last = 0;
@@ -65,24 +65,81 @@ void update_early(Graph& graph, const std::vector<UpdateNodes>& updates) {
   ordered.reserve(graph.nodes.size());
   for (std::size_t i = 0; i < first_update; ++i) ordered.emplace_back(static_cast<int>(i), std::move(graph.nodes[i]));
   for (const UpdateNodes& update : updates) {
-    const int after = std::max(last_touch[static_cast<std::size_t>(update.parameter)],
-                               last_touch[static_cast<std::size_t>(update.gradient)]);
+    int after = last_touch[static_cast<std::size_t>(update.gradient)];
+    if (update.parameter != kNone) after = std::max(after, last_touch[static_cast<std::size_t>(update.parameter)]);
     for (std::size_t i = update.first; i < update.last; ++i) ordered.emplace_back(after, std::move(graph.nodes[i]));
   }
   std::ranges::stable_sort(ordered, {}, [](const auto& each) { return each.first; });
   for (std::size_t i = 0; i < ordered.size(); ++i) graph.nodes[i] = std::move(ordered[i].second);
 }
 
+// One parameter and its gradient.
+struct Trained {
+  ValueId parameter = kNone, gradient = kNone;
+};
+
+std::vector<Trained> trained_parameters(Graph& graph, ValueId loss) {
+  std::vector<ValueId> parameters;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].role == Role::kParameter) parameters.push_back(static_cast<ValueId>(i));
+  }
+  const std::vector<ValueId> gradients = differentiate(graph, loss, parameters);
+  std::vector<Trained> trained;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (gradients[i] != kNone) trained.push_back({parameters[i], gradients[i]});
+  }
+  return trained;
+}
+
+// Gradients become their sums over micro-batches; each is added as soon as it is there. Returns the input of factors.
+ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
+  const ValueId factors = graph.input("accumulation", DType::kF32, {Dim::of(2)});
+  std::vector<UpdateNodes> sums;
+  for (Trained& each : trained) {
+    const std::string name = graph.value(each.parameter).name + kGradientSum;
+    UpdateNodes nodes{kNone, each.gradient, graph.nodes.size(), graph.nodes.size() + 1};
+    const ValueId sum = graph.state(name, graph.value(each.parameter).dims);
+    graph.add(Op::kAccumulate, {}, {sum, each.gradient, factors}, name);
+    each.gradient = sum;
+    sums.push_back(nodes);
+  }
+  update_early(graph, sums);
+  return factors;
+}
+
+// The norm of all gradients as one vector, parameter after parameter.
+ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained) {
+  ValueId norm = kNone;
+  for (const Trained& each : trained) {
+    std::vector<ValueId> inputs{each.gradient};
+    if (norm != kNone) inputs.push_back(norm);
+    norm = graph.add(Op::kNorm, {}, std::move(inputs), graph.value(each.parameter).name + ".norm")[0];
+  }
+  return norm;
+}
+
+void add_average(Graph& graph, ValueId parameter, ValueId factors) {
+  const std::string name = graph.value(parameter).name + kAverage;
+  const ValueId average = graph.state(name, graph.value(parameter).dims);
+  graph.add(Op::kAccumulate, {}, {average, parameter, factors}, name);
+}
+
 // remove_dead renumbers: what the caller wants is found again by name.
-TrainingGraph cleaned(const Graph& graph, const Loss& loss, ValueId learning_rate) {
+TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph& ids) {
   TrainingGraph result;
   result.graph = remove_dead(graph);
   const auto again = [&](ValueId id) { return id == kNone ? kNone : result.graph.find(graph.value(id).name); };
   result.labels = again(loss.labels);
-  result.learning_rate = again(learning_rate);
+  result.learning_rate = again(ids.learning_rate);
+  result.accumulation = again(ids.accumulation);
+  result.average = again(ids.average);
+  result.gradient_norm = again(ids.gradient_norm);
   result.loss = again(loss.loss);
   result.correct = again(loss.correct);
   result.counted = again(loss.counted);
+  result.loss_end = producer(result.graph, result.loss) + 1;
+  // All that updates do is needed, so that nodes went from before them only.
+  result.update_begin = result.graph.nodes.size() - (graph.nodes.size() - ids.update_begin);
   return result;
 }
 
@@ -95,31 +152,35 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   fuse_activations(graph, false);
   const Loss loss = add_loss(graph, label_smoothing);
   graph.outputs = {loss.loss, loss.correct, loss.counted};
-  std::vector<ValueId> parameters;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].role == Role::kParameter) parameters.push_back(static_cast<ValueId>(i));
-  }
-  const std::vector<ValueId> gradients = differentiate(graph, loss.loss, parameters);
-  const ValueId learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
+  std::vector<Trained> trained = trained_parameters(graph, loss.loss);
+  TrainingGraph ids;
+  ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
+  if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
+  if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
+  ids.update_begin = graph.nodes.size();
+  if (optimizer.clip > 0) ids.gradient_norm = norm_of_all(graph, trained);
+  if (ids.gradient_norm != kNone) graph.outputs.push_back(ids.gradient_norm);
   std::vector<UpdateNodes> updates;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (gradients[i] == kNone) continue;
-    UpdateNodes nodes{parameters[i], gradients[i], graph.nodes.size(), 0};
-    Update update{graph, optimizer, parameters[i], gradients[i], learning_rate};
-    update.hidden_matrix = hidden[static_cast<std::size_t>(parameters[i])] != 0;
+  for (const Trained& each : trained) {
+    UpdateNodes nodes{each.parameter, each.gradient, graph.nodes.size(), 0};
+    Update update{graph, optimizer, each.parameter, each.gradient, ids.learning_rate, ids.gradient_norm};
+    update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
     add_update(update);
+    if (optimizer.average) add_average(graph, each.parameter, ids.average);
     nodes.last = graph.nodes.size();
     updates.push_back(nodes);
   }
-  update_early(graph, updates);
-  return cleaned(graph, loss, learning_rate);
+  if (!optimizer.accumulate && ids.gradient_norm == kNone) update_early(graph, updates);
+  return cleaned(graph, loss, ids);
 }
 
 TrainingGraph with_loss(const Graph& inference) {
   Graph graph = inference;
   const Loss loss = add_loss(graph, 0.0f);
   for (const ValueId id : {loss.loss, loss.correct, loss.counted}) graph.outputs.push_back(id);
-  return cleaned(graph, loss, kNone);
+  TrainingGraph ids;
+  ids.update_begin = graph.nodes.size();
+  return cleaned(graph, loss, ids);
 }
 
 }  // namespace mlx::graph

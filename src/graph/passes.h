@@ -13,7 +13,9 @@ struct OptimizerSpec {
   std::string name = "sgd";  // one of optimizer_names()
   float momentum = 0.9f, weight_decay = 0.0f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   bool nesterov = true;
-  float clip = 0.0f;  // the norm of all gradients together beyond which they are scaled down to it; 0: never
+  float clip = 0.0f;        // the norm of all gradients together beyond which they are scaled down to it; 0: never
+  bool accumulate = false;  // gradients are summed over micro-batches before the updates
+  bool average = false;     // keeps a running average of each trained parameter, the state "NAME.ema"
 };
 std::vector<std::string> optimizer_names();  // "sgd", "adamw", "lion", "muon"
 struct TrainingGraph {
@@ -21,9 +23,18 @@ struct TrainingGraph {
   ValueId labels = kNone;                                  // input s32[…]
   ValueId learning_rate = kNone;                           // input f32[1]
   ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs
+  ValueId accumulation = kNone;   // input f32[2]: what the sum so far and this micro-batch's gradients count times
+  ValueId average = kNone;        // input f32[2]: what the average so far and the new weights count times
+  ValueId gradient_norm = kNone;  // output f32[1], where gradients are clipped
+  std::size_t loss_end = 0;       // the nodes before this one make the loss, and write no parameter
+  std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };
+inline constexpr const char* kGradientSum =
+    ".grad_sum";  // behind a parameter's name: a state that no step leaves behind
+inline constexpr const char* kAverage = ".ema";
 // Forward graph + softmax cross-entropy on its first output + backward + optimizer. Weight decay is not applied to
-// one-dimensional parameters (biases, norms).
+// one-dimensional parameters (biases, norms). Gradients are clipped by the norm of all of them together (Pascanu et al.
+// 2013); the updates wait for it.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
 // Drops dropout, makes batch norm use its running statistics.

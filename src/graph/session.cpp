@@ -81,7 +81,7 @@ struct Session::State {
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);
   void run_step(Step& step_to_run);
-  void run_timed(Bucket& bucket);
+  void run_timed(Step& each);
 };
 
 // Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
@@ -276,23 +276,20 @@ void Session::State::run_step(Step& step_to_run) {
   }
 }
 
-void Session::State::run_timed(Bucket& bucket) {
-  const bool keep = keep_runs > 0;
-  if (keep) calls.reserve(calls.size() + bucket.steps.size());
-  for (Step& each : bucket.steps) {
-    const double start = seconds_now();
-    run_step(each);
-    const double seconds = seconds_now() - start;
-    const auto node = static_cast<std::size_t>(each.node);
-    NodeTime& time = times[node];
-    time.seconds += seconds;
-    time.flops += each.cost.flops;
-    time.bytes += each.cost.bytes;
-    time.calls += 1;
-    time.kernel = kernels::name_of(each.kernel.backend());
-    if (keep) calls.push_back({node, start, seconds});
-  }
-  if (keep) --keep_runs;
+void Session::State::run_timed(Step& each) {
+  const double start = seconds_now();
+  run_step(each);
+  const double seconds = seconds_now() - start;
+  const auto node = static_cast<std::size_t>(each.node);
+  NodeTime& time = times[node];
+  time.seconds += seconds;
+  time.flops += each.cost.flops;
+  time.bytes += each.cost.bytes;
+  time.calls += 1;
+  time.kernel = kernels::name_of(each.kernel.backend());
+  if (keep_runs == 0) return;
+  calls.push_back({node, start, seconds});
+  if (&each == &current->steps.back()) --keep_runs;  // what runs in parts ends with the last
 }
 
 Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
@@ -339,18 +336,40 @@ void Session::bind_symbol(const std::string& name, std::int64_t size) {
 }
 
 void Session::run(const std::vector<Feed>& feeds, std::uint64_t step) {
+  RunOptions options;
+  options.step = step;
+  run(feeds, options);
+}
+
+void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
+  constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // keys of Philox differ wherever seed or part do
   State& s = *state_;
   s.bind(feeds);
   Bucket& bucket = s.bucket_for_sizes();
   s.fill_pointers(bucket);
-  s.args.seed = s.options.seed;
-  s.args.step = step;
-  if (s.profiling) return s.run_timed(bucket);
-  for (Step& each : bucket.steps) s.run_step(each);
+  s.args.seed = s.options.seed + options.part * kPart;
+  s.args.step = options.step;
+  if (s.profiling && s.keep_runs > 0) s.calls.reserve(s.calls.size() + bucket.steps.size());
+  for (Step& each : bucket.steps) {
+    const auto node = static_cast<std::size_t>(each.node);
+    if (node < options.first || node >= options.last) continue;
+    if (s.profiling) {
+      s.run_timed(each);
+    } else {
+      s.run_step(each);
+    }
+    if (options.after && !options.after(node)) return;
+  }
 }
 
 ByteView Session::output(ValueId value) const {
   const kernels::Shape shape = output_shape(value);
+  return {static_cast<const std::uint8_t*>(state_->address(*state_->current, value)), shape.bytes()};
+}
+
+ByteView Session::value(ValueId value) const {
+  CHECK(state_->current != nullptr);
+  const kernels::Shape& shape = state_->current->shapes[index(value)];
   return {static_cast<const std::uint8_t*>(state_->address(*state_->current, value)), shape.bytes()};
 }
 

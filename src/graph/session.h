@@ -5,6 +5,8 @@
 // planned.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,13 @@ struct Feed {
   ValueId value;
   const void* data;                // stays valid during run()
   std::vector<std::int64_t> dims;  // concrete; bind the symbols
+};
+
+struct RunOptions {
+  std::uint64_t step = 0;                       // of random numbers and of optimizers
+  std::uint64_t part = 0;                       // which micro-batch of the step: random numbers of its own
+  std::size_t first = 0, last = SIZE_MAX;       // only these nodes, [first, last); what others wrote stands as it was
+  std::function<bool(std::size_t node)> after;  // called behind each node; false: the rest is not run
 };
 
 struct NodeTime {
@@ -52,8 +61,11 @@ class Session {
   void bind_symbol(const std::string& name, std::int64_t size);
   // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
   void run(const std::vector<Feed>& feeds, std::uint64_t step = 0);
+  void run(const std::vector<Feed>& feeds, const RunOptions& options);
   // An output's bytes and shape as the last run left them; valid until the next.
   ByteView output(ValueId value) const;
+  // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read.
+  ByteView value(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
   Tensors tensors() const;                                  // a copy of everything that outlives a step

@@ -1,0 +1,69 @@
+// Looks at what each node has written, right behind it, before anything else takes its memory.
+
+#include "graph/not_finite.h"
+
+#include <cstring>
+#include <set>
+
+namespace mlx::graph {
+
+bool all_finite(ByteView f32) {
+  // An exponent of all ones is infinity or NaN; integers, so that the loop is vectorised without -ffast-math.
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t count = f32.size() / sizeof(std::uint32_t);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    std::uint32_t found = 0;
+    const std::size_t end = begin + kBlock < count ? begin + kBlock : count;
+    for (std::size_t i = begin; i < end; ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, f32.data() + i * sizeof bits, sizeof bits);
+      found |= static_cast<std::uint32_t>((bits & kExponent) == kExponent);
+    }
+    if (found != 0) return false;
+  }
+  return true;
+}
+
+std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Feed>& feeds, RunOptions options) {
+  const Graph& graph = session.graph();
+  // Running statistics may have been spoiled by an earlier run of the same step; no result of training reads them.
+  std::set<ValueId> spoiled;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    const bool held = value.role == Role::kParameter || value.role == Role::kState;
+    const auto id = static_cast<ValueId>(i);
+    if (!held || value.dtype != DType::kF32 || all_finite(session.value(id))) continue;
+    if (value.role == Role::kParameter) return NotFinite{{}, {}, value.name};
+    spoiled.insert(id);
+  }
+  for (const Feed& feed : feeds) {
+    const Value& value = graph.value(feed.value);
+    std::size_t count = 1;
+    for (const std::int64_t size : feed.dims) count *= static_cast<std::size_t>(size);
+    const auto* bytes = static_cast<const std::uint8_t*>(feed.data);
+    if (value.dtype == DType::kF32 && !all_finite({bytes, count * sizeof(float)})) return NotFinite{{}, {}, value.name};
+  }
+  std::optional<NotFinite> found;
+  options.after = [&](std::size_t at) {
+    const Node& node = graph.nodes[at];
+    for (const ValueId id : node.outputs) {
+      if (id == kNone || spoiled.contains(id) || graph.value(id).dtype != DType::kF32) continue;
+      if (all_finite(session.value(id))) continue;
+      found = NotFinite{node.name, kernels::name_of(node.op), graph.value(id).name};
+      return false;
+    }
+    return true;
+  };
+  session.run(feeds, options);
+  return found;
+}
+
+std::string first_not_finite(const Tensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.shape.dtype == DType::kF32 && !all_finite(tensor.data)) return name;
+  }
+  return {};
+}
+
+}  // namespace mlx::graph
