@@ -68,8 +68,11 @@ std::vector<CachedFile> to_cached(const Walk& found, const std::vector<Entry>& e
 // What stands in a folder, beside what the cache knows of it.
 struct Look {
   explicit Look(const std::string& folder, StatCache* cache, Pool& pool)
-      : seen_at(wall_nanos()), found(walk(folder, pool)), state(StatCacheAccess::state(cache)) {
-    if (state) cached = state->load(folder);
+      : seen_at(wall_nanos()), state(StatCacheAccess::state(cache)) {
+    Background loading;
+    if (state) loading.post([&] { cached = state->load(folder); });
+    found = walk(folder, pool);
+    loading.wait();
     matches = match(found, cached);
   }
   bool knows(std::size_t file) const { return matches.cached[file] != Matches::kUnknown; }

@@ -9,11 +9,13 @@
 # looked for in --venv, and --make-venv installs them there from PyPI. Everything stands in a folder below --folder
 # ($TMPDIR or /tmp) and is removed at the end: about 20 GiB at full size, 3 GiB with --quick.
 #
+# Where bench_stat is built beside mlx, status is also compared with the least that looking at every file costs.
+#
 # Durability, as each tool comes: mlx, restic and borg sync what they stored before they return; git, git-lfs, dvc and
 # oxen leave it to the kernel. restic also encrypts. The data is in the page cache before anything is measured.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ $# -ge 1 ] || { sed -n '2,15p' "${BASH_SOURCE[0]}" | cut -c3-; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,17p' "${BASH_SOURCE[0]}" | cut -c3-; exit 2; }
 mlx=$(readlink -f "$1")
 command_line="$0 $*"
 shift
@@ -156,6 +158,7 @@ measure_status() {
   "$mlx" status >/dev/null
   for ((run = 0; run < 3 * runs; run++)); do
     measure "status unchanged" mlx "$mlx" status
+    [ ! -x "$(dirname "$mlx")/bench_stat" ] || measure "status unchanged" floor "$(dirname "$mlx")/bench_stat" data
     has_tool git || continue
     measure "status unchanged" git git status
     measure "status unchanged" "git, plain" git -c core.fsmonitor=false -c core.untrackedCache=false status

@@ -30,7 +30,7 @@ CASES = {
     "mlp": ({"family": "mlp", "hidden": [512, 512]}, 128, [28, 28, 1], 10, SGD, 200, 3.0),
     "demo cnn": ({"family": "cnn", "layers": CNN}, 128, [28, 28, 1], 10, SGD, 20, 1.3),
     "resnet-20": ({"family": "resnet", "depth": 20}, 128, [32, 32, 3], 10, SGD, 12, 1.3),
-    "mobilenet_v2": ({"family": "mobilenet_v2"}, 32, [96, 96, 3], 1000, SGD, 10, 1.3),
+    "mobilenet_v2": ({"family": "mobilenet_v2", "dropout": 0}, 32, [96, 96, 3], 1000, SGD, 10, 1.3),
     "resnet-50": ({"family": "resnet", "depth": 50}, 16, [224, 224, 3], 1000, SGD, 4, 1.3),
     "gpt2 6x384": ({"family": "gpt2", "layers": 6, "width": 384, "heads": 6, "context": 256}, 32, [256], 256, ADAMW, 4, 1.3),
     "gpt2 124M": ({"family": "gpt2", "layers": 12, "width": 768, "heads": 12, "context": 1024}, 4, [256], 50257, ADAMW, 4, 1.3),

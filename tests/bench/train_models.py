@@ -86,13 +86,16 @@ class Residual(nn.Module):
 class ResNet(nn.Module):
     def __init__(self, config, shape, classes):
         super().__init__()
-        depth = config["depth"]
-        if depth in (18, 34, 50):
+        depth, large = config["depth"], config["depth"] in (18, 34, 50)
+        if large:
             counts, widths, bottleneck = {18: [2, 2, 2, 2]}.get(depth, [3, 4, 6, 3]), [64, 128, 256, 512], depth == 50
-            stem = [*conv_norm(shape[0], 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
         else:
             counts, widths, bottleneck = [(depth - 2) // 6] * 3, [16, 32, 64], False
-            stem = [*conv_norm(shape[0], 16, 3), nn.ReLU()]
+        widths = [round(width * config.get("width", 1)) for width in widths]
+        if config.get("stem", "imagenet" if large else "cifar") == "imagenet":
+            stem = [*conv_norm(shape[0], widths[0], 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+        else:
+            stem = [*conv_norm(shape[0], widths[0], 3), nn.ReLU()]
         blocks, cin = [], widths[0]
         for stage, (count, width) in enumerate(zip(counts, widths)):
             for i in range(count):
@@ -116,19 +119,35 @@ class Inverted(nn.Module):
         return x + self.body(x) if self.add else self.body(x)
 
 
+def rounded(width):
+    nearest = max(8, int(width + 4) // 8 * 8)
+    return nearest + 8 if nearest < 0.9 * width else nearest
+
+
 class MobileNetV2(nn.Module):
     def __init__(self, config, shape, classes):
         super().__init__()
-        blocks, cin = [*conv_norm(shape[0], 32, 3, 2), nn.ReLU6()], 32
+        multiplier, self.left_out = config.get("width", 1), 5 - config.get("halvings", 5)
+        cin = rounded(32 * multiplier)
+        blocks = [*conv_norm(shape[0], cin, 3, self.stride(2)), nn.ReLU6()]
         for expand, cout, count, stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
                                             (6, 160, 3, 2), (6, 320, 1, 1)]:
+            cout = rounded(cout * multiplier)
             for i in range(count):
-                blocks.append(Inverted(cin, cout, stride if i == 0 else 1, expand))
+                blocks.append(Inverted(cin, cout, self.stride(stride if i == 0 else 1), expand))
                 cin = cout
-        blocks += [*conv_norm(cin, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        if config.get("dropout", 0):
-            blocks.append(nn.Dropout(config["dropout"]))
-        self.net = nn.Sequential(*blocks, nn.Linear(1280, classes))
+        last = rounded(1280 * max(1, multiplier))
+        blocks += [*conv_norm(cin, last, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        if config.get("dropout", 0.2):
+            blocks.append(nn.Dropout(config.get("dropout", 0.2)))
+        self.net = nn.Sequential(*blocks, nn.Linear(last, classes))
+
+    def stride(self, wanted):
+        """The first halvings are left out where fewer are wanted."""
+        if wanted == 2 and self.left_out > 0:
+            self.left_out -= 1
+            return 1
+        return wanted
 
     def forward(self, x):
         return self.net(x)
