@@ -13,6 +13,13 @@ namespace mlx::nn {
 void build_cnn(TomlReader& model, Network& network, Json& config);
 void build_mlp(TomlReader& model, Network& network, Json& config);
 
+// Families of tokens make the whole graph, and the longest sequence that it takes.
+struct LanguageGraph {
+  graph::Graph graph;
+  std::int64_t context = 0;
+};
+LanguageGraph read_gpt2(TomlReader& model, std::int64_t vocabulary, Json& config);
+
 // Shared by the readers: one of "none", "relu", "gelu", and one of "none", "batch", written to config under their keys.
 kernels::Activation read_activation(TomlReader& table, Json& config);
 Norm read_norm(TomlReader& table, Json& config);

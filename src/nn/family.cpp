@@ -1,6 +1,10 @@
-// The table of families, and what all of them share: name and family keys, the classifier at the end.
+// The table of families, and what all of them share: name and family keys, which data they take, the classifier at the
+// end.
 
 #include "nn/family.h"
+
+#include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "nn/families.h"
@@ -8,16 +12,66 @@
 namespace mlx::nn {
 namespace {
 
+enum Takes : unsigned { kImages = 1, kFeatures = 2, kTokens = 4 };
+
+// Layers, to which build() adds the classifier, or a whole graph over tokens.
 struct Family {
   const char* name;
-  void (*build)(TomlReader& model, Network& network, Json& config);
+  void (*layers)(TomlReader& model, Network& network, Json& config) = nullptr;
+  unsigned takes = kImages;
+  LanguageGraph (*language)(TomlReader& model, std::int64_t vocabulary, Json& config) = nullptr;
 };
 constexpr Family kFamilies[] = {
     {"cnn", build_cnn},
-    {"mlp", build_mlp},
+    {"mlp", build_mlp, kImages | kFeatures},
+    {"gpt2", nullptr, kTokens, read_gpt2},
 };
 
+unsigned bit_of(InputKind kind) {
+  return kind == InputKind::kImages ? kImages : kind == InputKind::kFeatures ? kFeatures : kTokens;
+}
+
+std::string kinds(unsigned takes) {
+  std::string out;
+  for (const auto& [bit, name] : {std::pair{kImages, "images"}, {kFeatures, "rows of features"}, {kTokens, "text"}}) {
+    if (takes & bit) out += fmt::format("{}{}", out.empty() ? "" : " or ", name);
+  }
+  return out;
+}
+
+const Family& read_family(TomlReader& model, const InputSpec& input) {
+  const std::string name = model.one_of("family", family_names());
+  const Family& family = *std::ranges::find(kFamilies, name, &Family::name);
+  if (!(family.takes & bit_of(input.kind))) {
+    model.fail_at("family", fmt::format("\"{}\" takes {}, the dataset holds {}", name, kinds(family.takes),
+                                        kinds(bit_of(input.kind))));
+  }
+  return family;
+}
+
+void build_layers(const Family& family, TomlReader& model, const InputSpec& input, Json& config, Built& built) {
+  Network network = start(input);
+  family.layers(model, network, config);
+  model.finish();
+  at_key(model, model.has("layers") ? "layers" : "family", [&] { add_classifier(network, input.outputs); });
+  built.graph = std::move(network.graph);
+}
+
+void build_language(const Family& family, TomlReader& model, const InputSpec& input, Json& config, Built& built) {
+  CHECK(input.vocabulary > 0);
+  LanguageGraph language = family.language(model, input.vocabulary, config);
+  model.finish();
+  built.graph = std::move(language.graph);
+  built.context = language.context;
+}
+
 }  // namespace
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  return names;
+}
 
 kernels::Activation read_activation(TomlReader& table, Json& config) {
   const std::string name = table.one_of("activation", {"none", "relu", "gelu"}, "relu");
@@ -33,20 +87,19 @@ Norm read_norm(TomlReader& table, Json& config) {
 }
 
 Built build(TomlReader model, const InputSpec& input) {
-  std::vector<std::string> names;
-  for (const Family& family : kFamilies) names.emplace_back(family.name);
   (void)model.string("name", "");  // read by whoever names the artifact
-  const std::string name = model.one_of("family", names);
-
+  const Family& family = read_family(model, input);
   Json config = Json::object();
-  config["family"] = name;
-  Network network = start(input);
-  for (const Family& family : kFamilies) {
-    if (family.name == name) family.build(model, network, config);
+  config["family"] = family.name;
+  Built built;
+  built.family = family.name;
+  if (family.language) {
+    build_language(family, model, input, config, built);
+  } else {
+    build_layers(family, model, input, config, built);
   }
-  model.finish();
-  at_key(model, model.has("layers") ? "layers" : "family", [&] { add_classifier(network, input.classes); });
-  return {name, canonical(config), std::move(network.graph)};
+  built.config = canonical(config);
+  return built;
 }
 
 }  // namespace mlx::nn

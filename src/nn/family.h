@@ -13,17 +13,33 @@ namespace mlx::nn {
 
 struct Built {
   std::string family;
-  std::string config;  // canonical JSON, resolved: every default written out
-  graph::Graph graph;  // forward; input "images" f32[batch,H,W,C], output "logits" (gpt2: "ids" s32[batch,sequence])
+  std::string config;        // canonical JSON, resolved: every default written out
+  graph::Graph graph;        // forward; its one output is "logits"
+  std::int64_t context = 0;  // tokens: the longest sequence that it takes
 };
 
+// What the data gives to the network, and how wide its answer is.
+enum class InputKind { kImages, kFeatures, kTokens };
 struct InputSpec {
-  std::int64_t height = 0, width = 0, channels = 0;
-  int classes = 0;
+  InputKind kind = InputKind::kImages;
+  std::int64_t height = 0, width = 0, channels = 0;  // images: input "images" f32[batch,H,W,C]
+  std::int64_t features = 0;                         // features: input "features" f32[batch,F]
+  std::int64_t vocabulary = 0;  // tokens: input "ids" s32[batch,sequence], logits for each position
+  std::int64_t outputs = 0;     // of images and features: classes, labels or numbers
+
+  static InputSpec images(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t outputs) {
+    return {InputKind::kImages, height, width, channels, 0, 0, outputs};
+  }
+  static InputSpec rows(std::int64_t features, std::int64_t outputs) {
+    return {InputKind::kFeatures, 0, 0, 0, features, 0, outputs};
+  }
+  static InputSpec tokens(std::int64_t vocabulary) { return {InputKind::kTokens, 0, 0, 0, 0, vocabulary, 0}; }
 };
 
-// Strict: unknown keys, wrong types and shapes that do not fit are kUsage with file and line.
+// Strict: unknown keys, wrong types, shapes that do not fit and a family that does not take such data are kUsage with
+// file and line.
 Built build(TomlReader model, const InputSpec& input);
+std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
 
 // Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise, N(0, 0.02) for gpt2;
 // keyed by (seed, name), so that the order of layers does not matter.

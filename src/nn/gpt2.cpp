@@ -1,8 +1,11 @@
+// family = "gpt2": layers = 12, width = 768, heads = 12, context = 1024, dropout = 0.1.
+//
 // GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions, the embedding table also as the final layer. One
 // function builds both forms, whole sequences and decoding with a cache, so that they share names and thereby weights.
 
 #include "base/error.h"
-#include "nn/family.h"
+#include "base/json.h"
+#include "nn/families.h"
 
 namespace mlx::nn {
 namespace {
@@ -95,6 +98,23 @@ graph::Graph build_gpt2(const GptConfig& config) {
 
 graph::Graph build_gpt2_cached(const GptConfig& config) {
   return built(config, true);
+}
+
+LanguageGraph read_gpt2(TomlReader& model, std::int64_t vocabulary, Json& config) {
+  constexpr std::int64_t kMost = 1 << 20;
+  GptConfig gpt;
+  gpt.vocabulary = vocabulary;
+  config["vocabulary"] = vocabulary;
+  config["layers"] = gpt.layers = model.integer("layers", 1, 1024, 12);
+  config["width"] = gpt.width = model.integer("width", 1, kMost, 768);
+  config["heads"] = gpt.heads = model.integer("heads", 1, kMost, 12);
+  config["context"] = gpt.context = model.integer("context", 1, kMost, 1024);
+  const double dropout = model.number("dropout", 0, 0.99, 0);
+  config["dropout"] = dropout;
+  gpt.dropout = static_cast<float>(dropout);
+  if (gpt.width % gpt.heads != 0)
+    model.fail_at("heads", fmt::format("{} heads do not divide the width {}", gpt.heads, gpt.width));
+  return {build_gpt2(gpt), gpt.context};
 }
 
 }  // namespace mlx::nn

@@ -90,9 +90,15 @@ std::string Network::shape() const {
 }
 
 Network start(const InputSpec& input) {
-  CHECK(input.height > 0 && input.width > 0 && input.channels > 0 && input.classes > 0);
   Network network;
   const Dim batch = Dim::sym(network.graph.symbol("batch"));
+  CHECK(input.outputs > 0);
+  if (input.kind == InputKind::kFeatures) {
+    CHECK(input.features > 0);
+    network.x = network.graph.input("features", kernels::DType::kF32, {batch, Dim::of(input.features)});
+    return network;
+  }
+  CHECK(input.kind == InputKind::kImages && input.height > 0 && input.width > 0 && input.channels > 0);
   network.x = network.graph.input("images", kernels::DType::kF32,
                                   {batch, Dim::of(input.height), Dim::of(input.width), Dim::of(input.channels)});
   return network;
@@ -157,7 +163,7 @@ void add_flatten(Network& network) {
   network.x = network.graph.add_shaped(Op::kReshape, {}, {network.x}, {batch, Dim::of(count)}, "flatten")[0];
 }
 
-void add_classifier(Network& network, int classes) {
+void add_classifier(Network& network, std::int64_t outputs) {
   if (network.is_image()) {
     fail(ErrorKind::kUsage,
          "the last layer gives {}, the classifier needs a flat input: end with {{ flatten = true }} or {{ pool = "
@@ -165,8 +171,8 @@ void add_classifier(Network& network, int classes) {
          network.shape());
   }
   const std::int64_t inputs = network.dims()[1].size;
-  check_weights({classes, inputs});
-  add_weighted(network, Op::kLinear, {}, {Dim::of(classes), Dim::of(inputs)}, "classifier", Norm::kNone,
+  check_weights({outputs, inputs});
+  add_weighted(network, Op::kLinear, {}, {Dim::of(outputs), Dim::of(inputs)}, "classifier", Norm::kNone,
                Activation::kNone);
   network.graph.values[static_cast<std::size_t>(network.x)].name = "logits";
   network.graph.outputs = {network.x};

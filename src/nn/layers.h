@@ -34,7 +34,7 @@ struct DenseLayer {
   kernels::Activation activation = kernels::Activation::kRelu;
 };
 
-Network start(const InputSpec& input);
+Network start(const InputSpec& input);  // images or features
 void add_conv(Network& network, const ConvLayer& layer);
 void add_dense(Network& network, const DenseLayer& layer);
 void add_max_pool(Network& network, std::int64_t size, std::int64_t stride, bool same);
@@ -42,6 +42,6 @@ void add_global_pool(Network& network);
 void add_dropout(Network& network, float rate);
 void add_flatten(Network& network);
 // The final dense layer "classifier" and the output "logits".
-void add_classifier(Network& network, int classes);
+void add_classifier(Network& network, std::int64_t outputs);
 
 }  // namespace mlx::nn

@@ -1,4 +1,5 @@
-// family = "mlp": hidden = [512, 512], activation = "relu", norm = "none", dropout = 0.1 behind each hidden layer.
+// family = "mlp", over images or features: hidden = [512, 512], activation = "relu", norm = "none", dropout = 0.1
+// behind each hidden layer.
 
 #include "base/json.h"
 #include "nn/families.h"
@@ -13,7 +14,7 @@ void build_mlp(TomlReader& model, Network& network, Json& config) {
   dense.activation = read_activation(model, config);
   const double dropout = model.number("dropout", 0, 0.99, 0);
   config["dropout"] = dropout;
-  add_flatten(network);
+  if (network.is_image()) add_flatten(network);
   for (const std::int64_t units : hidden) {
     dense.units = units;
     at_key(model, "hidden", [&] { add_dense(network, dense); });

@@ -1,4 +1,5 @@
-// Models as versions: two files in a manifest, written the same way every time and read with suspicion.
+// Models as versions: two files in a manifest, three with a tokenizer, written the same way every time and read with
+// suspicion.
 
 #include "nn/model.h"
 
@@ -51,6 +52,24 @@ void check_tensors(const Model& model, const std::string& what) {
   }
 }
 
+// Where the version has one; it has to fit the logits.
+std::optional<data::Tokenizer> load_tokenizer(const store::Store& store, const Digest& manifest,
+                                              const graph::Graph& graph) {
+  const std::optional<store::Entry> entry = store.find(manifest, kTokenizerFile);
+  if (!entry || entry->mode == store::kModeLink) return std::nullopt;
+  const std::string what = place(manifest, kTokenizerFile);
+  if (entry->size > kLongestDescription)
+    fail(ErrorKind::kCorrupt, "{}: {} are more than a tokenizer may have", what, format_bytes(entry->size));
+  const Bytes text = store.read_blob(entry->content);
+  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(text), what), what);
+  const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
+  if (logits.empty() || !(logits.back() == graph::Dim::of(tokenizer.size()))) {
+    fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
+         graph::to_text(graph, logits));
+  }
+  return tokenizer;
+}
+
 }  // namespace
 
 store::ManifestSummary store_model(store::Store& store, const Model& model) {
@@ -60,6 +79,10 @@ store::ManifestSummary store_model(store::Store& store, const Model& model) {
   std::vector<store::Entry> entries;
   entries.push_back({kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))});
   entries.push_back({kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights)});
+  if (model.tokenizer) {
+    const std::string text = canonical(model.tokenizer->to_json());
+    entries.push_back({kTokenizerFile, store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
+  }
   const store::ManifestSummary summary = batch->add_manifest(std::move(entries));
   batch->commit();
   return summary;
@@ -87,6 +110,7 @@ Model load_model(const store::Store& store, const Digest& manifest) {
   const std::string what = place(manifest, kWeightsFile);
   model.tensors = decode_tensors(weights, what);
   check_tensors(model, what);
+  model.tokenizer = load_tokenizer(store, manifest, model.graph);
   return model;
 }
 

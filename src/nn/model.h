@@ -1,14 +1,16 @@
 // A model: its forward graph, its weights, and what is needed to use it. Stored as a version of model.json
-// (mlx-format-model(5)), weights.safetensors, and for language models a tokenizer. Nothing in it depends on time, run
-// or place: the same training gives the same bytes.
+// (mlx-format-model(5)), weights.safetensors, and for language models tokenizer.json. Nothing in it depends on time,
+// run or place: the same training gives the same bytes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "data/dataset.h"
+#include "data/tokenizer.h"
 #include "graph/graph.h"
 #include "store/store.h"
 
@@ -26,8 +28,9 @@ struct Model {
   graph::Tensors tensors;  // parameters, running statistics, constants
   Preprocessing preprocessing;
   std::vector<std::string> labels;
-  std::string data;               // canonical JSON: dataset digest and the splits used
-  std::string precision = "f32";  // "f32", "int8"
+  std::string data;                          // canonical JSON: dataset digest and the splits used
+  std::string precision = "f32";             // "f32", "int8"
+  std::optional<data::Tokenizer> tokenizer;  // of a language model: as many tokens as the logits are wide
 };
 
 // Files of a version. Deterministic bytes.

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "nn/family.h"
 
 namespace mlx::nn {
 namespace {
@@ -19,7 +20,6 @@ using kernels::DType;
 
 constexpr const char* kFormat = "mlx-model";
 constexpr std::int64_t kVersion = 1;
-constexpr const char* kFamilies[] = {"cnn", "mlp", "gpt2"};
 constexpr const char* kPrecisions[] = {"f32", "int8"};
 
 // The Open Inference Protocol's names.
@@ -174,7 +174,10 @@ void check_model_format(const Json& json, const std::string& what) {
 Model model_from_json(const Json& json, const std::string& what) {
   check_model_format(json, what);
   Model model;
-  model.family = word(json, "family", kFamilies, what);
+  model.family = json_string(json, "family", what);
+  const std::vector<std::string> known = family_names();
+  if (std::ranges::find(known, model.family) == known.end())
+    fail(ErrorKind::kCorrupt, "{}: 'family': unknown word '{}'", what, model.family);
   model.precision = word(json, "precision", kPrecisions, what);
   model.config = canonical(json_object(json, "config", what));
   model.data = canonical(json_object(json, "data", what));

@@ -7,6 +7,7 @@ namespace mlx::nn {
 
 inline constexpr const char* kModelFile = "model.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
+inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
 // Everything but the tensors. Whatever `json` holds: a whole, consistent model or kCorrupt naming `what` and the key.
 Model model_from_json(const Json& json, const std::string& what);

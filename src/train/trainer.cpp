@@ -28,11 +28,7 @@ Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, 
   Inputs in;
   in.dataset = resolve_dataset(repository, config.dataset, progress);
   in.data = data::describe(repository.store(), in.dataset.digest, config.train_split);
-  nn::InputSpec spec;
-  spec.height = in.data.height;
-  spec.width = in.data.width;
-  spec.channels = in.data.channels;
-  spec.classes = in.data.outputs;
+  const nn::InputSpec spec = nn::InputSpec::images(in.data.height, in.data.width, in.data.channels, in.data.outputs);
   in.built = nn::build(TomlReader(*config.model, config.file, "[model]"), spec);
   in.params = resolved(config, in.built);
   in.start.command = "train";

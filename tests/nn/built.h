@@ -10,7 +10,7 @@
 
 namespace mlx::nn {
 
-inline Built built(const std::string& model, const InputSpec& input = {28, 28, 1, 10}) {
+inline Built built(const std::string& model, const InputSpec& input = InputSpec::images(28, 28, 1, 10)) {
   const TomlNode root = parse_toml("[model]\n" + model, "t.toml");
   TomlReader top(root, "t.toml", "");
   return build(top.table("model"), input);

@@ -42,7 +42,7 @@ TEST_CASE("initialize: Kaiming before relu, Xavier elsewhere, ones and zeros whe
       "family = \"cnn\"\nlayers = [{ conv = 64, norm = \"batch\" }, { conv = 128 }, { dropout = 0.5 }, { pool = "
       "\"global\" },"
       "{ dense = 512, activation = \"none\" }]",
-      {28, 28, 3, 100});
+      InputSpec::images(28, 28, 3, 100));
   const graph::Tensors tensors = initialize(model.graph, model.family, 3);
   const auto expect = [&](const char* name, double deviation) {
     const Moments m = moments(floats(tensors, name));
