@@ -1,122 +1,15 @@
-// Checks every problem against op.h and reduces it to plain numbers (geometry.h). One function a family; a kernel that
-// is handed a Geometry never sees a size that would take it outside its tensors.
+// Checks every problem against op.h and reduces it to plain numbers (geometry.h). One function a family (those of
+// sequences stand in geometry_sequence.cpp); a kernel that is handed a Geometry never sees a size that would take it
+// outside its tensors.
 #include "kernels/geometry.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <initializer_list>
 #include <limits>
-#include <vector>
+
+#include "kernels/checker.h"
 
 namespace mlx::kernels {
 namespace {
 
-using Dims = std::vector<std::int64_t>;
-
-constexpr std::initializer_list<DType> kFloat = {DType::kF32};
-constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
-constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
-
-// Collects the first thing that is wrong; later checks are skipped then.
-class Checker {
- public:
-  explicit Checker(const Problem& problem) : problem_(problem) {}
-
-  const std::string& wrong() const { return wrong_; }
-  bool ok() const { return wrong_.empty(); }
-
-  bool has_input(int i) const { return i < problem_.input_count && problem_.inputs[i].rank >= 0; }
-  bool has_output(int i) const { return i < problem_.output_count && problem_.outputs[i].rank >= 0; }
-  const Shape& input(int i) const { return problem_.inputs[i]; }
-  const Shape& output(int i) const { return problem_.outputs[i]; }
-
-  void require(bool condition, const char* what) {
-    if (ok() && !condition) wrong_ = what;
-  }
-  // Present, of at least `rank` dims, and of a dtype that is allowed; its sizes cannot overflow.
-  bool input_is(int i, int least_rank, std::initializer_list<DType> dtypes = kFloat) {
-    return tensor_is("input", i, has_input(i) ? &input(i) : nullptr, least_rank, dtypes);
-  }
-  bool output_is(int i, int least_rank, std::initializer_list<DType> dtypes = kFloat) {
-    return tensor_is("output", i, has_output(i) ? &output(i) : nullptr, least_rank, dtypes);
-  }
-  void input_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
-    if (input_is(i, 0, {dtype}) && dims_of(input(i)) != dims) wrong_ = fmt::format("input {} must be {}", i, dims);
-  }
-  void output_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
-    if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
-  }
-  void optional_input(int i, const Dims& dims, DType dtype = DType::kF32) {
-    if (has_input(i)) input_equals(i, dims, dtype);
-  }
-  void optional_output(int i, const Dims& dims, DType dtype = DType::kF32) {
-    if (has_output(i)) output_equals(i, dims, dtype);
-  }
-  void outputs_like(int output, int input_index) {
-    if (input_is(input_index, 0, {DType::kF32, DType::kU8, DType::kS8}))
-      output_equals(output, dims_of(input(input_index)));
-  }
-
-  static Dims dims_of(const Shape& shape) { return {shape.dims.begin(), shape.dims.begin() + shape.rank}; }
-
- private:
-  bool tensor_is(const char* side, int i, const Shape* shape, int least_rank, std::initializer_list<DType> dtypes) {
-    if (!ok()) return false;
-    if (!shape) {
-      wrong_ = fmt::format("{} {} is missing", side, i);
-    } else if (shape->rank < least_rank || shape->rank > kMaxRank) {
-      wrong_ = fmt::format("{} {} needs at least {} dims", side, i, least_rank);
-    } else if (!fits(*shape)) {
-      wrong_ = fmt::format("{} {} has sizes that are negative or too large", side, i);
-    } else {
-      bool known = false;
-      std::string wanted;
-      for (const DType dtype : dtypes) {
-        known = known || shape->dtype == dtype;
-        wanted += fmt::format("{}{}", wanted.empty() ? "" : " or ", name_of(dtype));
-      }
-      if (!known) wrong_ = fmt::format("{} {} is {}, not {}", side, i, name_of(shape->dtype), wanted);
-    }
-    return ok();
-  }
-  static bool fits(const Shape& shape) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 48;  // bytes of any tensor stay far below overflow
-    std::int64_t product = 1;
-    for (int i = 0; i < shape.rank; ++i) {
-      const std::int64_t dim = shape.dims[static_cast<std::size_t>(i)];
-      if (dim < 0 || dim > kMost) return false;
-      if (dim > 0 && product > kMost / dim) return false;
-      product *= dim > 0 ? dim : 1;
-    }
-    return true;
-  }
-
-  const Problem& problem_;
-  std::string wrong_;
-};
-
-std::int64_t last(const Shape& shape) {
-  return shape.dims[static_cast<std::size_t>(shape.rank - 1)];
-}
-std::int64_t dim(const Shape& shape, int i) {
-  return shape.dims[static_cast<std::size_t>(i)];
-}
-std::int64_t leading(const Shape& shape) {
-  std::int64_t product = 1;
-  for (int i = 0; i + 1 < shape.rank; ++i) product *= dim(shape, i);
-  return product;
-}
-Dims with_last(const Shape& shape, std::int64_t width) {
-  Dims dims = Checker::dims_of(shape);
-  dims.back() = width;
-  return dims;
-}
-Dims without_last(const Shape& shape) {
-  Dims dims = Checker::dims_of(shape);
-  dims.pop_back();
-  return dims;
-}
 bool is_quantized(const Shape& shape) {
   return shape.dtype == DType::kU8 || shape.dtype == DType::kS8;
 }
@@ -222,23 +115,6 @@ void batch_norm(Checker& check, const Problem& problem, Geometry& g) {
     for (const int i : {1, 2, 3, 4}) check.output_equals(i, {c});
 }
 
-void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 1)) return;
-  const Shape& x = check.input(0);
-  const bool forward = problem.op == Op::kLayerNorm;
-  if (!forward) check.input_equals(1, Checker::dims_of(x));
-  check.input_equals(forward ? 1 : 2, {last(x)});
-  if (forward) {
-    check.input_equals(2, {last(x)});
-    check.outputs_like(0, 0);
-    for (const int i : {1, 2}) check.optional_output(i, without_last(x));
-    return;
-  }
-  for (const int i : {3, 4}) check.input_equals(i, without_last(x));
-  check.outputs_like(0, 0);
-  for (const int i : {1, 2}) check.output_equals(i, {last(x)});
-}
-
 // Everything whose tensors all have one shape; `inputs` of them.
 void same_shape(Checker& check, int inputs) {
   if (!check.input_is(0, 0)) return;
@@ -287,62 +163,6 @@ void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
   for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
 }
 
-void embedding(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 0, {DType::kS32})) return;
-  const Dims ids = Checker::dims_of(check.input(0));
-  const bool forward = problem.op == Op::kEmbedding;
-  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
-  const Shape& table = forward ? check.input(1) : check.output(0);
-  g.table = dim(table, 0), g.dim = dim(table, 1);
-  Dims y = ids;
-  y.push_back(g.dim);
-  if (forward) {
-    check.input_equals(1, {g.table, g.dim});
-    return check.output_equals(0, y);
-  }
-  check.input_equals(1, y);
-  check.output_equals(0, {g.table, g.dim});
-}
-
-void add_positions(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 3)) return;
-  const Shape& x = check.input(0);
-  g.batch = dim(x, 0), g.time = dim(x, 1), g.dim = dim(x, 2);
-  check.input_equals(0, {g.batch, g.time, g.dim});
-  const bool forward = problem.op == Op::kAddPositions;
-  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
-  g.table = dim(forward ? check.input(1) : check.output(0), 0);
-  if (forward) {
-    check.input_equals(1, {g.table, g.dim});
-    check.optional_input(2, {g.batch}, DType::kS32);
-    return check.outputs_like(0, 0);
-  }
-  check.optional_input(1, {g.batch}, DType::kS32);
-  check.output_equals(0, {g.table, g.dim});
-}
-
-void attention(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 3)) return;
-  const Shape& qkv = check.input(0);
-  g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.dim = dim(qkv, 2) / 3, g.heads = problem.attrs.heads;
-  check.input_equals(0, {g.batch, g.time, 3 * g.dim});
-  check.require(g.heads >= 1 && g.heads <= (1 << 20) && g.dim % g.heads == 0, "the width must be a multiple of heads");
-  const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
-  if (problem.op == Op::kAttentionBackward) {
-    check.input_equals(1, y);
-    check.input_equals(2, lse);
-    check.input_equals(3, y);
-    return check.output_equals(0, {g.batch, g.time, 3 * g.dim});
-  }
-  check.output_equals(0, y);
-  if (problem.op == Op::kAttention) return check.optional_output(1, lse);
-  if (!check.input_is(1, 3)) return;
-  g.table = dim(check.input(1), 1);
-  const Dims cache{g.batch, g.table, g.dim};
-  for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
-  check.input_equals(3, {g.batch}, DType::kS32);
-}
-
 void quantize(Checker& check, const Problem& problem) {
   const bool forward = problem.op == Op::kQuantize;
 
@@ -386,6 +206,7 @@ void norm(Checker& check) {
 }
 
 void check_family(Checker& check, const Problem& problem, Geometry& g) {
+  if (check_sequence(check, problem, g)) return;
   switch (problem.op) {
     case Op::kLinear:
     case Op::kLinearBackwardData:
@@ -399,9 +220,6 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kBatchNormBackward:
     case Op::kBatchNormInference:
       return batch_norm(check, problem, g);
-    case Op::kLayerNorm:
-    case Op::kLayerNormBackward:
-      return layer_norm(check, problem, g);
     case Op::kRelu:
     case Op::kGelu:
       return same_shape(check, 1);
@@ -409,9 +227,6 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kGeluBackward:
     case Op::kAdd:
       return same_shape(check, 2);
-    case Op::kAddPositions:
-    case Op::kAddPositionsBackward:
-      return add_positions(check, problem, g);
     case Op::kMaxPool:
     case Op::kMaxPoolBackward:
       return max_pool(check, problem, g);
@@ -426,13 +241,6 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kSoftmax:
       check.input_is(0, 1);
       return same_shape(check, 1);
-    case Op::kEmbedding:
-    case Op::kEmbeddingBackward:
-      return embedding(check, problem, g);
-    case Op::kAttention:
-    case Op::kAttentionBackward:
-    case Op::kAttentionCached:
-      return attention(check, problem, g);
     case Op::kQuantize:
     case Op::kDequantize:
       return quantize(check, problem);
@@ -449,8 +257,7 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return same_shape(check, 2);
     case Op::kNorm:
       return norm(check);
-    case Op::kReshape:
-    case Op::kCount:
+    default:
       check.require(false, "there is no kernel for this operation");
   }
 }

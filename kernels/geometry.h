@@ -21,7 +21,8 @@ struct Geometry {
   std::int64_t oh = 0, ow = 0, o = 0;       // the other side (y, dy)
   std::int64_t kh = 1, kw = 1, sh = 1, sw = 1, pt = 0, pl = 0, groups = 1;
   std::int64_t batch = 0, time = 0, dim = 0, heads = 1;  // sequences; dim is D
-  std::int64_t table = 0;                                // rows of a table or positions of a cache: V, P
+  std::int64_t kv_heads = 1, kv_dim = 0, head = 0;  // attention: heads of keys, their width in all, and of one head
+  std::int64_t table = 0;                           // rows of a table or positions of a cache: V, P
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                            // x is u8 or s8
   DType x_type = DType::kF32, y_type = DType::kF32;  // of input 0 and output 0

@@ -56,6 +56,8 @@ struct Attrs {
   std::uint64_t stream = 0;              // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
   float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
+  std::int64_t kv_heads = 0;  // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
+  float theta = 10000.0f;     // rotary positions: base of the wavelengths
   bool operator==(const Attrs&) const = default;
 };
 

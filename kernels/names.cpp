@@ -46,6 +46,12 @@ constexpr const char* kOpNames[] = {
     "scaled_add",
     "accumulate",
     "norm",
+    "rms_norm",
+    "rms_norm_backward",
+    "swiglu",
+    "swiglu_backward",
+    "rope",
+    "rope_backward",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

@@ -57,14 +57,14 @@ enum class Op : std::uint16_t {
   kEmbedding,          // ids s32[…], table[V,D] → y[…,D]
   kEmbeddingBackward,  // ids, dy → dtable[V,D]   (attrs.axis: V); sums in order of position
 
-  // Causal self-attention: qkv[B,T,3D] (q, k, v one behind another, heads inside) → y[B,T,D], lse[B,heads,T].
-  // attrs.heads.
+  // Causal self-attention with grouped queries (Ainslie et al. 2023): qkv[B,T,(H+2G)d], H heads of queries, then G of
+  // keys, then G of values, each d wide → y[B,T,Hd], lse[B,H,T]. attrs.heads H, kv_heads G (0: H): query head h attends
+  // to keys and values h / (H/G).
   kAttention,
   kAttentionBackward,  // qkv, y, lse, dy → dqkv
-  // With a cache: qkv[B,T,3D] of T new positions, k_cache[B,P,D], v_cache[B,P,D] (in place: outputs 1 and 2), positions
-  // s32[B]:
-  // how many positions each sequence already holds → y[B,T,D]. The new keys and values are written, then attended to;
-  // where a sequence would outgrow P nothing is written and its y is 0.
+  // With a cache: qkv[B,T,(H+2G)d] of T new positions, k_cache[B,P,Gd], v_cache[B,P,Gd] (in place: outputs 1 and 2),
+  // positions s32[B]: how many positions each sequence already holds → y[B,T,Hd]. The new keys and values are written,
+  // then attended to; where a sequence would outgrow P nothing is written and its y is 0.
   kAttentionCached,
 
   kQuantize,    // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
@@ -85,6 +85,21 @@ enum class Op : std::uint16_t {
   kAccumulate,  // sum, x, factors[2] → sum = factors[0] · sum + factors[1] · x, in place; sum is not read where
                 // factors[0] is 0
   kNorm,        // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
+
+  // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D] → y, saved_rstd[…]. attrs.epsilon.
+  kRmsNorm,
+  kRmsNormBackward,  // x, dy, gamma, saved_rstd → dx, dgamma
+
+  // Gated linear unit with SiLU (Shazeer 2020): x[…,2H], gate and up one behind another → y[…,H] = silu(gate) · up.
+  kSwiGlu,
+  kSwiGluBackward,  // x, dy → dx
+
+  // Rotary positions (Su et al. 2021) of the queries and keys in qkv[B,T,(H+2G)d] as attention takes it, (positions
+  // s32[B]: first position of each sequence, default 0) → the same rotated, in place. Element i of a head's first half
+  // and of its second turn together by position · theta^(-2i/d). attrs.heads, kv_heads, theta, axis: how many positions
+  // there are; those outside are not turned.
+  kRope,
+  kRopeBackward,  // dy, (positions) → dx, in place
 
   kReshape,  // no kernel: the planner makes it a view
 

@@ -1,144 +1,199 @@
-// AVX-512 causal self-attention, whole and with a cache, and its gradient. Sliced by (sequence, head).
+// AVX-512 causal self-attention with grouped queries, whole and with a cache: blockwise with a running maximum, no
+// matrix of scores (Milakov & Gimelshein 2018; Dao et al. 2022).
 //
-// One query's output is computed by one function over keys 0 … p in order, wherever they lie, so that decoding gives
-// the bits of full evaluation here as in ref.
+// Blocks of keys begin at multiples of 128 from the sequence's first key, and tiles and single queries do the same
+// operations on each number in the same order, so that decoding gives the bits of full evaluation here as in ref.
 #include <math.h>
 
-#include "kernels/avx512/lanes.h"
+#include "kernels/avx512/attention_tile.h"
 
 namespace mlx::kernels::avx512 {
 namespace {
 
-inline float dot(const float* a, const float* b, std::int64_t size) {
-  __m512 sum = _mm512_setzero_ps();
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, a + i), _mm512_maskz_loadu_ps(mask, b + i), sum);
-  }
-  return _mm512_reduce_add_ps(sum);
-}
-
-// y += factor * x
-inline void add_scaled(float* y, const float* x, float factor, std::int64_t size) {
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    const __m512 old = _mm512_maskz_loadu_ps(mask, y + i);
-    _mm512_mask_storeu_ps(y + i, mask,
-                          _mm512_fmadd_ps(_mm512_set1_ps(factor), _mm512_maskz_loadu_ps(mask, x + i), old));
-  }
-}
-
-// Row i of keys is at keys + i * stride, of values likewise; `weights` is scratch for `count` floats. Returns
-// log-sum-exp.
-float attend(const float* query, const float* keys, const float* values, std::int64_t stride, std::int64_t count,
-             std::int64_t size, float* weights, float* y) {
-  const auto scale = static_cast<float>(1.0 / sqrt(static_cast<double>(size)));
-  float max = -__builtin_inff();
-  for (std::int64_t j = 0; j < count; ++j) {
-    weights[j] = scale * dot(query, keys + j * stride, size);
-    max = weights[j] > max ? weights[j] : max;
-  }
-  __m512 sum = _mm512_setzero_ps();
-  for (std::int64_t j = 0; j < count; j += 16) {
-    const __mmask16 mask = lanes(count - j);
-    const __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, weights + j), _mm512_set1_ps(max)));
-    sum = _mm512_mask_add_ps(sum, mask, sum, e);
-    _mm512_mask_storeu_ps(weights + j, mask, e);
-  }
-  const float total = _mm512_reduce_add_ps(sum);
-  for (std::int64_t i = 0; i < size; i += 64) {
-    __m512 out[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (std::int64_t j = 0; j < count; ++j)
-      for (int v = 0; v < 4 && i + 16 * v < size; ++v) {
-        const __m512 value = _mm512_maskz_loadu_ps(lanes(size - i - 16 * v), values + j * stride + i + 16 * v);
-        out[v] = _mm512_fmadd_ps(_mm512_set1_ps(weights[j]), value, out[v]);
-      }
-    for (int v = 0; v < 4 && i + 16 * v < size; ++v)
-      _mm512_mask_storeu_ps(y + i + 16 * v, lanes(size - i - 16 * v), _mm512_div_ps(out[v], _mm512_set1_ps(total)));
-  }
-  return static_cast<float>(max + log(double{total}));
-}
-
-// Where one (sequence, head) lies in qkv and in y.
-struct Item {
-  std::int64_t batch, size, stride;
-  const float *q, *k, *v;
-  std::int64_t y;
+// The keys and values that a head's queries attend to: rows from position 0 on.
+struct Past {
+  const float *keys, *values;
+  std::int64_t stride;
 };
-inline Item item_of(const State* s, const float* qkv, std::int64_t i) {
-  const std::int64_t batch = i / s->g.heads, head = i % s->g.heads, size = s->g.dim / s->g.heads, stride = 3 * s->g.dim;
-  const float* q = qkv + batch * s->g.time * stride + head * size;
-  return {batch, size, stride, q, q + s->g.dim, q + 2 * s->g.dim, batch * s->g.time * s->g.dim + head * size};
+
+// One slice's scratch; see floats_of.
+struct Scratch {
+  float *x, *scores, *sums, *max, *total, *factor;
+};
+inline std::int64_t floats_of(std::int64_t size) {
+  return 2 * kTile * ((size + 15) / 16 * 16) + kKeys * kTile + 3 * kTile;
+}
+inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
+  const std::int64_t tile = kTile * ((size + 15) / 16 * 16);
+  float* x = static_cast<float*>(workspace) + slice * floats_of(size);
+  float *scores = x + tile, *sums = scores + kKeys * kTile, *max = sums + tile;
+  return {x, scores, sums, max, max + kTile, max + 2 * kTile};
+}
+
+// Scores of a block become weights e^(score - maximum); maximum and total go on, `factor` is what earlier sums shrink
+// by.
+inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block, std::int64_t count) {
+  const __m512 before = _mm512_loadu_ps(at.max + lane);
+  __m512 max = before, total = _mm512_setzero_ps();
+  for (std::int64_t j = 0; j < count; ++j)
+    max = _mm512_mask_max_ps(max, may_see(position, block + j), max, _mm512_loadu_ps(at.scores + j * kTile + lane));
+  for (std::int64_t j = 0; j < count; ++j) {
+    float* score = at.scores + j * kTile + lane;
+    const __m512 weight = exp16(_mm512_sub_ps(_mm512_loadu_ps(score), max));
+    const __m512 seen = _mm512_maskz_mov_ps(may_see(position, block + j), weight);
+    total = _mm512_add_ps(total, seen);
+    _mm512_storeu_ps(score, seen);
+  }
+  const __m512 factor = exp16(_mm512_sub_ps(before, max));
+  _mm512_storeu_ps(at.max + lane, max);
+  _mm512_storeu_ps(at.factor + lane, factor);
+  _mm512_storeu_ps(at.total + lane, _mm512_fmadd_ps(_mm512_loadu_ps(at.total + lane), factor, total));
+}
+
+inline void shrink(float* sums, float factor, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; i += 16) {
+    const __mmask16 mask = lanes(size - i);
+    _mm512_mask_storeu_ps(sums + i, mask, _mm512_mul_ps(_mm512_set1_ps(factor), _mm512_maskz_loadu_ps(mask, sums + i)));
+  }
+}
+
+inline void divide(const float* sums, float total, std::int64_t size, float* y) {
+  for (std::int64_t i = 0; i < size; i += 16) {
+    const __mmask16 mask = lanes(size - i);
+    _mm512_mask_storeu_ps(y + i, mask, _mm512_div_ps(_mm512_maskz_loadu_ps(mask, sums + i), _mm512_set1_ps(total)));
+  }
+}
+
+// The queries at positions first … end-1 of the tile that begins at `start`; q is the row of `first`. Row i of y is at
+// y + i · y_stride; lse may be null.
+template <int kVectors>
+void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t start, std::int64_t first,
+                 std::int64_t end, std::int64_t size, const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
+  to_lanes(q, q_stride, first - start, end - first, size, scale_of(size), at.x);
+  for (std::int64_t lane = 0; lane < kTile; lane += 16) {
+    _mm512_storeu_ps(at.max + lane, _mm512_set1_ps(-__builtin_inff()));
+    _mm512_storeu_ps(at.total + lane, _mm512_setzero_ps());
+  }
+  for (std::int64_t i = 0; i < kTile * size; ++i) at.sums[i] = 0.0f;
+  for (std::int64_t block = 0; block < end; block += kKeys) {
+    const std::int64_t count = end - block < kKeys ? end - block : kKeys;
+    const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
+    score<kVectors>(at.x, keys, past.stride, count, size, at.scores);
+    for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count);
+    for (std::int64_t p = first; p < end; ++p)
+      if (block > 0) shrink(at.sums + (p - start) * size, at.factor[p - start], size);
+    // Four queries at once over the keys that the first of them sees, then each over its own last ones.
+    for (std::int64_t p = first; p < end; p += 4) {
+      const std::int64_t rows = end - p < 4 ? end - p : 4, common = p - block + 1 < count ? p - block + 1 : count;
+      const float* weights = at.scores + (p - start);
+      float* sums = at.sums + (p - start) * size;
+      accumulate(sums, size, rows, {weights, 1, kTile}, values, past.stride, common, size);
+      for (std::int64_t r = 1; r < rows; ++r) {
+        const std::int64_t own = common + r < count ? common + r : count;
+        accumulate_rows<1>(sums + r * size, size, {weights + r + common * kTile, 1, kTile},
+                           values + common * past.stride, past.stride, own - common, size);
+      }
+    }
+  }
+  for (std::int64_t p = first; p < end; ++p) {
+    const float total = at.total[p - start];
+    divide(at.sums + (p - start) * size, total, size, y + (p - first) * y_stride);
+    if (lse) lse[p - first] = static_cast<float>(double{at.max[p - start]} + log(double{total}));
+  }
+}
+
+// One query at `position`, its keys transposed on the way: 16 stand in the lanes.
+void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scratch& at, float* y) {
+  for (std::int64_t i = 0; i < size; i += 16) {
+    const __mmask16 mask = lanes(size - i);
+    _mm512_storeu_ps(at.x + i, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, q + i), _mm512_set1_ps(scale_of(size))));
+    _mm512_mask_storeu_ps(at.sums + i, mask, _mm512_setzero_ps());
+  }
+  float max = -__builtin_inff(), total = 0.0f;
+  for (std::int64_t block = 0; block <= position; block += kKeys) {
+    const std::int64_t count = position + 1 - block < kKeys ? position + 1 - block : kKeys;
+    const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
+    __m512 most = _mm512_set1_ps(max);
+    for (std::int64_t j = 0; j < count; j += 16) {
+      __m512 sum = _mm512_setzero_ps();
+      for (std::int64_t i = 0; i < size; i += 16) {
+        __m512 columns[16];
+        load_columns(keys + j * past.stride, past.stride, 0, count - j, i, size, columns);
+        for (std::int64_t c = 0; c < 16 && i + c < size; ++c)
+          sum = _mm512_fmadd_ps(_mm512_set1_ps(at.x[i + c]), columns[c], sum);
+      }
+      _mm512_storeu_ps(at.scores + j, sum);
+      most = _mm512_mask_max_ps(most, lanes(count - j), most, sum);
+    }
+    const float before = max;
+    max = _mm512_reduce_max_ps(most);
+    float added = 0.0f;
+    for (std::int64_t j = 0; j < count; j += 16)
+      _mm512_storeu_ps(at.scores + j, exp16(_mm512_sub_ps(_mm512_loadu_ps(at.scores + j), _mm512_set1_ps(max))));
+    for (std::int64_t j = 0; j < count; ++j) added += at.scores[j];
+    const float factor = _mm512_cvtss_f32(exp16(_mm512_set1_ps(before - max)));
+    total = __builtin_fmaf(total, factor, added);
+    if (block > 0) shrink(at.sums, factor, size);
+    accumulate_rows<1>(at.sums, size, {at.scores, 0, 1}, values, past.stride, count, size);
+  }
+  divide(at.sums, total, size, y);
+}
+
+// The queries at positions held … held+time-1, whose rows begin at q.
+void attend(const float* q, std::int64_t q_stride, Past past, std::int64_t held, std::int64_t time, std::int64_t size,
+            const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
+  constexpr std::int64_t kFew = 3;  // fewer queries than this are quicker one by one
+  for (std::int64_t p = held; p < held + time;) {
+    const std::int64_t start = p / kTile * kTile, end = start + kTile < held + time ? start + kTile : held + time;
+    const float* row = q + (p - held) * q_stride;
+    float *to = y + (p - held) * y_stride, *log_sums = lse ? lse + (p - held) : nullptr;
+    if (!lse && end - p < kFew) {
+      for (std::int64_t i = 0; i < end - p; ++i)
+        attend_one(row + i * q_stride, past, p + i, size, at, to + i * y_stride);
+    } else if (end - start <= 16) {
+      attend_tile<1>(row, q_stride, past, start, p, end, size, at, to, y_stride, log_sums);
+    } else {
+      attend_tile<2>(row, q_stride, past, start, p, end, size, at, to, y_stride, log_sums);
+    }
+    p = end;
+  }
 }
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
-  float* weights = static_cast<float*>(args.workspace) + slice * s->g.time;
-  const Range items = range_of(s, phase, slice);
-  for (std::int64_t i = items.begin; i < items.end; ++i) {
-    const Item item = item_of(s, f32_in(s, args, 0), i);
-    float* y = f32_out(s, args, 0) + item.y;
-    for (std::int64_t t = 0; t < s->g.time; ++t) {
-      const float lse =
-          attend(item.q + t * item.stride, item.k, item.v, item.stride, t + 1, item.size, weights, y + t * s->g.dim);
-      if (s->g.has_output[1]) f32_out(s, args, 1)[i * s->g.time + t] = lse;
-    }
+  const Scratch at = scratch_of(args.workspace, slice, s->g.head);
+  const Range heads = range_of(s, phase, slice);
+  for (std::int64_t i = heads.begin; i < heads.end; ++i) {
+    const Head head = head_of(s, f32_in(s, args, 0), i);
+    float* lse = s->g.has_output[1] ? f32_out(s, args, 1) + i * s->g.time : nullptr;
+    attend(head.q, head.stride, {head.k, head.v, head.stride}, 0, s->g.time, head.size, at,
+           f32_out(s, args, 0) + head.y, s->g.dim, lse);
   }
 }
 
+// Sliced by (sequence, head of keys): what is written to the cache is read by the queries of that slice alone.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
-  const std::int64_t dim = s->g.dim, time = s->g.time;
-  float* weights = static_cast<float*>(args.workspace) + slice * s->g.table;
+  const Scratch at = scratch_of(args.workspace, slice, s->g.head);
+  const std::int64_t size = s->g.head, time = s->g.time, width = s->g.kv_dim, queries = s->g.heads / s->g.kv_heads;
   const Range items = range_of(s, phase, slice);
   for (std::int64_t i = items.begin; i < items.end; ++i) {
-    const Item item = item_of(s, f32_in(s, args, 0), i);
-    const std::int64_t at = item.batch * s->g.table * dim + i % s->g.heads * item.size;
-    float *keys = f32_out(s, args, 1) + at, *values = f32_out(s, args, 2) + at, *y = f32_out(s, args, 0) + item.y;
-    const std::int64_t held = s32_in(s, args, 3)[item.batch];
+    const Head first = head_of(s, f32_in(s, args, 0), i * queries);
+    const std::int64_t begin = first.batch * s->g.table * width + first.group * size;
+    float *keys = f32_out(s, args, 1) + begin, *values = f32_out(s, args, 2) + begin;
+    const std::int64_t held = s32_in(s, args, 3)[first.batch];
     const bool fits = held >= 0 && held + time <= s->g.table;
-    for (std::int64_t t = 0; t < time; ++t)
-      for (std::int64_t d = 0; d < item.size; ++d) {
-        y[t * dim + d] = 0.0f;
-        if (!fits) continue;
-        keys[(held + t) * dim + d] = item.k[t * item.stride + d];
-        values[(held + t) * dim + d] = item.v[t * item.stride + d];
-      }
     for (std::int64_t t = 0; fits && t < time; ++t)
-      attend(item.q + t * item.stride, keys, values, dim, held + t + 1, item.size, weights, y + t * dim);
-  }
-}
-
-// The formulas stand in ref/attention.cpp.
-void backward(const void* opaque, const Args& args, int phase, int slice) {
-  const State* s = state_of(opaque);
-  const std::int64_t time = s->g.time, dim = s->g.dim;
-  float* weights = static_cast<float*>(args.workspace) + slice * time;
-  const Range items = range_of(s, phase, slice);
-  for (std::int64_t i = items.begin; i < items.end; ++i) {
-    const Item item = item_of(s, f32_in(s, args, 0), i);
-    const std::int64_t size = item.size, stride = item.stride;
-    const float *y = f32_in(s, args, 1) + item.y, *dy = f32_in(s, args, 3) + item.y;
-    float* dq = f32_out(s, args, 0) + item.batch * time * stride + i % s->g.heads * size;
-    float *dk = dq + dim, *dv = dk + dim;
-    for (std::int64_t t = 0; t < time; ++t)
-      for (std::int64_t d = 0; d < size; ++d) dq[t * stride + d] = dk[t * stride + d] = dv[t * stride + d] = 0.0f;
-    const auto scale = static_cast<float>(1.0 / sqrt(static_cast<double>(size)));
-    for (std::int64_t t = 0; t < time; ++t) {
-      const float *query = item.q + t * stride, *gradient = dy + t * dim;
-      for (std::int64_t j = 0; j <= t; ++j) weights[j] = scale * dot(query, item.k + j * stride, size);
-      const __m512 lse = _mm512_set1_ps(f32_in(s, args, 2)[i * time + t]);
-      for (std::int64_t j = 0; j <= t; j += 16) {
-        const __mmask16 mask = lanes(t + 1 - j);
-        _mm512_mask_storeu_ps(weights + j, mask, exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, weights + j), lse)));
+      for (std::int64_t d = 0; d < size; ++d) {
+        keys[(held + t) * width + d] = first.k[t * first.stride + d];
+        values[(held + t) * width + d] = first.v[t * first.stride + d];
       }
-      const float own = dot(gradient, y + t * dim, size);
-      for (std::int64_t j = 0; j <= t; ++j) {
-        const float slope = weights[j] * (dot(gradient, item.v + j * stride, size) - own) * scale;
-        add_scaled(dv + j * stride, gradient, weights[j], size);
-        add_scaled(dq + t * stride, item.k + j * stride, slope, size);
-        add_scaled(dk + j * stride, query, slope, size);
-      }
+    for (std::int64_t h = 0; h < queries; ++h) {
+      const Head head = head_of(s, f32_in(s, args, 0), i * queries + h);
+      float* y = f32_out(s, args, 0) + head.y;
+      for (std::int64_t t = 0; !fits && t < time; ++t)
+        for (std::int64_t d = 0; d < size; ++d) y[t * s->g.dim + d] = 0.0f;
+      if (fits) attend(head.q, head.stride, {keys, values, width}, held, time, size, at, y, s->g.dim, nullptr);
     }
   }
 }
@@ -147,11 +202,10 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_attention(const Problem& problem, Plan& plan) {
   const bool whole = problem.op == Op::kAttention;
-  State* s = new_state(problem, plan, whole ? forward : problem.op == Op::kAttentionCached ? cached : backward);
+  State* s = new_state(problem, plan, whole ? forward : cached);
   if (!s) return false;
-  const std::int64_t held = problem.op == Op::kAttentionCached ? s->g.table : s->g.time;
-  cut(s, plan, 0, s->g.batch * s->g.heads, s->g.count * held);
-  plan.workspace_bytes = bytes_of(s->slices[0] * held, sizeof(float));
+  cut(s, plan, 0, s->g.batch * (whole ? s->g.heads : s->g.kv_heads), s->g.count * (whole ? s->g.time : s->g.table));
+  plan.workspace_bytes = bytes_of(s->slices[0] * floats_of(s->g.head), sizeof(float));
   return true;
 }
 

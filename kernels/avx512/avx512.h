@@ -17,6 +17,9 @@ bool prepare_conv_first_int8(const Problem& problem, Plan& plan);
 bool prepare_conv_first_weights(const Problem& problem, Plan& plan);
 bool prepare_batch_norm(const Problem& problem, Plan& plan);
 bool prepare_layer_norm(const Problem& problem, Plan& plan);
+bool prepare_rms_norm(const Problem& problem, Plan& plan);
+bool prepare_swiglu(const Problem& problem, Plan& plan);
+bool prepare_rope(const Problem& problem, Plan& plan);
 bool prepare_pointwise(const Problem& problem, Plan& plan);
 bool prepare_max_pool(const Problem& problem, Plan& plan);
 bool prepare_avg_pool(const Problem& problem, Plan& plan);
@@ -24,7 +27,8 @@ bool prepare_dropout(const Problem& problem, Plan& plan);
 bool prepare_loss(const Problem& problem, Plan& plan);
 bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);
-bool prepare_attention(const Problem& problem, Plan& plan);
+bool prepare_attention(const Problem& problem, Plan& plan);  // whole and with a cache
+bool prepare_attention_backward(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon

@@ -1,5 +1,5 @@
-// Reference causal self-attention (Vaswani et al. 2017), whole and with a cache, and its gradient. Sliced by (sequence,
-// head).
+// Reference causal self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023), whole and with a
+// cache, and its gradient. Sliced by (sequence, head of keys): the queries of a group share a slice.
 //
 // A query at position p sums over keys 0 … p in that order whether they come from this call or from the cache, so that
 // decoding step by step gives the bits of full evaluation.
@@ -38,24 +38,32 @@ double attend(const float* query, Rows keys, Rows values, std::int64_t count, st
   return max + std::log(total);
 }
 
-// Where one item (sequence, head) of a slice lies.
+// Where one head of queries of one sequence lies, and the keys and values of its group.
 struct Item {
-  std::int64_t batch, head, size, stride;
+  std::int64_t batch, head, group, size, stride;
   Rows q, k, v;
-  Item(const State& s, const float* qkv, std::int64_t item)
-      : batch(item / s.g.heads),
-        head(item % s.g.heads),
-        size(s.g.dim / s.g.heads),
-        stride(3 * s.g.dim),
+  Item(const State& s, const float* qkv, std::int64_t query_head)
+      : batch(query_head / s.g.heads),
+        head(query_head % s.g.heads),
+        group(head / (s.g.heads / s.g.kv_heads)),
+        size(s.g.head),
+        stride(s.g.width),
         q{qkv + batch * s.g.time * stride + head * size, stride},
-        k{q.data + s.g.dim, stride},
-        v{k.data + s.g.dim, stride} {}
+        k{qkv + batch * s.g.time * stride + s.g.dim + group * size, stride},
+        v{k.data + s.g.kv_dim, stride} {}
 };
+
+// The query heads of a slice's items, in order: those of a group stand together.
+Range heads_of(const State& s, int phase, int slice) {
+  const Range items = range_of(&s, phase, slice);
+  const std::int64_t group = s.g.heads / s.g.kv_heads;
+  return {items.begin * group, items.end * group};
+}
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
-  const Range items = range_of(&s, phase, slice);
-  for (std::int64_t i = items.begin; i < items.end; ++i) {
+  const Range heads = heads_of(s, phase, slice);
+  for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Item item(s, f32_in(&s, args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
     float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
@@ -69,11 +77,11 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 // Where a sequence would outgrow the cache nothing is written and y is 0.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
-  const Range items = range_of(&s, phase, slice);
-  for (std::int64_t i = items.begin; i < items.end; ++i) {
+  const Range heads = heads_of(s, phase, slice);
+  for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Item item(s, f32_in(&s, args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
-    const std::int64_t at = item.batch * s.g.table * s.g.dim + item.head * item.size;
+    const std::int64_t at = item.batch * s.g.table * s.g.kv_dim + item.group * item.size;
     float *keys = f32_out(&s, args, 1) + at, *values = f32_out(&s, args, 2) + at;
     float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
     const std::int64_t held = s32_in(&s, args, 3)[item.batch];
@@ -82,28 +90,29 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
       for (std::int64_t d = 0; d < item.size; ++d) {
         y[t * s.g.dim + d] = 0.0f;
         if (!fits) continue;
-        keys[(held + t) * s.g.dim + d] = item.k[t][d];
-        values[(held + t) * s.g.dim + d] = item.v[t][d];
+        keys[(held + t) * s.g.kv_dim + d] = item.k[t][d];
+        values[(held + t) * s.g.kv_dim + d] = item.v[t][d];
       }
     for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend(item.q[t], {keys, s.g.dim}, {values, s.g.dim}, held + t + 1, item.size, scratch, y + t * s.g.dim);
+      attend(item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t + 1, item.size, scratch, y + t * s.g.dim);
   }
 }
 
 // With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j,
-// dk_j = sum_t ds_tj q_t.
+// dk_j = sum_t ds_tj q_t. The keys' and values' gradients are summed over the heads of their group in order.
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
-  const Range items = range_of(&s, phase, slice);
-  const std::int64_t time = s.g.time;
-  for (std::int64_t i = items.begin; i < items.end; ++i) {
+  const Range heads = heads_of(s, phase, slice);
+  const std::int64_t time = s.g.time, group = s.g.heads / s.g.kv_heads;
+  for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Item item(s, f32_in(&s, args, 0), i);
     const std::int64_t size = item.size, at = item.batch * time * s.g.dim + item.head * size;
     const Rows y{f32_in(&s, args, 1) + at, s.g.dim}, dy{f32_in(&s, args, 3) + at, s.g.dim};
     const float* lse = f32_in(&s, args, 2) + i * time;
     double* dq = static_cast<double*>(args.workspace) + slice * 3 * time * size;
     double *dk = dq + time * size, *dv = dk + time * size;
-    for (std::int64_t e = 0; e < 3 * time * size; ++e) dq[e] = 0.0;
+    const bool first = i % group == 0;
+    for (std::int64_t e = 0; e < (first ? 3 : 1) * time * size; ++e) dq[e] = 0.0;
     const double scale = 1.0 / std::sqrt(static_cast<double>(size));
     for (std::int64_t t = 0; t < time; ++t) {
       const double own = dot(dy[t], y[t], size);
@@ -117,11 +126,14 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
         }
       }
     }
-    float* dqkv = f32_out(&s, args, 0) + item.batch * time * item.stride + item.head * size;
+    float* dqkv = f32_out(&s, args, 0) + item.batch * time * item.stride;
+    const std::int64_t columns[3] = {item.head * size, s.g.dim + item.group * size,
+                                     s.g.dim + s.g.kv_dim + item.group * size};
+    const std::int64_t parts = i % group == group - 1 ? 3 : 1;
     for (std::int64_t t = 0; t < time; ++t)
-      for (std::int64_t part = 0; part < 3; ++part)
+      for (std::int64_t part = 0; part < parts; ++part)
         for (std::int64_t d = 0; d < size; ++d)
-          dqkv[t * item.stride + part * s.g.dim + d] = static_cast<float>(dq[(part * time + t) * size + d]);
+          dqkv[t * item.stride + columns[part] + d] = static_cast<float>(dq[(part * time + t) * size + d]);
   }
 }
 
@@ -132,8 +144,8 @@ bool prepare_attention(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, back ? backward : problem.op == Op::kAttention ? forward : cached);
   if (!s) return false;
   const std::int64_t held = problem.op == Op::kAttentionCached ? s->g.table : s->g.time;
-  cut(s, plan, 0, s->g.batch * s->g.heads, s->g.count * held);
-  const std::int64_t doubles = (back ? 3 * s->g.time : 1) * (s->g.dim / s->g.heads) * plan.slices[0];
+  cut(s, plan, 0, s->g.batch * s->g.kv_heads, s->g.count * held);
+  const std::int64_t doubles = (back ? 3 * s->g.time : 1) * s->g.head * plan.slices[0];
   plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(doubles);
   return true;
 }

@@ -16,6 +16,9 @@ bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both ba
 bool prepare_conv(const Problem& problem, Plan& plan);
 bool prepare_batch_norm(const Problem& problem, Plan& plan);
 bool prepare_layer_norm(const Problem& problem, Plan& plan);
+bool prepare_rms_norm(const Problem& problem, Plan& plan);
+bool prepare_swiglu(const Problem& problem, Plan& plan);
+bool prepare_rope(const Problem& problem, Plan& plan);
 bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, gelu, add and their backwards
 bool prepare_pool(const Problem& problem, Plan& plan);
 bool prepare_dropout(const Problem& problem, Plan& plan);

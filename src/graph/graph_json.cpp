@@ -52,6 +52,8 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("scale_a", attrs.scale_a);
   visit("scale_b", attrs.scale_b);
   visit("clip", attrs.clip);
+  visit("kv_heads", attrs.kv_heads);
+  visit("theta", attrs.theta);
 }
 
 struct Writer {

@@ -39,6 +39,15 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 
 // Drops dropout, makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
+// A language model's inference graph, decoding: it also takes positions s32[batch], how many tokens each sequence
+// already holds, and keeps their keys and values as states NAME.k_cache, NAME.v_cache [batch,context,width]. Names and
+// weights stay. kUsage where the graph is none of attention with learned or rotary positions.
+struct DecodingGraph {
+  Graph graph;
+  ValueId ids = kNone, positions = kNone, logits = kNone;
+  std::int64_t context = 0;  // positions that there are
+};
+DecodingGraph to_decoding(const Graph& inference);
 // For inference: folds batch norm into the convolution or linear before it (changing `tensors`), fuses activations.
 Graph fuse(const Graph& inference, Tensors& tensors);
 // Adds the loss (labels input, loss, correct, counted outputs) to an inference graph, for evaluation.

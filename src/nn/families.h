@@ -19,6 +19,7 @@ struct LanguageGraph {
   std::int64_t context = 0;
 };
 LanguageGraph read_gpt2(TomlReader& model, std::int64_t vocabulary, Json& config);
+LanguageGraph read_llama(TomlReader& model, std::int64_t vocabulary, Json& config);
 
 // Shared by the readers: one of "none", "relu", "gelu", and one of "none", "batch", written to config under their keys.
 kernels::Activation read_activation(TomlReader& table, Json& config);

@@ -25,6 +25,7 @@ constexpr Family kFamilies[] = {
     {"cnn", build_cnn},
     {"mlp", build_mlp, kImages | kFeatures},
     {"gpt2", nullptr, kTokens, read_gpt2},
+    {"llama", nullptr, kTokens, read_llama},
 };
 
 unsigned bit_of(InputKind kind) {

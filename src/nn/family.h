@@ -41,8 +41,9 @@ struct InputSpec {
 Built build(TomlReader model, const InputSpec& input);
 std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
 
-// Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise, N(0, 0.02) for gpt2;
-// keyed by (seed, name), so that the order of layers does not matter.
+// Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise; for families of
+// tokens N(0, 0.02²), divided by the root of how many there are where a layer's output is added to what passes it by.
+// Keyed by (seed, name), so that the order of layers does not matter.
 graph::Tensors initialize(const graph::Graph& graph, const std::string& family, std::uint64_t seed);
 
 struct GptConfig {
@@ -50,10 +51,17 @@ struct GptConfig {
   float dropout = 0;
 };
 // ids s32[batch,sequence] → logits[batch,sequence,vocabulary]; pre-norm blocks, learned positions, tied head (GPT-2,
-// Radford et al. 2019).
+// Radford et al. 2019). graph::to_decoding makes it decode with a cache.
 graph::Graph build_gpt2(const GptConfig& config);
-// The same weights, decoding with a cache: also takes positions s32[batch] and keeps k/v caches[batch,context,width] as
-// states.
-graph::Graph build_gpt2_cached(const GptConfig& config);
+
+struct LlamaConfig {
+  std::int64_t vocabulary = 0, context = 0, width = 0, heads = 0, layers = 0;
+  float dropout = 0;
+  std::int64_t kv_heads = 0, hidden = 0;
+  float theta = 10000;
+  bool tie = false;  // the final layer has the embedding's weights
+};
+// The same with RMS norm, rotary positions, grouped queries and SwiGLU, without biases (LLaMA, Touvron et al. 2023).
+graph::Graph build_llama(const LlamaConfig& config);
 
 }  // namespace mlx::nn

@@ -3,6 +3,7 @@
 // Normal numbers are Philox bits through Box-Muller (1958) with logarithm, sine and cosine of our own, in double
 // without fused multiply-adds: the same bits on every x86-64, whatever the C library.
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -100,9 +101,23 @@ bool before_rectifier(const Graph& graph, const Node* node) {
   return false;
 }
 
-// He et al. 2015 before rectifiers, Glorot and Bengio 2010 elsewhere; Radford et al. 2019 for gpt2.
+// Whether what `node` gives is added to what passes it by, at once or through dropout.
+bool is_residual(const Graph& graph, const Node& node) {
+  const Node* next = first_use(graph, node.outputs[0]).node;
+  if (next != nullptr && next->op == Op::kDropout) next = first_use(graph, next->outputs[0]).node;
+  return node.op == Op::kLinear && next != nullptr && next->op == Op::kAdd;
+}
+
+// Radford et al. 2019: sums of n layers' outputs keep their size where each is smaller by the root of n.
+double language_deviation(const Graph& graph, const Use& use) {
+  if (!is_residual(graph, *use.node)) return 0.02;
+  const auto residual = [&](const Node& node) { return is_residual(graph, node); };
+  return 0.02 / std::sqrt(static_cast<double>(std::ranges::count_if(graph.nodes, residual)));
+}
+
+// He et al. 2015 before rectifiers, Glorot and Bengio 2010 elsewhere.
 double weight_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape, const std::string& family) {
-  if (family == "gpt2") return 0.02;
+  if (family == "gpt2" || family == "llama") return language_deviation(graph, use);
   const auto outputs = static_cast<double>(shape.dims[0]);
   double window = 1, inputs = static_cast<double>(shape.dims[1]);
   if (use.node->op == Op::kConv2d) {
@@ -127,6 +142,7 @@ Start start_of(const Use& use) {
     case Op::kBatchNormInference:
       return use.input == 1 || use.input == 4 ? Start::kOne : Start::kZero;  // gamma, running variance
     case Op::kLayerNorm:
+    case Op::kRmsNorm:
       return use.input == 1 ? Start::kOne : Start::kZero;
     default:
       return Start::kZero;

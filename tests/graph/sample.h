@@ -131,6 +131,36 @@ inline Graph transformer(std::int64_t vocabulary = 11, std::int64_t width = 8, s
   return g;
 }
 
+// Two blocks with RMS norm, rotary positions, four heads of queries over two of keys, and SwiGLU.
+inline Graph llama(std::int64_t vocabulary = 11, std::int64_t width = 16, std::int64_t hidden = 12) {
+  Graph g;
+  const Dim batch = Dim::sym(g.symbol("batch")), sequence = Dim::sym(g.symbol("sequence"));
+  const ValueId ids = g.input("ids", DType::kS32, {batch, sequence});
+  const auto norm = [&](const std::string& name, ValueId x) {
+    return g.add(Op::kRmsNorm, {}, {x, g.parameter(name + ".gamma", {Dim::of(width)})}, name)[0];
+  };
+  const auto linear = [&](const std::string& name, ValueId x, std::int64_t in, std::int64_t out) {
+    return g.add(Op::kLinear, {}, {x, g.parameter(name + ".weight", {Dim::of(out), Dim::of(in)})}, name)[0];
+  };
+  Attrs attention, rope;
+  attention.heads = 4, attention.kv_heads = 2;
+  rope = attention;
+  rope.axis = 6, rope.theta = 100.0f;
+  ValueId x = g.add(Op::kEmbedding, {}, {ids, g.parameter("tokens.weight", {Dim::of(vocabulary), Dim::of(width)})},
+                    "tokens")[0];
+  for (const std::string block : {"a.", "b."}) {
+    ValueId y = linear(block + "qkv", norm(block + "norm1", x), width, 2 * width);
+    y = g.add(Op::kRope, rope, {y}, block + "rope")[0];
+    y = linear(block + "projection", g.add(Op::kAttention, attention, {y}, block + "attention")[0], width, width);
+    x = g.add(Op::kAdd, {}, {x, y}, block + "add1")[0];
+    y = linear(block + "up", norm(block + "norm2", x), width, 2 * hidden);
+    y = linear(block + "down", g.add(Op::kSwiGlu, {}, {y}, block + "swiglu")[0], hidden, width);
+    x = g.add(Op::kAdd, {}, {x, y}, block + "add2")[0];
+  }
+  g.outputs = {linear("logits", norm("norm3", x), width, vocabulary)};
+  return g;
+}
+
 inline std::vector<float> floats(ByteView bytes) {
   std::vector<float> out(bytes.size() / sizeof(float));
   std::memcpy(out.data(), bytes.data(), bytes.size());

@@ -193,6 +193,10 @@ TEST_CASE("gradients of every trainable operation agree with central differences
   for (std::uint64_t i = 0; i < 15; ++i)
     transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));
   check_gradients(std::move(transformer), seen);
+  Problem llama{"llama block with grouped queries", sample::llama(), {}};
+  for (std::uint64_t i = 0; i < 15; ++i)
+    llama.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 2, i) % 11));
+  check_gradients(std::move(llama), seen);
   for (int op = 0; op < static_cast<int>(Op::kCount); ++op) {
     const Op each = static_cast<Op>(op);
     const bool trained = op_def(each).backward != nullptr && each != Op::kSoftmaxCrossEntropy;

@@ -308,36 +308,6 @@ void embeddings(Cases& cases) {
     }
 }
 
-void attention(Cases& cases) {
-  for (const auto& [b, t, d, heads] : std::vector<std::array<std::int64_t, 4>>{
-           {1, 1, 1, 1}, {2, 5, 32, 2}, {1, 17, 48, 3}, {2, 40, 34, 2}, {3, 0, 8, 1}, {0, 4, 8, 1}, {1, 33, 160, 2}}) {
-    Attrs attrs;
-    attrs.heads = heads;
-    const std::string name = fmt::format("[{},{},{}] {} heads", b, t, d, heads);
-    const Tensor qkv = random({b, t, 3 * d}, 1);
-    const Case forward{name, Op::kAttention, attrs, {qkv}, {f32({b, t, d}), f32({b, heads, t})}, {}, {}};
-    cases.push_back(forward);
-    std::string damage;
-    for (const Kernel& kernel : ref_kernels()) {
-      Prepared prepared;
-      if (kernel.op != Op::kAttention || !prepare_case(kernel, forward, prepared)) continue;
-      const std::vector<Tensor> y = run_case(prepared.plan(), forward, {}, damage);
-      cases.push_back(
-          {name, Op::kAttentionBackward, attrs, {qkv, y[0], y[1], random({b, t, d}, 2)}, {f32({b, t, 3 * d})}, {}, {}});
-    }
-    const std::int64_t p = 45;
-    for (const int most :
-         {static_cast<int>(p - t), static_cast<int>(p)})  // the second: some sequences outgrow the cache
-      cases.push_back({fmt::format("{} up to {}", name, most),
-                       Op::kAttentionCached,
-                       attrs,
-                       {qkv, random({b, p, d}, 3), random({b, p, d}, 4), integers(DType::kS32, {b}, 0, most, 5)},
-                       {f32({b, t, d}), f32({b, p, d}), f32({b, p, d})},
-                       {{1, 1}, {2, 2}},
-                       {}});
-  }
-}
-
 // int8: weights per channel; the scale of y keeps most results inside its range.
 Attrs quantized_attrs(Attrs attrs, DType y) {
   attrs.scale_x = 0.02f, attrs.scale_y = y == DType::kU8 ? 0.05f : 0.1f;
@@ -430,8 +400,9 @@ void conv(Cases& cases) {
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) :
-       {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, embeddings, attention, linear, conv})
+       {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, embeddings, linear, conv})
     add(cases);
+  add_sequence_cases(cases);
   return cases;
 }
 

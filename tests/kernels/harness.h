@@ -69,5 +69,6 @@ Tolerance tolerance_of(Op op, Backend backend);  // the one table, with reasons
 std::string difference(const Tensor& expected, const Tensor& got, Tolerance tolerance);
 
 std::vector<Case> all_cases();
+void add_sequence_cases(std::vector<Case>& cases);  // those of cases_sequence.cpp; part of all_cases
 
 }  // namespace mlx::kernels::test

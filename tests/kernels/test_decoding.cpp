@@ -21,20 +21,23 @@ std::vector<Tensor> run(const std::vector<Kernel>& rows, const Case& test) {
   return run_case(prepared.plan(), test, {}, damage);
 }
 
-void decode_equals_full(const std::vector<Kernel>& rows) {
-  constexpr std::int64_t kBatch = 2, kTime = 19, kDim = 24, kCapacity = 32;
+// A prompt of `prompt` positions, then `step` at a time.
+void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, std::int64_t time, std::int64_t prompt,
+                        std::int64_t step) {
+  constexpr std::int64_t kBatch = 2, kHeads = 4, kSize = 20, kDim = kHeads * kSize;
+  CAPTURE(kv_heads);
+  CAPTURE(step);
   Attrs attrs;
-  attrs.heads = 3;
-  const Tensor qkv = uniform({kBatch, kTime, 3 * kDim}, -2.0f, 2.0f, 1);
-  const auto y_shape = [](std::int64_t time) { return shape_of(DType::kF32, {kBatch, time, kDim}); };
-  const Tensor full = run(rows, {"", Op::kAttention, attrs, {qkv}, {y_shape(kTime)}, {}, {}})[0];
-  Tensor keys = zeros(DType::kF32, {kBatch, kCapacity, kDim}), values = keys;
-  // A prompt of 7 positions, then one by one.
-  for (std::int64_t at = 0, count = 7; at < kTime; at += count, count = 1) {
-    Tensor part = zeros(DType::kF32, {kBatch, count, 3 * kDim}), positions = zeros(DType::kS32, {kBatch});
+  attrs.heads = kHeads, attrs.kv_heads = kv_heads;
+  const std::int64_t kv = kv_heads * kSize, width = kDim + 2 * kv;
+  const Tensor qkv = uniform({kBatch, time, width}, -2.0f, 2.0f, 1);
+  const auto y_shape = [](std::int64_t count) { return shape_of(DType::kF32, {kBatch, count, kDim}); };
+  const Tensor full = run(rows, {"", Op::kAttention, attrs, {qkv}, {y_shape(time)}, {}, {}})[0];
+  Tensor keys = zeros(DType::kF32, {kBatch, time + 3, kv}), values = keys;
+  for (std::int64_t at = 0, count = prompt; at < time; at += count, count = std::min(step, time - at)) {
+    Tensor part = zeros(DType::kF32, {kBatch, count, width}), positions = zeros(DType::kS32, {kBatch});
     for (std::int64_t b = 0; b < kBatch; ++b) {
-      std::copy_n(qkv.data<float>() + (b * kTime + at) * 3 * kDim, count * 3 * kDim,
-                  part.data<float>() + b * count * 3 * kDim);
+      std::copy_n(qkv.data<float>() + (b * time + at) * width, count * width, part.data<float>() + b * count * width);
       positions.data<std::int32_t>()[b] = static_cast<std::int32_t>(at);
     }
     const auto outputs = run(rows, {"",
@@ -45,10 +48,18 @@ void decode_equals_full(const std::vector<Kernel>& rows) {
                                     {{1, 1}, {2, 2}},
                                     {}});
     keys = outputs[1], values = outputs[2];
+    CAPTURE(at);
     for (std::int64_t b = 0; b < kBatch; ++b)
-      CHECK(std::memcmp(full.data<float>() + (b * kTime + at) * kDim, outputs[0].data<float>() + b * count * kDim,
+      CHECK(std::memcmp(full.data<float>() + (b * time + at) * kDim, outputs[0].data<float>() + b * count * kDim,
                         static_cast<std::size_t>(count * kDim) * sizeof(float)) == 0);
   }
+}
+
+void decode_equals_full(const std::vector<Kernel>& rows) {
+  decode_equals_full(rows, 4, 19, 7, 1);
+  decode_equals_full(rows, 2, 19, 7, 1);
+  decode_equals_full(rows, 1, 150, 70, 1);  // over a block's end
+  decode_equals_full(rows, 2, 300, 13, 9);
 }
 
 // The first row of a batch against the same row alone.
@@ -71,6 +82,7 @@ void rows_are_independent(const std::vector<Kernel>& rows) {
   const Shape same = x.shape, y = shape_of(DType::kF32, {70, 41});
   row_alone(rows, {"", Op::kLinear, {}, {x, w, b}, {y}, {}, {}}, 1);
   row_alone(rows, {"", Op::kLayerNorm, {}, {x, gain, gain}, {same}, {}, {}}, 1);
+  row_alone(rows, {"", Op::kRmsNorm, {}, {x, gain}, {same}, {}, {}}, 1);
   row_alone(rows, {"", Op::kSoftmax, {}, {x}, {same}, {}, {}}, 1);
   row_alone(rows, {"", Op::kGelu, {}, {x}, {same}, {}, {}}, 1);
 }

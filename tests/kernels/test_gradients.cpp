@@ -210,4 +210,55 @@ TEST_CASE("gradients: attention") {
                  run_ref({"", Op::kAttentionBackward, attrs, {qkv, y[0], y[1], dy}, {qkv.shape}, {}, {}})[0]);
 }
 
+TEST_CASE("gradients: attention whose queries share keys and values") {
+  Attrs attrs;
+  attrs.heads = 4, attrs.kv_heads = 2;
+  const Tensor qkv = random({2, 5, 24}, 1), dy = random({2, 5, 12}, 2);
+  const Case forward{"", Op::kAttention, attrs, {qkv}, {dy.shape, f32({2, 4, 5})}, {}, {}};
+  const auto y = run_ref(forward);
+  check_gradient("dqkv", forward, 0, dy,
+                 run_ref({"", Op::kAttentionBackward, attrs, {qkv, y[0], y[1], dy}, {qkv.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
+  const Tensor x = random({4, 6}, 1), gamma = random({6}, 2), dy = random({4, 6}, 4);
+  const Case norm{"", Op::kRmsNorm, {}, {x, gamma}, {x.shape, f32({4})}, {}, {}};
+  const auto got =
+      run_ref({"", Op::kRmsNormBackward, {}, {x, dy, gamma, run_ref(norm)[1]}, {x.shape, f32({6})}, {}, {}});
+  check_gradient("dx of RMS norm", norm, 0, dy, got[0], 4e-3f);
+  check_gradient("dgamma", norm, 1, dy, got[1]);
+  const Tensor wide = uniform({4, 12}, -3.0f, 3.0f, 3);
+  const Case swiglu{"", Op::kSwiGlu, {}, {wide}, {x.shape}, {}, {}};
+  check_gradient("dx of SwiGLU", swiglu, 0, dy,
+                 run_ref({"", Op::kSwiGluBackward, {}, {wide, dy}, {wide.shape}, {}, {}})[0]);
+  Attrs attrs;
+  attrs.heads = 2, attrs.kv_heads = 1, attrs.axis = 9, attrs.theta = 50.0f;
+  const Tensor qkv = random({2, 5, 16}, 5), back = random({2, 5, 16}, 6), first = integers(DType::kS32, {2}, 0, 6, 7);
+  const Case rope{"", Op::kRope, attrs, {qkv, first}, {qkv.shape}, {}, {}};
+  check_gradient("dx of rope", rope, 0, back,
+                 run_ref({"", Op::kRopeBackward, attrs, {back, first}, {qkv.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("rope: scores depend on the distance of positions alone, and position 0 is not turned") {
+  Attrs attrs;
+  attrs.heads = 1, attrs.axis = 100;
+  const Tensor qkv = random({1, 2, 3 * 8}, 1);
+  const auto score = [&](int at) {  // of the query at position at + 1 with the key at position at
+    Tensor first = zeros(DType::kS32, {1});
+    first.data<std::int32_t>()[0] = at;
+    const Tensor y = run_ref({"", Op::kRope, attrs, {qkv, first}, {qkv.shape}, {}, {}})[0];
+    double sum = 0;
+    for (int i = 0; i < 8; ++i) sum += double{y.data<float>()[24 + i]} * y.data<float>()[8 + i];
+    return sum;
+  };
+  CHECK(score(0) == doctest::Approx(score(57)).epsilon(1e-5));
+  const Tensor y = run_ref({"", Op::kRope, attrs, {qkv, absent()}, {qkv.shape}, {}, {}})[0];
+  for (int i = 0; i < 24; ++i) CHECK(y.data<float>()[i] == qkv.data<float>()[i]);
+  // The second position's first pair turns by one radian (theta^0).
+  const float a = qkv.data<float>()[24], b = qkv.data<float>()[28];
+  CHECK(y.data<float>()[24] == doctest::Approx(a * std::cos(1.0) - b * std::sin(1.0)));
+  CHECK(y.data<float>()[28] == doctest::Approx(b * std::cos(1.0) + a * std::sin(1.0)));
+  for (int i = 40; i < 48; ++i) CHECK(y.data<float>()[i] == qkv.data<float>()[i]);  // values stay
+}
+
 }  // namespace mlx::kernels::test

@@ -118,6 +118,34 @@ TEST_CASE("gpt2: shapes, defaults and parameters of the published model") {
              "t.toml:3: [model] heads: 5 heads do not divide the width 64"));
 }
 
+TEST_CASE("llama: shapes, grouped heads, defaults and what does not fit") {
+  const Built llama = built("family = \"llama\"\nlayers = 2\nwidth = 96\nheads = 6\nkv_heads = 2\ncontext = 40\n",
+                            InputSpec::tokens(33));
+  graph::validate(llama.graph);
+  CHECK(llama.context == 40);
+  CHECK(dims_of(llama.graph, "block1.attention.qkv.weight") == "[160,96]");  // 6 + 2 + 2 heads of 16
+  CHECK(dims_of(llama.graph, "block0.mlp.up.weight") == "[512,96]");         // gate and up of 256
+  CHECK(dims_of(llama.graph, "block0.mlp.down.weight") == "[96,256]");
+  CHECK(dims_of(llama.graph, "head.weight") == "[33,96]");
+  CHECK(dims_of(llama.graph, "logits") == "[batch,sequence,33]");
+  CHECK(llama.graph.find("block0.mlp.up.bias") == graph::kNone);
+  CHECK(
+      llama.config ==
+      R"({"context":40,"dropout":0.0,"family":"llama","heads":6,"hidden":256,"kv_heads":2,"layers":2,"theta":10000.0,"tie":false,"vocabulary":33,"width":96})");
+  const Built tied = built("family = \"llama\"\nlayers = 1\nwidth = 32\nheads = 2\ntie = true\n", InputSpec::tokens(9));
+  CHECK(tied.graph.find("head.weight") == graph::kNone);
+  const auto wrong = [](const std::string& keys) {
+    return complaint([&] { (void)built("family = \"llama\"\nwidth = 32\n" + keys, InputSpec::tokens(9)); },
+                     ErrorKind::kUsage);
+  };
+  CHECK(says(wrong("heads = 5\n"), "t.toml:4: [model] heads: 5 heads do not divide the width 32"));
+  CHECK(says(wrong("heads = 32\n"), "32 heads of the width 32 are 1 wide, rotary positions need an even width"));
+  CHECK(says(wrong("heads = 4\nkv_heads = 3\n"),
+             "t.toml:5: [model] kv_heads: 3 heads of keys do not divide the 4 heads"));
+  CHECK(says(wrong("heads = 4\nkv_heads = 8\n"), "expected an integer from 1 to 4"));
+  CHECK(says(wrong("heads = 4\nhidden = 16777216\ncontext = 8\nwidht = 3\n"), "did you mean 'width'?"));
+}
+
 TEST_CASE("families: training and inference graphs can be made of them") {
   for (const std::string& text :
        {std::string(kCnn), std::string("family = \"mlp\"\nhidden = [32]\nactivation = \"gelu\"\n")}) {
@@ -126,6 +154,20 @@ TEST_CASE("families: training and inference graphs can be made of them") {
     graph::Tensors tensors = initialize(model.graph, model.family, 1);
     graph::validate(graph::fuse(graph::to_inference(model.graph), tensors));
   }
+  for (const char* family : {"gpt2", "llama"}) {
+    const Built model =
+        built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ndropout = 0.1\n", family),
+              InputSpec::tokens(17));
+    graph::validate(graph::to_training(model.graph, {}, 0.0f).graph);
+    const graph::Graph inference = graph::to_inference(model.graph);
+    const graph::DecodingGraph decoding = graph::to_decoding(inference);
+    graph::validate(decoding.graph);
+    CHECK(decoding.context == 1024);
+    for (const graph::Value& value : inference.values) {
+      if (value.role == graph::Role::kParameter) CHECK(decoding.graph.find(value.name) != graph::kNone);
+    }
+  }
+  CHECK_THROWS_AS((void)graph::to_decoding(graph::to_inference(built(kCnn).graph)), Error);
 }
 
 TEST_CASE("families: a wrong config says where and what was expected") {

@@ -116,7 +116,7 @@ std::int32_t best(const std::vector<float>& logits) {
 
 // Both evaluate the same weights: `full` the whole prefix again each time, `cached` only what is new.
 struct Decoders {
-  Graph whole = to_inference(nn::build_gpt2(kConfig)), growing = nn::build_gpt2_cached(kConfig);
+  Graph whole = to_inference(nn::build_gpt2(kConfig)), growing = to_decoding(whole).graph;
   Pool pool{2};
   Session full, cached;
   kernels::Level level;

@@ -61,6 +61,27 @@ TEST_CASE("initialize: Kaiming before relu, Xavier elsewhere, ones and zeros whe
   }
 }
 
+TEST_CASE("initialize: language models start small, what is added to the residual stream smaller by how often") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    const Built model =
+        built(fmt::format("family = \"{}\"\nlayers = 8\nwidth = 64\nheads = 4\ndropout = 0.1\n", family),
+              InputSpec::tokens(100));
+    const graph::Tensors tensors = initialize(model.graph, model.family, 3);
+    for (const auto& [name, tensor] : tensors) {
+      const bool residual = name.ends_with("projection.weight") || name.ends_with("down.weight");
+      const Moments m = moments(floats(tensors, name));
+      CAPTURE(name);
+      if (name.ends_with("weight")) {
+        CHECK(m.deviation == doctest::Approx(residual ? 0.02 / 4 : 0.02).epsilon(0.05));
+      } else {
+        CHECK(m.deviation == 0);
+        CHECK(m.mean == (name.ends_with("gamma") ? 1 : 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("initialize: keyed by seed and name, not by place") {
   const Built a = built("family = \"mlp\"\nhidden = [30, 30]\n"),
               b = built("family = \"mlp\"\nhidden = [30, 30]\ndropout = 0.5\n");

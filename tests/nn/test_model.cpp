@@ -18,7 +18,7 @@ Model trained() {
   Built built_model = built(
       "family = \"cnn\"\nlayers = [{ conv = 4, norm = \"batch\" }, { pool = \"max\" }, { dropout = 0.1 }, { flatten = "
       "true }]",
-      {8, 8, 3, 3});
+      InputSpec::images(8, 8, 3, 3));
   Model model;
   model.family = built_model.family;
   model.config = built_model.config;
@@ -89,6 +89,26 @@ TEST_CASE("model: stored, loaded, stored again: the same bits and the same versi
   Model other = trained();
   other.tensors.at("conv1.weight").data[0] ^= 1;
   CHECK(store_model(*here.store, other).id != stored.id);
+}
+
+TEST_CASE("model: a language model keeps its tokenizer, which has to fit its logits") {
+  Repository repository;
+  const Built gpt = built("family = \"gpt2\"\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 4\n", InputSpec::tokens(3));
+  Model model;
+  model.family = gpt.family;
+  model.config = gpt.config;
+  model.graph = gpt.graph;
+  model.tensors = initialize(gpt.graph, gpt.family, 1);
+  model.tokenizer = data::Tokenizer::chars("caab", "text");
+  const store::ManifestSummary stored = store_model(*repository.store, model);
+  CHECK(stored.files == 3);
+  const Model loaded = load_model(*repository.store, stored.id);
+  REQUIRE(loaded.tokenizer);
+  CHECK(*loaded.tokenizer == *model.tokenizer);
+  model.tokenizer = data::Tokenizer::chars("abcd", "text");
+  const Digest wrong = store_model(*repository.store, model).id;
+  CHECK(says(complaint([&] { (void)load_model(*repository.store, wrong); }, ErrorKind::kCorrupt),
+             "tokenizer.json: 4 tokens do not match the graph's output [batch,sequence,3]"));
 }
 
 TEST_CASE("model: model.json speaks the Open Inference Protocol") {

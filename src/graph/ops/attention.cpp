@@ -1,4 +1,5 @@
-// Causal multi-head self-attention: over a whole sequence, its gradient, and over a cache of keys and values.
+// Causal multi-head self-attention with grouped queries: over a whole sequence, its gradient, and over a cache of keys
+// and values.
 
 #include "graph/ops/rule.h"
 
@@ -7,13 +8,10 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// qkv[B,T,3D] (input 0) → y's dims [B,T,D].
+// qkv (input 0) → y's dims [B,T,Hd].
 Dims attended(const Rule& rule, const Attrs& attrs) {
-  rule.require_rank(0, 3);
-  const std::int64_t width = rule.size(0, 2);
-  rule.require(width % 3 == 0, "the last dimension must be queries, keys and values of one width");
-  rule.require(attrs.heads >= 1 && width / 3 % attrs.heads == 0, "heads must divide the width");
-  return with_last(rule.dims(0), Dim::of(width / 3));
+  const GroupedHeads heads = grouped_heads(rule, attrs);
+  return with_last(rule.dims(0), Dim::of(heads.queries * heads.size));
 }
 
 Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
@@ -42,11 +40,13 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 Ids infer_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAttentionCached, inputs, name);
   const Dims y = attended(rule, attrs);
+  const GroupedHeads heads = grouped_heads(rule, attrs);
   for (std::size_t i = 0; i < 3; ++i) rule.require_dtype(i, DType::kF32);
   for (std::size_t i = 1; i < 3; ++i) {
     rule.require_rank(i, 3);
     const Dims cache = rule.dims(i);
-    rule.require(cache[0] == y[0] && cache[2] == y[2], "the cache does not have the input's batch and width");
+    rule.require(cache[0] == y[0] && cache[2] == Dim::of(heads.keys * heads.size),
+                 "the cache does not have the input's batch and width of keys");
     rule.require_written_in_place(i);
   }
   rule.require_shape(2, rule.dims(1));
@@ -56,7 +56,7 @@ Ids infer_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims
   return {rule.out({}, DType::kF32, y), inputs[1], inputs[2]};
 }
 
-// Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · D a sequence.
+// Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · Hd a sequence.
 Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
@@ -69,6 +69,18 @@ Cost cost_cached(const Node&, std::span<const kernels::Shape> inputs, std::span<
 }
 
 }  // namespace
+
+GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
+  rule.require_rank(0, 3);
+  GroupedHeads heads{attrs.heads, attrs.kv_heads > 0 ? attrs.kv_heads : attrs.heads, 0};
+  rule.require(heads.queries >= 1 && heads.queries <= (1 << 20) && heads.keys <= heads.queries &&
+                   heads.queries % heads.keys == 0,
+               "kv_heads must divide heads");
+  const std::int64_t parts = heads.queries + 2 * heads.keys, width = rule.size(0, 2);
+  rule.require(width % parts == 0, "the last dimension must be queries, keys and values of heads of one width");
+  heads.size = width / parts;
+  return heads;
+}
 
 std::vector<OpDef> attention_ops() {
   return {

@@ -1,4 +1,4 @@
-// Batch norm over images or rows (training and inference forms) and layer norm, with their gradients.
+// Batch norm over images or rows (training and inference forms), layer norm and RMS norm, with their gradients.
 
 #include "graph/ops/rule.h"
 
@@ -91,6 +91,30 @@ Ids backward_layer_norm(Graph& graph, const Node& node, const Ids& gradients) {
                    node.name + ".backward");
 }
 
+Ids infer_rms_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kRmsNorm, inputs, name);
+  rule.require_f32();
+  rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
+  channels(rule, 1, 2);
+  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  return {y, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
+}
+
+Ids infer_rms_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kRmsNormBackward, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  const std::int64_t c = channels(rule, 2, 3);
+  rule.require_shape(3, without_last(rule.dims(0)));
+  const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
+  return {dx, rule.out("gamma", DType::kF32, {Dim::of(c)})};
+}
+
+Ids backward_rms_norm(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kRmsNormBackward, node.attrs, {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1]},
+                   node.name + ".backward");
+}
+
 }  // namespace
 
 std::vector<OpDef> norm_ops() {
@@ -122,6 +146,17 @@ std::vector<OpDef> norm_ops() {
        .max_inputs = 5,
        .infer = infer_layer_norm_backward,
        .cost = per_output<12>},
+      {.op = Op::kRmsNorm,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_rms_norm,
+       .backward = backward_rms_norm,
+       .cost = per_output<5>},
+      {.op = Op::kRmsNormBackward,
+       .required_inputs = 4,
+       .max_inputs = 4,
+       .infer = infer_rms_norm_backward,
+       .cost = per_output<10>},
   };
 }
 

@@ -1,4 +1,4 @@
-// Element by element: activations, addition, learned positions.
+// Element by element: activations, gated ones, addition, learned positions.
 
 #include "graph/ops/rule.h"
 
@@ -21,6 +21,30 @@ Ids backward_relu(Graph& graph, const Node& node, const Ids& gradients) {
 
 Ids backward_gelu(Graph& graph, const Node& node, const Ids& gradients) {
   return graph.add(Op::kGeluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
+}
+
+// x[…,2H] → […,H].
+Dims gated(const Rule& rule) {
+  const std::int64_t width = rule.size(0, -1);
+  rule.require(width % 2 == 0, "the last dimension must be gate and up of one width");
+  return with_last(rule.dims(0), Dim::of(width / 2));
+}
+
+Ids infer_swiglu(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kSwiGlu, inputs, name);
+  rule.require_f32();
+  return {rule.out({}, DType::kF32, gated(rule))};
+}
+
+Ids infer_swiglu_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kSwiGluBackward, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, gated(rule));
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(Op::kSwiGluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
 }
 
 Ids backward_add(Graph&, const Node&, const Ids& gradients) {
@@ -93,6 +117,17 @@ std::vector<OpDef> pointwise_ops() {
        .in_place = 1u << 1,
        .infer = infer_same<Op::kGeluBackward>,
        .cost = per_output<16>},
+      {.op = Op::kSwiGlu,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .infer = infer_swiglu,
+       .backward = backward_swiglu,
+       .cost = per_output<12>},
+      {.op = Op::kSwiGluBackward,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_swiglu_backward,
+       .cost = per_output<10>},
       {.op = Op::kAdd,
        .required_inputs = 2,
        .max_inputs = 2,

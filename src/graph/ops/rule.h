@@ -63,6 +63,12 @@ Cost per_input(const Node&, std::span<const kernels::Shape> inputs, std::span<co
   return with_bytes(kOperations * count_of(inputs[0]), inputs, outputs);
 }
 
+// qkv[B,T,(H+2G)d] (input 0) as attrs.heads and kv_heads divide it; refused where they do not.
+struct GroupedHeads {
+  std::int64_t queries = 0, keys = 0, size = 0;  // H, G, d
+};
+GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs);
+
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> conv_ops();
 std::vector<OpDef> norm_ops();
@@ -72,6 +78,7 @@ std::vector<OpDef> dropout_ops();
 std::vector<OpDef> loss_ops();
 std::vector<OpDef> embedding_ops();
 std::vector<OpDef> attention_ops();
+std::vector<OpDef> rope_ops();
 std::vector<OpDef> quantize_ops();
 std::vector<OpDef> optimizer_ops();
 std::vector<OpDef> reshape_ops();

@@ -1,0 +1,162 @@
+// Problems over rows and sequences: layer norm and RMS norm, gated activations, embeddings, positions, attention.
+#include "kernels/checker.h"
+
+namespace mlx::kernels {
+namespace {
+
+void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1)) return;
+  const Shape& x = check.input(0);
+  const bool forward = problem.op == Op::kLayerNorm;
+  if (!forward) check.input_equals(1, Checker::dims_of(x));
+  check.input_equals(forward ? 1 : 2, {last(x)});
+  if (forward) {
+    check.input_equals(2, {last(x)});
+    check.outputs_like(0, 0);
+    for (const int i : {1, 2}) check.optional_output(i, without_last(x));
+    return;
+  }
+  for (const int i : {3, 4}) check.input_equals(i, without_last(x));
+  check.outputs_like(0, 0);
+  for (const int i : {1, 2}) check.output_equals(i, {last(x)});
+}
+
+void rms_norm(Checker& check, const Problem& problem) {
+  if (!check.input_is(0, 1)) return;
+  const Shape& x = check.input(0);
+  const bool forward = problem.op == Op::kRmsNorm;
+  if (!forward) check.input_equals(1, Checker::dims_of(x));
+  check.input_equals(forward ? 1 : 2, {last(x)});
+  check.outputs_like(0, 0);
+  if (forward) return check.optional_output(1, without_last(x));
+  check.input_equals(3, without_last(x));
+  check.output_equals(1, {last(x)});
+}
+
+void swiglu(Checker& check, const Problem& problem) {
+  if (!check.input_is(0, 1)) return;
+  const Shape& x = check.input(0);
+  check.require(last(x) % 2 == 0, "the last dim must be gate and up of one width");
+  const Dims half = with_last(x, last(x) / 2);
+  if (problem.op == Op::kSwiGlu) return check.output_equals(0, half);
+  check.input_equals(1, half);
+  check.outputs_like(0, 0);
+}
+
+void embedding(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 0, {DType::kS32})) return;
+  const Dims ids = Checker::dims_of(check.input(0));
+  const bool forward = problem.op == Op::kEmbedding;
+  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
+  const Shape& table = forward ? check.input(1) : check.output(0);
+  g.table = dim(table, 0), g.dim = dim(table, 1);
+  Dims y = ids;
+  y.push_back(g.dim);
+  if (forward) {
+    check.input_equals(1, {g.table, g.dim});
+    return check.output_equals(0, y);
+  }
+  check.input_equals(1, y);
+  check.output_equals(0, {g.table, g.dim});
+}
+
+void add_positions(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 3)) return;
+  const Shape& x = check.input(0);
+  g.batch = dim(x, 0), g.time = dim(x, 1), g.dim = dim(x, 2);
+  check.input_equals(0, {g.batch, g.time, g.dim});
+  const bool forward = problem.op == Op::kAddPositions;
+  if (forward ? !check.input_is(1, 2) : !check.output_is(0, 2)) return;
+  g.table = dim(forward ? check.input(1) : check.output(0), 0);
+  if (forward) {
+    check.input_equals(1, {g.table, g.dim});
+    check.optional_input(2, {g.batch}, DType::kS32);
+    return check.outputs_like(0, 0);
+  }
+  check.optional_input(1, {g.batch}, DType::kS32);
+  check.output_equals(0, {g.table, g.dim});
+}
+
+// qkv[B,T,(H + 2·G)·d] by attrs.heads and kv_heads.
+bool grouped(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 3)) return false;
+  const Shape& qkv = check.input(0);
+  constexpr std::int64_t kMost = 1 << 20;
+  g.heads = problem.attrs.heads, g.kv_heads = problem.attrs.kv_heads > 0 ? problem.attrs.kv_heads : g.heads;
+  const bool sane = g.heads >= 1 && g.heads <= kMost && g.kv_heads <= g.heads && g.heads % g.kv_heads == 0;
+  check.require(sane, "kv_heads must divide heads");
+  if (!sane) return false;
+  check.require(dim(qkv, 2) % (g.heads + 2 * g.kv_heads) == 0, "the width must be a multiple of heads + 2 kv_heads");
+  g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.head = dim(qkv, 2) / (g.heads + 2 * g.kv_heads);
+  g.dim = g.heads * g.head, g.kv_dim = g.kv_heads * g.head;
+  check.input_equals(0, {g.batch, g.time, dim(qkv, 2)});
+  return check.ok();
+}
+
+void rope(Checker& check, const Problem& problem, Geometry& g) {
+  if (!grouped(check, problem, g)) return;
+  check.require(g.head % 2 == 0, "the width of a head must be even");
+  check.require(problem.attrs.theta > 0.0f, "theta must be positive");
+  check.require(problem.attrs.axis >= 1 && problem.attrs.axis <= (1 << 24), "the number of positions must be given");
+  g.table = problem.attrs.axis;
+  check.optional_input(1, {g.batch}, DType::kS32);
+  check.outputs_like(0, 0);
+}
+
+void attention(Checker& check, const Problem& problem, Geometry& g) {
+  if (!grouped(check, problem, g)) return;
+  const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
+  if (problem.op == Op::kAttentionBackward) {
+    check.input_equals(1, y);
+    check.input_equals(2, lse);
+    check.input_equals(3, y);
+    return check.outputs_like(0, 0);
+  }
+  check.output_equals(0, y);
+  if (problem.op == Op::kAttention) return check.optional_output(1, lse);
+  if (!check.input_is(1, 3)) return;
+  g.table = dim(check.input(1), 1);
+  const Dims cache{g.batch, g.table, g.kv_dim};
+  for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
+  check.input_equals(3, {g.batch}, DType::kS32);
+}
+
+}  // namespace
+
+bool check_sequence(Checker& check, const Problem& problem, Geometry& g) {
+  switch (problem.op) {
+    case Op::kLayerNorm:
+    case Op::kLayerNormBackward:
+      layer_norm(check, problem, g);
+      return true;
+    case Op::kRmsNorm:
+    case Op::kRmsNormBackward:
+      rms_norm(check, problem);
+      return true;
+    case Op::kSwiGlu:
+    case Op::kSwiGluBackward:
+      swiglu(check, problem);
+      return true;
+    case Op::kAddPositions:
+    case Op::kAddPositionsBackward:
+      add_positions(check, problem, g);
+      return true;
+    case Op::kEmbedding:
+    case Op::kEmbeddingBackward:
+      embedding(check, problem, g);
+      return true;
+    case Op::kRope:
+    case Op::kRopeBackward:
+      rope(check, problem, g);
+      return true;
+    case Op::kAttention:
+    case Op::kAttentionBackward:
+    case Op::kAttentionCached:
+      attention(check, problem, g);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,51 @@
+// Rotary positions of queries and keys, and their gradient, the rotation back.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+template <Op kOp>
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, kOp, inputs, name);
+  rule.require_dtype(0, DType::kF32);
+  const GroupedHeads heads = grouped_heads(rule, attrs);
+  rule.require(heads.size % 2 == 0, "the width of a head must be even");
+  rule.require(attrs.theta > 0, "theta must be above 0");
+  rule.require(attrs.axis >= 1 && attrs.axis <= (1 << 24), "the number of positions must be given");
+  if (rule.has(1)) {
+    rule.require_dtype(1, DType::kS32);
+    rule.require_shape(1, {rule.dims(0)[0]});
+  }
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  Ids inputs{gradients[0]};
+  if (node.inputs.size() > 1) inputs.push_back(node.inputs[1]);
+  return {graph.add(Op::kRopeBackward, node.attrs, inputs, node.name + ".backward")[0], kNone};
+}
+
+}  // namespace
+
+std::vector<OpDef> rope_ops() {
+  return {
+      {.op = Op::kRope,
+       .required_inputs = 1,
+       .max_inputs = 2,
+       .in_place = 1u << 0,
+       .infer = infer<Op::kRope>,
+       .backward = backward,
+       .cost = per_output<3>},
+      {.op = Op::kRopeBackward,
+       .required_inputs = 1,
+       .max_inputs = 2,
+       .in_place = 1u << 0,
+       .infer = infer<Op::kRopeBackward>,
+       .cost = per_output<3>},
+  };
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,70 @@
+// From a language model's inference graph to one that decodes with a cache of keys and values: attention, and what
+// knows positions, take the places where the new tokens stand.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+#include "graph/passes.h"
+#include "graph/rewrite.h"
+
+namespace mlx::graph {
+namespace {
+
+std::int64_t kv_width(const Node& attention, std::int64_t width) {
+  const std::int64_t heads = attention.attrs.heads;
+  const std::int64_t keys = attention.attrs.kv_heads > 0 ? attention.attrs.kv_heads : heads;
+  return width / (heads + 2 * keys) * keys;
+}
+
+// How many positions the graph knows: the fewest that a table or a rotation has.
+std::int64_t context_of(const Graph& graph) {
+  std::int64_t context = 0;
+  const auto least = [&](std::int64_t positions) { context = context == 0 ? positions : std::min(context, positions); };
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::kAddPositions) least(graph.value(node.inputs[1]).dims[0].size);
+    if (node.op == Op::kRope) least(node.attrs.axis);
+  }
+  return context;
+}
+
+void add_cache(Graph& graph, std::size_t at, ValueId positions, std::int64_t context) {
+  const Dims qkv = graph.value(graph.nodes[at].inputs[0]).dims;
+  const std::string name = graph.nodes[at].name;
+  const Dims cache{qkv[0], Dim::of(context), Dim::of(kv_width(graph.nodes[at], qkv[2].size))};
+  const ValueId k = graph.state(name + ".k_cache", cache), v = graph.state(name + ".v_cache", cache);
+  Node& node = graph.nodes[at];
+  node.op = Op::kAttentionCached;
+  node.inputs = {node.inputs[0], k, v, positions};
+  node.outputs = {node.outputs[0], k, v};
+}
+
+}  // namespace
+
+DecodingGraph to_decoding(const Graph& inference) {
+  Graph graph = inference;
+  const std::int64_t context = context_of(graph);
+  const ValueId ids = graph.find("ids");
+  const bool takes_tokens = ids != kNone && graph.inputs == std::vector<ValueId>{ids} && graph.outputs.size() == 1 &&
+                            graph.value(ids).dims.size() == 2;
+  const auto attends = [](const Node& node) { return node.op == Op::kAttention; };
+  if (!takes_tokens || context == 0 || std::ranges::none_of(graph.nodes, attends))
+    fail(ErrorKind::kUsage, "the graph is no language model that could decode with a cache");
+  const std::string logits = graph.value(graph.outputs[0]).name;
+  const ValueId positions = graph.input("positions", DType::kS32, {graph.value(ids).dims[0]});
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    if (node.op == Op::kAddPositions && node.inputs.size() == 2) node.inputs.push_back(positions);
+    if (node.op == Op::kRope && node.inputs.size() == 1) node.inputs.push_back(positions);
+    if (attends(node)) add_cache(graph, i, positions, context);
+  }
+  DecodingGraph out;
+  out.graph = remove_dead(graph);
+  out.ids = out.graph.find("ids");
+  out.positions = out.graph.find("positions");
+  out.logits = out.graph.find(logits);
+  out.context = context;
+  return out;
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,96 @@
+// Prefill and decoding over one session, whose cache holds one sequence.
+
+#include "nn/generate.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "graph/passes.h"
+#include "graph/session.h"
+
+namespace mlx::nn {
+namespace {
+
+constexpr std::int64_t kPrefill =
+    128;  // tokens at once: logits of a longer prompt would take more memory than the model
+
+graph::SessionOptions options_of(kernels::Level level) {
+  graph::SessionOptions options;
+  options.level = level;
+  return options;
+}
+
+}  // namespace
+
+struct Generator::State {
+  State(const Model& model, kernels::Level level, Pool& pool)
+      : tensors(model.tensors),
+        decoding(graph::to_decoding(graph::fuse(graph::to_inference(model.graph), tensors))),
+        session(decoding.graph, tensors, options_of(level), pool) {
+    tensors.clear();
+  }
+
+  graph::Tensors tensors;
+  graph::DecodingGraph decoding;
+  graph::Session session;
+  std::int32_t held = 0;  // positions that the cache holds
+
+  // Takes in `tokens` behind what is held; returns the logits of the last one.
+  std::span<const float> advance(std::span<const std::int32_t> tokens) {
+    std::int64_t count = 0;
+    while (!tokens.empty()) {
+      check_interrupted();
+      count = std::min<std::int64_t>(kPrefill, static_cast<std::int64_t>(tokens.size()));
+      session.run({{decoding.ids, tokens.data(), {1, count}}, {decoding.positions, &held, {1}}});
+      held += static_cast<std::int32_t>(count);
+      tokens = tokens.subspan(static_cast<std::size_t>(count));
+    }
+    const ByteView logits = session.output(decoding.logits);
+    const std::size_t vocabulary = logits.size() / sizeof(float) / static_cast<std::size_t>(count);
+    return std::span(reinterpret_cast<const float*>(logits.data()), logits.size() / sizeof(float)).last(vocabulary);
+  }
+
+  std::span<const float> restart(std::span<const std::int32_t> tokens) {
+    held = 0;
+    return advance(tokens);
+  }
+};
+
+Generator::Generator(const Model& model, kernels::Level level, Pool& pool)
+    : state_(std::make_unique<State>(model, level, pool)) {}
+
+Generator::~Generator() = default;
+
+std::int64_t Generator::context() const {
+  return state_->decoding.context;
+}
+
+Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
+                              std::uint64_t sample, const std::vector<std::int32_t>& stop,
+                              const std::function<void(std::int32_t)>& emit) {
+  if (prompt.empty()) fail(ErrorKind::kUsage, "the prompt is empty");
+  State& s = *state_;
+  const auto last = [](const std::vector<std::int32_t>& tokens, std::int64_t most) {
+    return std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(most)));
+  };
+  std::vector<std::int32_t> all = prompt;
+  Generated out;
+  std::span<const float> logits = s.restart(last(all, context()));
+  for (std::int64_t i = 0; i < count && !out.stopped; ++i) {
+    if (i > 0) {
+      const bool full = s.held + 1 > context();
+      logits = full ? s.restart(last(all, std::max<std::int64_t>(1, context() / 2))) : s.advance(last(all, 1));
+    }
+    const std::int32_t token = draw(logits, sampling, sample, static_cast<std::uint64_t>(i));
+    all.push_back(token);
+    out.tokens.push_back(token);
+    emit(token);
+    out.stopped = !stop.empty() && out.tokens.size() >= stop.size() &&
+                  std::ranges::equal(std::span(out.tokens).last(stop.size()), stop);
+  }
+  return out;
+}
+
+}  // namespace mlx::nn

@@ -1,0 +1,147 @@
+// The problems of transformers that every kernel of the table is tested on: RMS norm, SwiGLU, rotary positions,
+// attention with as many heads of keys as of queries and with fewer.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "harness.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+using Cases = std::vector<Case>;
+
+const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
+
+Shape f32(Dims dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
+Tensor random(Dims dims, std::uint64_t seed) {
+  return uniform(std::move(dims), -2.0f, 2.0f, seed);
+}
+
+// A few elements of `tensor` that are not finite, denormal or zero.
+Tensor odd(Tensor tensor) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, -0.0f};
+  const std::int64_t count = tensor.shape.count();
+  std::int64_t at = 0;
+  for (const float value : values) {
+    if (at < count) tensor.data<float>()[at] = value;
+    at += 1 + count / 7;
+  }
+  return tensor;
+}
+
+void rms_norm(Cases& cases) {
+  for (const std::int64_t d : kWidths)
+    for (const std::int64_t rows : {0, 1, 3, 200}) {
+      const Tensor x = rows == 3 ? odd(random({rows, d}, 1)) : random({rows, d}, 1), gamma = random({d}, 2);
+      const std::string name = fmt::format("[{},{}]", rows, d);
+      cases.push_back({name, Op::kRmsNorm, {}, {x, gamma}, {f32({rows, d}), f32({rows})}, {}, {}});
+      cases.push_back({name + " alone", Op::kRmsNorm, {}, {x, gamma}, {f32({rows, d})}, {}, {}});
+      if (rows == 3) continue;
+      cases.push_back({name,
+                       Op::kRmsNormBackward,
+                       {},
+                       {x, random({rows, d}, 4), gamma, uniform({rows}, 0.1f, 2.0f, 5)},
+                       {f32({rows, d}), f32({d})},
+                       {},
+                       {}});
+    }
+}
+
+void swiglu(Cases& cases) {
+  for (const std::int64_t half : kWidths)
+    for (const std::int64_t rows : {0, 1, 5, 300}) {
+      const std::string name = fmt::format("[{},{}]", rows, 2 * half);
+      const Tensor x = uniform({rows, 2 * half}, -8.0f, 8.0f, 1), dy = random({rows, half}, 2);
+      cases.push_back({name, Op::kSwiGlu, {}, {rows == 5 ? odd(x) : x}, {f32({rows, half})}, {}, {}});
+      cases.push_back({name, Op::kSwiGluBackward, {}, {x, dy}, {f32({rows, 2 * half})}, {}, {}});
+    }
+}
+
+struct Sizes {
+  std::int64_t batch, time, heads, kv_heads, size;
+};
+std::string title(const Sizes& s) {
+  return fmt::format("[{},{}] {} heads of {}, {} of keys", s.batch, s.time, s.heads, s.size, s.kv_heads);
+}
+Attrs attrs_of(const Sizes& s) {
+  Attrs attrs;
+  attrs.heads = s.heads;
+  if (s.kv_heads != s.heads) attrs.kv_heads = s.kv_heads;
+  return attrs;
+}
+
+void rope(Cases& cases) {
+  for (const Sizes& s : std::vector<Sizes>{
+           {2, 5, 2, 1, 32}, {1, 17, 3, 3, 2}, {3, 40, 4, 2, 34}, {2, 0, 1, 1, 8}, {0, 4, 1, 1, 8}, {1, 1, 2, 1, 66}}) {
+    Attrs attrs = attrs_of(s);
+    attrs.axis = 30;  // shorter than some sequences
+    attrs.theta = 500.0f;
+    const Dims dims{s.batch, s.time, (s.heads + 2 * s.kv_heads) * s.size};
+    for (const Op op : {Op::kRope, Op::kRopeBackward})
+      for (const bool given : {false, true}) {
+        const Tensor first = given ? integers(DType::kS32, {s.batch}, -3, 12, 4) : absent();
+        cases.push_back({title(s) + (given ? " from positions" : ""),
+                         op,
+                         attrs,
+                         {random(dims, 1), first},
+                         {f32(dims)},
+                         {},
+                         {{0, 0}}});
+      }
+  }
+}
+
+void attention(Cases& cases) {
+  for (const Sizes& s : std::vector<Sizes>{{1, 1, 1, 1, 1},
+                                           {2, 5, 2, 2, 16},
+                                           {1, 17, 3, 3, 16},
+                                           {2, 40, 2, 2, 17},
+                                           {3, 0, 1, 1, 8},
+                                           {0, 4, 1, 1, 8},
+                                           {1, 33, 2, 2, 80},
+                                           {2, 40, 4, 2, 16},
+                                           {1, 31, 6, 1, 9},
+                                           {1, 300, 4, 2, 64},
+                                           {1, 129, 2, 1, 33}}) {
+    const std::int64_t d = s.heads * s.size, kv = s.kv_heads * s.size, width = d + 2 * kv;
+    const Attrs attrs = attrs_of(s);
+    const Tensor qkv = random({s.batch, s.time, width}, 1);
+    const Shape y = f32({s.batch, s.time, d}), lse = f32({s.batch, s.heads, s.time});
+    const Case forward{title(s), Op::kAttention, attrs, {qkv}, {y, lse}, {}, {}};
+    cases.push_back(forward);
+    cases.push_back({title(s) + " alone", Op::kAttention, attrs, {qkv}, {y}, {}, {}});
+    std::string damage;
+    for (const Kernel& kernel : ref_kernels()) {
+      Prepared prepared;
+      if (kernel.op != Op::kAttention || !prepare_case(kernel, forward, prepared)) continue;
+      const std::vector<Tensor> out = run_case(prepared.plan(), forward, {}, damage);
+      const Tensor dy = random({s.batch, s.time, d}, 2);
+      cases.push_back({title(s), Op::kAttentionBackward, attrs, {qkv, out[0], out[1], dy}, {qkv.shape}, {}, {}});
+    }
+    const std::int64_t p = s.time + 45;
+    const Tensor keys = random({s.batch, p, kv}, 3), values = random({s.batch, p, kv}, 4);
+    for (const std::int64_t most : {p - s.time, p})  // the second: some sequences outgrow the cache
+      cases.push_back({fmt::format("{} up to {}", title(s), most),
+                       Op::kAttentionCached,
+                       attrs,
+                       {qkv, keys, values, integers(DType::kS32, {s.batch}, 0, static_cast<int>(most), 5)},
+                       {y, keys.shape, values.shape},
+                       {{1, 1}, {2, 2}},
+                       {}});
+  }
+}
+
+}  // namespace
+
+void add_sequence_cases(Cases& cases) {
+  for (void (*add)(Cases&) : {rms_norm, swiglu, rope, attention}) add(cases);
+}
+
+}  // namespace mlx::kernels::test

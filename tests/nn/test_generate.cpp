@@ -1,0 +1,151 @@
+// Generation: what is drawn follows the probabilities and the seed, and a cache, threads and a full context change
+// nothing of what the model says.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "built.h"
+#include "graph/passes.h"
+#include "graph/session.h"
+#include "nn/generate.h"
+
+using namespace mlx;
+using namespace mlx::nn;
+
+namespace {
+
+constexpr std::int64_t kVocabulary = 13;
+
+// Weights ten times as large as those that training starts from: what is likely differs from prompt to prompt.
+Model model_of(const std::string& family, std::int64_t context = 12) {
+  const Built made =
+      built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}", family,
+                        context, family == "llama" ? "kv_heads = 2\n" : ""),
+            InputSpec::tokens(kVocabulary));
+  Model model;
+  model.family = made.family;
+  model.config = made.config;
+  model.graph = made.graph;
+  model.tensors = initialize(made.graph, made.family, 4);
+  for (auto& [name, tensor] : model.tensors) {
+    auto* data = reinterpret_cast<float*>(tensor.data.data());
+    if (!name.ends_with("gamma"))
+      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
+  }
+  return model;
+}
+
+std::vector<std::int32_t> generated(const Model& model, const std::vector<std::int32_t>& prompt, std::int64_t count,
+                                    const Sampling& sampling, int threads = 2, std::uint64_t sample = 0) {
+  Pool pool(threads);
+  Generator generator(model, kernels::best_level(), pool);
+  std::vector<std::int32_t> emitted;
+  const Generated out =
+      generator.generate(prompt, count, sampling, sample, {}, [&](std::int32_t token) { emitted.push_back(token); });
+  CHECK(emitted == out.tokens);
+  return out.tokens;
+}
+
+// The likeliest token after `tokens`, by evaluating them whole.
+std::int32_t likeliest(const Model& model, graph::Session& session, std::span<const std::int32_t> tokens) {
+  session.run({{session.graph().find("ids"), tokens.data(), {1, static_cast<std::int64_t>(tokens.size())}}});
+  std::vector<float> last(kVocabulary);
+  const ByteView all = session.output(session.graph().outputs[0]);
+  std::memcpy(last.data(), all.data() + all.size() - 4 * kVocabulary, 4 * kVocabulary);
+  return static_cast<std::int32_t>(std::ranges::max_element(last) - last.begin());
+}
+
+}  // namespace
+
+TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyond the context") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    const Model model = model_of(family);
+    Pool pool(2);
+    graph::SessionOptions options;
+    options.level = kernels::best_level();
+    graph::Session session(graph::to_inference(model.graph), model.tensors, options, pool);
+    Sampling greedy;
+    greedy.temperature = 0;
+    const std::vector<std::int32_t> prompt{3, 1, 4}, tokens = generated(model, prompt, 25, greedy);
+    REQUIRE(tokens.size() == 25);
+    std::vector<std::int32_t> all = prompt;
+    std::size_t begin = 0;  // of what the model sees
+    for (const std::int32_t token : tokens) {
+      if (all.size() - begin > 12) begin = all.size() - 6;  // the last half
+      CHECK(token == likeliest(model, session, std::span(all).subspan(begin)));
+      all.push_back(token);
+    }
+    // Of a prompt that is longer than the context the end counts.
+    std::vector<std::int32_t> longer(200, 5);
+    std::ranges::copy(all.begin(), all.begin() + 12, longer.end() - 12);
+    CHECK(generated(model, longer, 1, greedy)[0] == all[12]);
+  }
+}
+
+TEST_CASE("generate: the same seed gives the same tokens with any number of threads, another seed others") {
+  const Model model = model_of("llama", 64);
+  const Sampling sampling;
+  const std::vector<std::int32_t> one = generated(model, {1}, 40, sampling, 1);
+  CHECK(generated(model, {1}, 40, sampling, 2) == one);
+  CHECK(generated(model, {1}, 40, sampling, 3) == one);
+  CHECK(generated(model, {1}, 40, sampling, 2, 1) != one);
+  Sampling other;
+  other.seed = 2;
+  CHECK(generated(model, {1}, 40, other) != one);
+  CHECK(generated(model, {1}, 0, sampling).empty());
+}
+
+TEST_CASE("generate: ends behind the stop sequence; refuses what is no language model") {
+  const Model model = model_of("gpt2", 64);
+  Pool pool(1);
+  Generator generator(model, kernels::best_level(), pool);
+  const Sampling sampling;
+  const auto ignore = [](std::int32_t) {};
+  const std::vector<std::int32_t> all = generator.generate({1}, 30, sampling, 0, {}, ignore).tokens;
+  const std::vector<std::int32_t> stop{all[9], all[10]};
+  const Generated out = generator.generate({1}, 30, sampling, 0, stop, ignore);
+  CHECK(out.stopped);
+  CHECK(out.tokens.size() <= 11);
+  CHECK(std::ranges::equal(std::span(out.tokens).last(2), stop));
+  CHECK(std::ranges::equal(out.tokens, std::span(all).first(out.tokens.size())));
+  Model image;
+  image.graph = built("family = \"mlp\"\nhidden = [3]\n").graph;
+  image.tensors = initialize(image.graph, "mlp", 1);
+  CHECK_THROWS_AS(Generator(image, kernels::best_level(), pool), Error);
+}
+
+TEST_CASE("draw: frequencies are the probabilities; temperature, top-k and top-p do what they say") {
+  const std::vector<float> logits{0.0f, 2.0f, -1.0f, 1.0f, 2.0f, -INFINITY};
+  const auto frequencies = [&](const Sampling& sampling) {
+    std::map<std::int32_t, double> out;
+    for (std::uint64_t i = 0; i < 20000; ++i) out[draw(logits, sampling, 0, i)] += 1.0 / 20000;
+    return out;
+  };
+  Sampling sampling;
+  sampling.temperature = 0.7;
+  auto got = frequencies(sampling);
+  double total = 0;
+  for (const float logit : logits) total += std::exp(logit / 0.7);
+  for (std::int32_t token = 0; token < 5; ++token)
+    CHECK(got[token] == doctest::Approx(std::exp(logits[static_cast<std::size_t>(token)] / 0.7) / total).epsilon(0.08));
+  CHECK_FALSE(got.contains(5));
+  sampling.top_k = 3;
+  got = frequencies(sampling);
+  CHECK(got.size() == 3);
+  CHECK((got.contains(1) && got.contains(3) && got.contains(4)));
+  sampling.top_k = 1;
+  CHECK(frequencies(sampling).begin()->first == 1);  // the first of equals
+  sampling = {};
+  sampling.top_p = 0.5;  // the two likeliest have 0.37 each
+  got = frequencies(sampling);
+  CHECK(got.size() == 2);
+  CHECK((got.contains(1) && got.contains(4)));
+  sampling.temperature = 0;
+  CHECK(draw(logits, sampling, 0, 0) == 1);
+  sampling.top_p = 0;
+  CHECK_THROWS_AS(draw(logits, sampling, 0, 0), Error);
+  CHECK_THROWS_AS(draw(std::vector<float>{1.0f, NAN}, {}, 0, 0), Error);
+}
