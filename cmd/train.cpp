@@ -44,6 +44,8 @@ void print(const train::TrainOutcome& outcome, Context& context) {
                                  100 * json_number(summary, "accuracy", what));
   if (summary.contains("valid_accuracy"))
     text += fmt::format("; held out: {:.2f} %", 100 * json_number(summary, "valid_accuracy", what));
+  if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
+  if (summary.contains("stopped_early")) text += "; stopped early";
   context.line(text);
 }
 

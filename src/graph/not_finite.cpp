@@ -29,12 +29,10 @@ std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Fee
   const Graph& graph = session.graph();
   // Running statistics may have been spoiled by an earlier run of the same step; no result of training reads them.
   std::set<ValueId> spoiled;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    const bool held = value.role == Role::kParameter || value.role == Role::kState;
-    const auto id = static_cast<ValueId>(i);
-    if (!held || value.dtype != DType::kF32 || all_finite(session.value(id))) continue;
-    if (value.role == Role::kParameter) return NotFinite{{}, {}, value.name};
+  for (const auto& [name, tensor] : session.tensors()) {
+    if (tensor.shape.dtype != DType::kF32 || all_finite(tensor.data)) continue;
+    const ValueId id = graph.find(name);
+    if (graph.value(id).role == Role::kParameter) return NotFinite{{}, {}, name};
     spoiled.insert(id);
   }
   for (const Feed& feed : feeds) {

@@ -15,8 +15,7 @@ struct NotFinite {
 };
 
 // Runs the nodes that `options` names one by one up to the first that writes what is not finite, from parameters,
-// states and inputs that are; nullopt where everything is. The session has run with these sizes before, and is left in
-// the middle of the step.
+// states and inputs that are; nullopt where everything is. The session is left in the middle of that step.
 std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Feed>& feeds, RunOptions options);
 
 // The first parameter or state, by name, that is not finite; "" where all are.

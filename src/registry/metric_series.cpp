@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
 
 #include "base/error.h"
@@ -109,20 +110,22 @@ void insert_points(store::Database& db, const std::string& run, const std::vecto
   store::Statement find = db.prepare("SELECT id FROM metric_series WHERE run = ? AND name = ?");
   store::Statement insert =
       db.prepare("INSERT OR REPLACE INTO metrics (series, step, value, time) VALUES (?, ?, ?, ?)");
-  std::string name;
-  std::int64_t series = 0;
+  std::map<std::string, std::int64_t, std::less<>> known;  // names alternate from point to point
   for (const MetricPoint& point : points) {
-    if (series == 0 || point.name != name) {
-      name = point.name;
+    auto series = known.find(point.name);
+    if (series == known.end()) {
+      const std::string& name = point.name;
       if (name.empty() || name.size() > kMaxName || !is_utf8(name)) {
         fail(ErrorKind::kUsage, "run {}: a metric's name has 1 to {} bytes of UTF-8", run, kMaxName);
       }
       make.bind(run, name).run();
       find.bind(run, name).step();
-      series = find.int64(0);
+      series = known.emplace(name, find.int64(0)).first;
       find.reset();
     }
-    insert.bind(series, point.step, std::isnan(point.value) ? std::nullopt : std::optional(point.value), point.time)
+    insert
+        .bind(series->second, point.step, std::isnan(point.value) ? std::nullopt : std::optional(point.value),
+              point.time)
         .run();
   }
 }

@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/model.h"
-#include "store/keys.h"
 
 namespace mlx::train {
 namespace {
 
 constexpr const char* kFormat = "mlx.checkpoint/1";
+constexpr std::string_view kBest = "best/";  // before the names of the best model's tensors
 
 Bytes read_file_of(const store::Store& store, const Digest& manifest, const std::string& path) {
   const std::optional<store::Entry> entry = store.find(manifest, path);
@@ -26,23 +26,40 @@ store::Entry add_file(store::Batch& batch, const std::string& path, ByteView byt
   return entry;
 }
 
+Json epoch_to_json(const EpochSums& epoch) {
+  return {{"batches", epoch.batches}, {"correct", epoch.correct}, {"counted", epoch.counted}, {"loss", epoch.loss}};
+}
+
+EpochSums epoch_from_json(const Json& json, const std::string& what) {
+  EpochSums out;
+  out.loss = json_number(json, "loss", what);
+  out.batches = json_int(json, "batches", what);
+  out.correct = json_int(json, "correct", what);
+  out.counted = json_int(json, "counted", what);
+  return out;
+}
+
+Bytes encode(const CheckpointState& state) {
+  if (state.best.empty()) return nn::encode_tensors(state.tensors);
+  graph::Tensors all = state.tensors;
+  for (const auto& [name, tensor] : state.best) all.emplace(std::string(kBest) + name, tensor);
+  return nn::encode_tensors(all);
+}
+
 }  // namespace
 
-void save_checkpoint(registry::Repository& repository, const std::string& run, const Digest& key,
-                     const CheckpointState& state, bool best) {
-  const std::string head = canonical({{"format", kFormat}, {"key", key.text()}, {"step", state.step}});
-  repository.store().use_domain(store::kMainDomain);
-  const std::unique_ptr<store::Batch> batch = repository.store().begin();
+Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state) {
+  const std::string head = canonical({{"epoch", epoch_to_json(state.epoch)},
+                                      {"format", kFormat},
+                                      {"key", key.text()},
+                                      {"selection", to_json(state.selection)},
+                                      {"step", state.step}});
+  const std::unique_ptr<store::Batch> batch = store.begin();
   const store::Entry json = add_file(*batch, "checkpoint.json", as_bytes(head));
-  const store::Entry tensors = add_file(*batch, "state.safetensors", nn::encode_tensors(state.tensors));
+  const store::Entry tensors = add_file(*batch, "state.safetensors", encode(state));
   const store::ManifestSummary manifest = batch->add_manifest({json, tensors});
   batch->commit();
-  registry::Checkpoint checkpoint;
-  checkpoint.run = run;
-  checkpoint.step = state.step;
-  checkpoint.manifest = manifest.id;
-  checkpoint.best = best;
-  record_checkpoint(repository, checkpoint);
+  return manifest.id;
 }
 
 std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
@@ -60,7 +77,16 @@ std::optional<CheckpointState> load_checkpoint(registry::Repository& repository,
   }
   CheckpointState state;
   state.step = json_int(head, "step", what);
+  if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
+  if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
   state.tensors = nn::decode_tensors(read_file_of(repository.store(), manifest, "state.safetensors"), what);
+  while (!state.tensors.empty()) {
+    const auto found = state.tensors.lower_bound(std::string(kBest));
+    if (found == state.tensors.end() || !found->first.starts_with(kBest)) break;
+    auto node = state.tensors.extract(found);
+    node.key().erase(0, kBest.size());
+    state.best.insert(std::move(node));
+  }
   return state;
 }
 

@@ -1,5 +1,6 @@
-// Checkpoints: everything of a session that outlives a step, and the step, as a manifest of checkpoint.json and
-// state.safetensors (mlx-format-checkpoint(5)). Data cursor, schedule and random numbers follow from the step.
+// Checkpoints: everything of a session that outlives a step, and what the training knows beside it, as a manifest of
+// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). Data cursor, schedule and random numbers follow
+// from the step.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +9,26 @@
 
 #include "graph/graph.h"
 #include "registry/runs.h"
+#include "train/selection.h"
 
 namespace mlx::train {
 
-struct CheckpointState {
-  std::int64_t step = 0;  // steps that are done
-  graph::Tensors tensors;
+// Of the training batches of an epoch, so far.
+struct EpochSums {
+  double loss = 0;
+  std::int64_t batches = 0, correct = 0, counted = 0;
 };
 
-// Durable when it returns; the run keeps the last two and the best.
-void save_checkpoint(registry::Repository& repository, const std::string& run, const Digest& key,
-                     const CheckpointState& state, bool best);
+struct CheckpointState {
+  std::int64_t step = 0;   // steps that are done
+  graph::Tensors tensors;  // of the session
+  graph::Tensors best;     // of the best model so far, where that is the one to be stored
+  EpochSums epoch;
+  Selection selection;
+};
+
+// Stores the state: durable when it returns. Changes nothing but the store, so that another thread may do it.
+Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
 // The latest of the run that was made with `key`; nullopt where it has none. kCorrupt where it cannot be read.
 std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
                                                const Digest& key);

@@ -28,14 +28,24 @@ void read_data(TomlReader table, TrainConfig& config) {
   table.finish();
 }
 
-void read_train(TomlReader table, TrainConfig& config) {
+void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
   config.epochs = table.integer("epochs", 1, 1000000);
   config.batch = table.integer("batch", 1, 1 << 20, 128);
   config.seed = static_cast<std::uint64_t>(table.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), 1));
   config.optimizer = read_optimizer(table);
   config.schedule = read_schedule(table, default_learning_rate(config.optimizer), config.epochs);
   config.label_smoothing = static_cast<float>(table.number("label_smoothing", 0, 0.99, 0));
-  config.checkpoint_every = table.number("checkpoint_every", 0.001, 1e9, 1);
+  config.optimizer.clip = static_cast<float>(table.number("clip", 0, 1e9, 0));
+  config.accumulate = table.integer("accumulate", 1, config.batch, 1);
+  if (config.batch % config.accumulate != 0) {
+    table.fail_at("accumulate", fmt::format("{} micro-batches of equal size do not make a batch of {}",
+                                            config.accumulate, config.batch));
+  }
+  config.optimizer.accumulate = config.accumulate > 1;
+  config.ema = table.number("ema", 0, 0.999999, 0);
+  config.optimizer.average = config.ema > 0;
+  config.selection = read_selection(table, !config.valid_split.empty() || config.valid_count > 0);
+  config.checkpoint_every = read_checkpoint_interval(table, node);
   table.finish();
 }
 
@@ -68,7 +78,7 @@ TrainConfig read_train_config(const std::string& file) {
   config.name = model.string("name");
   check_name(model, config.name);
   config.model = std::make_shared<TomlNode>(*member(root, "model"));
-  read_train(top.table("train", true), config);
+  read_train(top.table("train", true), *member(root, "train"), config);
   top.finish();
   return config;
 }
@@ -80,12 +90,16 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
       {"train", config.train_split},
       {"valid", config.valid_split}};
   Json train = {{"batch", config.batch},
-                {"checkpoint_every", config.checkpoint_every},
+                {"checkpoint_every", to_json(config.checkpoint_every)},
                 {"epochs", config.epochs},
                 {"label_smoothing", config.label_smoothing},
                 {"optimizer", optimizer_to_json(config.optimizer)},
                 {"seed", config.seed}};
   write_schedule(config.schedule, train);
+  if (config.optimizer.clip > 0) train["clip"] = config.optimizer.clip;
+  if (config.accumulate > 1) train["accumulate"] = config.accumulate;
+  if (config.ema > 0) train["ema"] = config.ema;
+  write_selection(config.selection, train);
   return canonical(
       {{"data", data},
        {"model",

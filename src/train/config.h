@@ -9,7 +9,9 @@
 #include "data/loader.h"
 #include "graph/passes.h"
 #include "nn/family.h"
+#include "train/checkpoint_interval.h"
 #include "train/schedule.h"
+#include "train/selection.h"
 
 namespace mlx::train {
 
@@ -27,10 +29,13 @@ struct TrainConfig {
   // [train]
   std::int64_t epochs = 1, batch = 128;
   std::uint64_t seed = 1;
-  graph::OptimizerSpec optimizer;
+  graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
   Schedule schedule;
   float label_smoothing = 0;
-  double checkpoint_every = 1;  // epochs
+  std::int64_t accumulate = 1;  // micro-batches that a batch is cut into
+  double ema = 0;               // decay of the weights' average; 0: none
+  SelectionConfig selection;
+  CheckpointInterval checkpoint_every;
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound

@@ -5,6 +5,7 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "store/keys.h"
 
 namespace mlx::train {
@@ -20,6 +21,12 @@ std::string code_state(registry::Repository& repository) {
     batch->commit();
   }
   return canonical(out);
+}
+
+void require_repository(const registry::Repository& repository) {
+  if (path_exists(join_path(repository.mlx_folder(), "meta.db"))) return;
+  throw Error(ErrorKind::kNotFound, fmt::format("{} was removed while the run went on", repository.mlx_folder()),
+              "what was not stored before is lost; bring the folder back or make a new repository with `mlx init`");
 }
 
 void end_badly(registry::Repository& repository, const std::string& run, const Error& error) noexcept {

@@ -13,6 +13,9 @@ namespace mlx::train {
 // git.
 std::string code_state(registry::Repository& repository);
 
+// kNotFound where the repository's folder was removed meanwhile.
+void require_repository(const registry::Repository& repository);
+
 // Ends the run as failed or interrupted; what cannot be recorded (a full disk) is left to the original error.
 void end_badly(registry::Repository& repository, const std::string& run, const Error& error) noexcept;
 

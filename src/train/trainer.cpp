@@ -8,6 +8,7 @@
 #include "registry/pointers.h"
 #include "train/inputs.h"
 #include "train/numerics.h"
+#include "train/process_use.h"
 #include "train/run_scope.h"
 #include "train/training_loop.h"
 
@@ -73,16 +74,14 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   return model;
 }
 
-Json summary_of(const TrainingResult& result, bool validated) {
-  Json out = {{"accuracy", result.accuracy},
-              {"images_per_second", result.images_per_second},
-              {"loss", result.loss},
-              {"seconds", result.seconds},
-              {"steps", result.steps}};
-  if (validated) {
-    out["valid_accuracy"] = result.valid_accuracy;
-    out["valid_loss"] = result.valid_loss;
-  }
+Json summary_of(const TrainingResult& result) {
+  Json out = {
+      {"accuracy", result.accuracy}, {"cpu_seconds", cpu_seconds()}, {"images_per_second", result.images_per_second},
+      {"loss", result.loss},         {"peak_memory", peak_memory()}, {"seconds", result.seconds},
+      {"steps", result.steps}};
+  for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
+  if (result.kept != result.steps) out["kept_step"] = result.kept;
+  if (result.stopped_early) out["stopped_early"] = true;
   return out;
 }
 
@@ -115,6 +114,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   loop.level = options.level;
   loop.profiler = options.profiler;
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
+  require_repository(repository);
   const nn::Model model = make_model(in, config, data, result);
   registry::NewVersion version;
   version.artifact = config.name;
@@ -125,8 +125,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   version.run = run;
   TrainOutcome outcome;
   outcome.version = point_at(repository, registry::create_version(repository, version).version);
-  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}},
-                    summary_of(result, data.valid.about.count > 0));
+  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary_of(result));
   outcome.run = registry::read_run(repository, run);
   return outcome;
 }

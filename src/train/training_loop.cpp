@@ -1,5 +1,6 @@
-// One step is: batch, learning rate, session.run, three numbers read. Everything random is keyed by the step or the
-// epoch, so that a resumed run continues with the bits of one that was never stopped.
+// The outline of a training: epochs of steps, and between them metrics, validation, checkpoints, interruption.
+// Everything random is keyed by the step or the epoch, so that a resumed run continues with the bits of one that was
+// never stopped.
 
 #include "train/training_loop.h"
 
@@ -9,14 +10,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "train/batches.h"
-#include "train/checkpoint.h"
+#include "train/checkpointer.h"
+#include "train/diverged.h"
 #include "train/evaluate.h"
+#include "train/metric_log.h"
+#include "train/process_use.h"
+#include "train/training_step.h"
 
 namespace mlx::train {
 namespace {
 
 constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
-constexpr double kFlushSeconds = 1.0;
 
 class Loop {
  public:
@@ -28,32 +32,30 @@ class Loop {
         data_(data),
         options_(options),
         progress_(progress),
-        training_(graph::to_training(built.graph, config.optimizer, config.label_smoothing)),
-        input_(training_.graph.find(data::input_name(data.train.about.kind))),
-        source_(batches_of(data.train, data.preprocessing, batch_options(config), repository.pool())) {
-    CHECK(input_ != graph::kNone);
+        training_(built, config, data.train.about.kind, options.level, repository.pool()),
+        source_(batches_of(data.train, data.preprocessing, batch_options(config), repository.pool())),
+        metrics_(repository, options.run, progress),
+        checkpoints_(repository, options.run, options.key, config.checkpoint_every, progress) {
     steps_per_epoch_ = source_->batches();
     total_steps_ = steps_per_epoch_ * config.epochs;
-    checkpoint_steps_ =
-        std::max<std::int64_t>(1, std::llround(config.checkpoint_every * static_cast<double>(steps_per_epoch_)));
   }
 
   TrainingResult run() {
     restore();
-    progress_.begin("training", static_cast<std::uint64_t>(total_steps_), "steps");
-    progress_.advance(static_cast<std::uint64_t>(step_));
-    const std::int64_t first_step = step_;
-    started_ = flushed_ = seconds_now();
-    while (step_ < total_steps_) run_epoch(step_ / steps_per_epoch_, step_ % steps_per_epoch_);
-    flush();
+    // What was done before it was resumed is not of this process: neither its rate nor its share.
+    progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
+    const std::int64_t first_step = now_.step;
+    const double started = seconds_now();
+    while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
+    metrics_.flush();
+    checkpoints_.finish();
     progress_.end();
-    if (options_.profiler) options_.profiler->finish(*session_);
-    result_.steps = step_;
-    result_.seconds = seconds_now() - started_;
-    result_.images_per_second = static_cast<double>((step_ - first_step) * config_.batch) / training_seconds_;
-    if (step_ == first_step) result_.images_per_second = 0;
-    result_.tensors = forward_tensors();
-    return result_;
+    if (options_.profiler) options_.profiler->finish(training_.session());
+    TrainingResult result = finished();
+    result.seconds = seconds_now() - started;
+    const auto examples = static_cast<double>((now_.step - first_step) * config_.batch);
+    result.images_per_second = examples > 0 ? examples / training_seconds_ : 0;
+    return result;
   }
 
  private:
@@ -66,51 +68,49 @@ class Loop {
     return options;
   }
 
-  void restore() {
-    graph::Tensors tensors;
-    if (options_.resume) {
-      if (std::optional<CheckpointState> state = load_checkpoint(repository_, options_.run, options_.key)) {
-        step_ = state->step;
-        tensors = std::move(state->tensors);
-      }
-      registry::resume_run(repository_, options_.run, step_);
+  // What a run starts from: its last checkpoint, else fresh weights.
+  CheckpointState starting_point(bool resume) {
+    if (resume) {
+      if (std::optional<CheckpointState> state = load_checkpoint(repository_, options_.run, options_.key))
+        return std::move(*state);
     }
-    if (tensors.empty()) tensors = nn::initialize(built_.graph, built_.family, config_.seed);
-    graph::SessionOptions session;
-    session.level = options_.level;
-    session.seed = config_.seed;
-    session.training = true;
-    session_ = std::make_unique<graph::Session>(training_.graph, tensors, session, repository_.pool());
+    CheckpointState fresh;
+    fresh.tensors = nn::initialize(built_.graph, built_.family, config_.seed);
+    return fresh;
   }
 
-  void run_epoch(std::int64_t epoch, std::int64_t first_batch) {
-    double loss_sum = 0;
-    std::int64_t correct = 0, counted = 0, batches = 0;
-    const double epoch_started = seconds_now();
-    source_->start(static_cast<std::uint64_t>(epoch), first_batch);
+  void restore() {
+    now_ = starting_point(options_.resume);
+    if (options_.resume) registry::resume_run(repository_, options_.run, now_.step);
+    training_.start(std::move(now_.tensors));
+    now_.tensors.clear();
+    // Interrupted while it was validating.
+    const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
+    if (epoch_ended && now_.selection.last_step != now_.step) validate();
+  }
+
+  double rate_at(std::int64_t step) const {
+    return learning_rate_at(config_.schedule, step, steps_per_epoch_, total_steps_);
+  }
+
+  // The rest of the epoch that the step stands in.
+  void run_epoch() {
+    const std::int64_t epoch = now_.step / steps_per_epoch_, first = now_.step % steps_per_epoch_;
+    if (first == 0) now_.epoch = {};
+    const double started = seconds_now(), cpu = cpu_seconds();
+    source_->start(static_cast<std::uint64_t>(epoch), first);
     while (const data::BatchView* batch = next_batch()) {
-      const Outcome outcome = train_step(*batch);
-      if (options_.profiler) options_.profiler->end_step(*session_, step_);
-      loss_sum += outcome.loss;
-      correct += outcome.correct;
-      counted += outcome.counted;
-      ++batches;
+      train_step(*batch);
+      if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
-      if (step_ % 16 == 0) {
-        progress_.note(fmt::format("epoch {}/{}  loss {:.4f}  acc {:.2f} %", epoch + 1, config_.epochs,
-                                   loss_sum / static_cast<double>(batches), percent(correct, counted)));
+      if (now_.step % 16 == 0) show(epoch);
+      if (now_.step % steps_per_epoch_ == 0) {
+        end_epoch(now_.step - epoch * steps_per_epoch_ - first, seconds_now() - started, cpu_seconds() - cpu);
+        show(epoch);
       }
-      const bool last = step_ % steps_per_epoch_ == 0;
-      if (last) {
-        const double seconds = seconds_now() - epoch_started;
-        training_seconds_ += seconds;
-        point("speed/images_per_second", static_cast<double>(batches * config_.batch) / seconds);
-        result_.loss = loss_sum / static_cast<double>(batches);
-        result_.accuracy = counted ? static_cast<double>(correct) / static_cast<double>(counted) : 0;
-        validate();
-      }
-      if (seconds_now() - flushed_ > kFlushSeconds) flush();
-      if (step_ % checkpoint_steps_ == 0 && step_ < total_steps_) checkpoint();
+      metrics_.flush_if_due();
+      checkpoints_.collect();
+      if (now_.step < total_steps_ && checkpoints_.due(now_.step, steps_per_epoch_)) checkpoint();
       if (g_interrupted.load() != 0) stop_interrupted();
     }
   }
@@ -123,105 +123,125 @@ class Loop {
     return batch;
   }
 
-  struct Outcome {
-    double loss = 0;
-    std::int64_t correct = 0, counted = 0;
-  };
-
-  Outcome train_step(const data::BatchView& batch) {
-    const auto rate = static_cast<float>(learning_rate_at(config_.schedule, step_, steps_per_epoch_, total_steps_));
-    session_->run({{input_, batch.input, batch.input_dims},
-                   {training_.labels, batch.target, batch.target_dims},
-                   {training_.learning_rate, &rate, {1}}},
-                  static_cast<std::uint64_t>(step_));
-    Outcome outcome;
-    outcome.loss = static_cast<double>(scalar<float>(training_.loss));
-    outcome.correct = scalar<std::int32_t>(training_.correct);
-    outcome.counted = scalar<std::int32_t>(training_.counted);
-    ++step_;
-    if (!std::isfinite(outcome.loss)) {
-      flush();
-      progress_.end();
-      throw Error(ErrorKind::kNo, fmt::format("the loss is {} at step {}", outcome.loss, step_),
-                  "lower [train] learning_rate or raise warmup");
-    }
-    point("train/loss", outcome.loss);
-    point("train/accuracy",
-          static_cast<double>(outcome.correct) / std::max<double>(1, static_cast<double>(outcome.counted)));
-    return outcome;
+  void train_step(const data::BatchView& batch) {
+    const StepOutcome outcome = training_.run(batch, now_.step, rate_at(now_.step));
+    if (!std::isfinite(outcome.loss)) stop_diverged(fmt::format("the loss is {}", outcome.loss), now_.step);
+    ++now_.step;
+    now_.epoch.loss += outcome.loss;
+    now_.epoch.correct += outcome.correct;
+    now_.epoch.counted += outcome.counted;
+    ++now_.epoch.batches;
+    metrics_.add(now_.step, "train/loss", outcome.loss);
+    metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
+    if (config_.optimizer.clip > 0) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
   }
 
-  template <typename T>
-  T scalar(graph::ValueId value) const {
-    T out;
-    std::memcpy(&out, session_->output(value).data(), sizeof out);
-    return out;
+  void end_epoch(std::int64_t steps, double seconds, double cpu) {
+    training_seconds_ += seconds;
+    metrics_.add(now_.step, "speed/images_per_second", static_cast<double>(steps * config_.batch) / seconds);
+    metrics_.add(now_.step, "system/cores", cpu / seconds);
+    metrics_.add(now_.step, "system/memory", static_cast<double>(resident_memory()));
+    validate();
   }
 
   void validate() {
     if (data_.valid.about.count == 0) return;
     nn::Model model;
     model.graph = built_.graph;
-    model.tensors = forward_tensors();
+    model.tensors = training_.model();
     model.preprocessing = data_.preprocessing;
-    NoProgress silent;
-    const Evaluation evaluation = evaluate(model, data_.valid, options_.level, repository_.pool(), silent);
-    result_.valid_loss = evaluation.loss;
-    result_.valid_accuracy = evaluation.accuracy();
-    best_ = evaluation.accuracy() > best_accuracy_;
-    best_accuracy_ = std::max(best_accuracy_, evaluation.accuracy());
-    point("valid/loss", evaluation.loss);
-    point("valid/accuracy", evaluation.accuracy());
+    check_finite(model.tensors);
+    const Figures figures = figures_of(model);
+    for (const auto& [name, value] : figures) metrics_.add(now_.step, "valid/" + name, value);
+    if (!improves(now_.selection, config_.selection, figures, now_.step)) return;
+    improved_ = true;
+    if (config_.selection.keep_best) now_.best = std::move(model.tensors);
   }
 
-  // A checkpoint that cannot be written costs safety, not the training.
-  bool checkpoint() {
-    flush();
+  Figures figures_of(const nn::Model& model) {
+    NoProgress silent;
     try {
-      save_checkpoint(repository_, options_.run, options_.key, {step_, session_->tensors()}, best_);
-      best_ = false;
-      return true;
+      const Evaluation evaluation = evaluate(model, data_.valid, options_.level, repository_.pool(), silent);
+      return {{"loss", evaluation.loss}, {"accuracy", evaluation.accuracy()}};
     } catch (const Error& error) {
-      if (error.kind != ErrorKind::kIo) throw;
-      progress_.warn(fmt::format("no checkpoint at step {}: {}; training goes on", step_, error.message));
-      return false;
+      if (error.kind == ErrorKind::kInterrupted) stop_interrupted();
+      throw;
     }
   }
 
+  // A checkpoint never holds what is not finite.
+  void checkpoint() {
+    metrics_.flush();
+    CheckpointState state = now_;
+    state.tensors = training_.state();
+    check_finite(state.tensors);
+    checkpoints_.save(std::move(state), std::exchange(improved_, false));
+  }
+
+  void check_finite(const graph::Tensors& tensors) {
+    const std::string name = graph::first_not_finite(tensors);
+    if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1);
+  }
+
+  // `step`, counted from 0: the last that was run.
+  [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step) {
+    metrics_.flush();
+    checkpoints_.finish();
+    progress_.end();
+    const BatchOf batch_of = [this](std::int64_t at) -> const data::BatchView& {
+      source_->start(static_cast<std::uint64_t>(at / steps_per_epoch_), at % steps_per_epoch_);
+      return *source_->next();
+    };
+    const auto origin = find_origin(
+        training_, starting_point(true), step, batch_of, [this](std::int64_t at) { return rate_at(at); }, progress_);
+    std::string message = fmt::format("{} at step {}", what, step + 1);
+    if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
+    throw Error(ErrorKind::kNo, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
+  }
+
+  // The signal is put aside while the checkpoint is written; a second one ends that too.
   [[noreturn]] void stop_interrupted() {
-    const bool kept = checkpoint();
+    const int signal = g_interrupted.exchange(0);
+    checkpoints_.finish();
+    checkpoint();
+    const bool kept = checkpoints_.finish();
+    g_interrupted = signal;
     progress_.end();
     throw Error(ErrorKind::kInterrupted,
-                kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", step_, total_steps_)
-                     : fmt::format("interrupted after step {} of {}", step_, total_steps_),
+                kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
+                     : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
                 fmt::format("go on with: mlx train -c {} --resume run:{}", config_.file, options_.run));
   }
 
-  void point(const char* name, double value) { points_.push_back({step_, name, value, unix_micros()}); }
-
-  void flush() {
-    flushed_ = seconds_now();
-    if (points_.empty()) return;
-    try {
-      registry::log_metrics(repository_, options_.run, points_);
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kIo) throw;
-      progress_.warn(fmt::format("metrics up to step {} are not recorded: {}", step_, error.message));
-    }
-    points_.clear();
+  void show(std::int64_t epoch) {
+    const EpochSums& sums = now_.epoch;
+    std::string text = fmt::format("epoch {}/{}  loss {:.4f}  acc {:.2f} %", epoch + 1, config_.epochs,
+                                   sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)),
+                                   100 * share(sums.correct, sums.counted));
+    for (const auto& [name, value] : now_.selection.last) text += fmt::format("  valid {} {:.4f}", name, value);
+    progress_.note(text);
   }
 
-  graph::Tensors forward_tensors() const {
-    graph::Tensors all = session_->tensors(), out;
-    for (const graph::Value& value : built_.graph.values) {
-      const auto found = all.find(value.name);
-      if (found != all.end()) out.insert(all.extract(found));
+  TrainingResult finished() {
+    TrainingResult result;
+    result.steps = result.kept = now_.step;
+    result.stopped_early = now_.step < total_steps_;
+    result.loss = now_.epoch.loss / static_cast<double>(std::max<std::int64_t>(1, now_.epoch.batches));
+    result.accuracy = share(now_.epoch.correct, now_.epoch.counted);
+    result.valid = now_.selection.last;
+    if (config_.selection.keep_best) {
+      result.kept = now_.selection.best_step;
+      result.valid = now_.selection.best;
+      result.tensors = std::move(now_.best);
+      return result;
     }
-    return out;
+    result.tensors = training_.model();
+    check_finite(result.tensors);
+    return result;
   }
 
-  static double percent(std::int64_t part, std::int64_t all) {
-    return all ? 100.0 * static_cast<double>(part) / static_cast<double>(all) : 0;
+  static double share(std::int64_t part, std::int64_t all) {
+    return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
   registry::Repository& repository_;
@@ -230,16 +250,14 @@ class Loop {
   const TrainingData& data_;
   const LoopOptions& options_;
   Progress& progress_;
-  graph::TrainingGraph training_;
-  graph::ValueId input_;
+  TrainingStep training_;
   std::unique_ptr<data::BatchSource> source_;
-  std::unique_ptr<graph::Session> session_;
-  std::int64_t steps_per_epoch_ = 0, total_steps_ = 0, checkpoint_steps_ = 1, step_ = 0;
-  std::vector<registry::MetricPoint> points_;
-  double started_ = 0, flushed_ = 0, training_seconds_ = 0;
-  double best_accuracy_ = -1;
-  bool best_ = false;
-  TrainingResult result_;
+  MetricLog metrics_;
+  Checkpointer checkpoints_;
+  std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;
+  CheckpointState now_;    // without the session's tensors
+  bool improved_ = false;  // since the last checkpoint
+  double training_seconds_ = 0;
 };
 
 }  // namespace

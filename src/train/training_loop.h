@@ -11,6 +11,7 @@
 #include "registry/runs.h"
 #include "train/config.h"
 #include "train/profile.h"
+#include "train/selection.h"
 
 namespace mlx::train {
 
@@ -23,10 +24,12 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
                                 Progress& progress);
 
 struct TrainingResult {
-  graph::Tensors tensors;  // of the forward graph
-  std::int64_t steps = 0;
+  graph::Tensors tensors;  // of the forward graph: the last, or the best where the config keeps that
+  std::int64_t steps = 0;  // that were done
+  std::int64_t kept = 0;   // the step whose model it is
+  bool stopped_early = false;
   double loss = 0, accuracy = 0;              // of the last epoch's training batches, as they were trained on
-  double valid_loss = 0, valid_accuracy = 0;  // where there is a validation split
+  Figures valid;                              // of the model that is kept, where there is a validation split
   double seconds = 0, images_per_second = 0;  // of this process
 };
 
@@ -38,7 +41,8 @@ struct LoopOptions {
   Profiler* profiler = nullptr;
 };
 
-// Throws kNo where the loss is not finite (step and last checkpoint named), kInterrupted after a checkpoint.
+// Throws kNo where the loss, or a weight, is not finite: step and first operation are named, the last checkpoint is one
+// from before. kInterrupted after a checkpoint.
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                             const TrainingData& data, const LoopOptions& options, Progress& progress);
 

@@ -9,57 +9,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/pointers.h"
-#include "synthetic.h"
 #include "train/evaluate.h"
-#include "train/trainer.h"
+#include "world.h"
 
 namespace mlx {
 namespace {
 
-struct World {
-  explicit World(int threads = 2, const std::string& config = synthetic::kConfig)
-      : pool(threads), disk(store::real_disk()) {
-    synthetic::make_repository(folder.path(), *disk, pool);
-    write_config(config);
-    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
-  }
-  void write_config(const std::string& text) { write_file_atomically(join_path(folder.path(), "train.toml"), text); }
-  train::TrainOutcome train(const std::string& resume = {}, bool force = false) {
-    NoProgress silent;
-    train::TrainOptions options;
-    options.resume = resume;
-    options.force = force;
-    options.level = kernels::best_level();
-    return train::train(*repository, train::read_train_config(join_path(folder.path(), "train.toml")), options, silent);
-  }
-  std::string id() { return registry::resolve(*repository, "clf").digest.hex(); }
-
-  TempFolder folder;
-  Pool pool;
-  std::unique_ptr<store::Disk> disk;
-  std::unique_ptr<registry::Repository> repository;
-};
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
-// Counts steps and calls `at` when the given one is done.
-struct Tripwire final : Progress {
-  Tripwire(std::uint64_t at_step, void (*what)()) : step(at_step), fire(what) {}
-  void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
-  void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) fire();
-  }
-  void note(std::string_view) override {}
-  void end() override {}
-  void warn(std::string_view) override {}
-  std::uint64_t step, done = 0;
-  void (*fire)();
-  bool training = false;
-};
+using namespace train::test;
 
 TEST_CASE("training learns, names the next version, moves the pointer and records the run") {
   World world;

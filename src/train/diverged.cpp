@@ -1,0 +1,54 @@
+// The last step again, node by node, or all of them since the last checkpoint.
+#include "train/diverged.h"
+
+#include <cmath>
+#include <utility>
+
+namespace mlx::train {
+namespace {
+
+std::optional<Origin> at(std::int64_t step, std::optional<graph::NotFinite> found) {
+  if (!found) return std::nullopt;
+  return Origin{step + 1, std::move(*found)};
+}
+
+// Weights and what belongs to them; running statistics say nothing, and do not enter what is trained.
+bool weights_are_finite(const graph::Tensors& tensors, const graph::Graph& graph) {
+  for (const auto& [name, tensor] : tensors) {
+    const graph::ValueId id = graph.find(name);
+    const bool weight = id != graph::kNone && graph.value(id).role == graph::Role::kParameter;
+    if (weight && !graph::all_finite(tensor.data)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
+                                  const BatchOf& batch_of, const RateOf& rate_of, Progress& progress) {
+  std::optional<graph::NotFinite> found = training.explain(batch_of(step), step, rate_of(step));
+  if (found && !found->node.empty()) return at(step, std::move(found));
+  training.start(good.tensors);
+  progress.begin("looking for its origin", static_cast<std::uint64_t>(step + 1 - good.step), "steps");
+  for (std::int64_t again = good.step; again <= step && g_interrupted.load() == 0; ++again) {
+    const graph::Tensors before = training.state();
+    const StepOutcome outcome = training.run(batch_of(again), again, rate_of(again));
+    progress.advance(1);
+    if (std::isfinite(outcome.loss) && weights_are_finite(training.state(), training.graph())) continue;
+    training.start(before);
+    found = training.explain(batch_of(again), again, rate_of(again));
+    progress.end();
+    return at(again, std::move(found));
+  }
+  progress.end();
+  return at(step, std::move(found));
+}
+
+std::string describe(const std::optional<Origin>& origin) {
+  if (!origin) return {};
+  const graph::NotFinite& what = origin->what;
+  if (what.node.empty()) return fmt::format("'{}' is not finite at step {}", what.value, origin->step);
+  return fmt::format("{} ({}) was the first not to be finite, at step {}", what.node, what.op, origin->step);
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,32 @@
+// What to say of a training whose numbers are not finite any more. Used by the training loop.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/batches.h"
+#include "train/checkpoint.h"
+#include "train/training_step.h"
+
+namespace mlx::train {
+
+// Where the first number came from that was not finite.
+struct Origin {
+  std::int64_t step = 0;  // counted from 1
+  graph::NotFinite what;
+};
+
+// The batch of step `step`, counted from 0; valid until the next call.
+using BatchOf = std::function<const data::BatchView&(std::int64_t step)>;
+using RateOf = std::function<double(std::int64_t step)>;
+
+// Looks at step `step` again; where its weights were not finite to begin with, trains again from `good`, which nothing
+// is wrong with, to the step that made them so: the same steps give the same bits. nullopt where nothing is found.
+std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
+                                  const BatchOf& batch_of, const RateOf& rate_of, Progress& progress);
+
+// "conv2 (conv2d) was the first not to be finite, at step 12", or "" for nullopt.
+std::string describe(const std::optional<Origin>& origin);
+
+}  // namespace mlx::train

@@ -1,0 +1,12 @@
+// What this process takes of the machine: for a run's record.
+#pragma once
+
+#include <cstdint>
+
+namespace mlx::train {
+
+double cpu_seconds();            // of all threads so far, user and system
+std::int64_t peak_memory();      // bytes that were resident at once, at most
+std::int64_t resident_memory();  // bytes now; 0 where /proc does not say
+
+}  // namespace mlx::train

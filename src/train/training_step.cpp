@@ -1,0 +1,137 @@
+// A batch is cut into micro-batches of equal size; their gradients are averaged before the one update.
+#include "train/training_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace mlx::train {
+namespace {
+
+// Warms up (as TensorFlow's moving averages do), so that the first weights, which are random, are soon forgotten.
+double average_decay(double ema, std::int64_t step) {
+  const auto t = static_cast<double>(step);
+  return std::min(ema, (1 + t) / (10 + t));
+}
+
+// Part `part` of `parts` along the first dimension.
+const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DType dtype, std::int64_t part,
+                    std::int64_t parts) {
+  std::size_t bytes = kernels::size_of(dtype);
+  for (std::size_t i = 1; i < dims.size(); ++i) bytes *= static_cast<std::size_t>(dims[i]);
+  dims[0] /= parts;
+  return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, data::Kind kind, kernels::Level level,
+                           Pool& pool)
+    : built_(built),
+      config_(config),
+      level_(level),
+      pool_(pool),
+      training_(graph::to_training(built.graph, config.optimizer, config.label_smoothing)),
+      input_(training_.graph.find(data::input_name(kind))) {
+  CHECK(input_ != graph::kNone);
+}
+
+void TrainingStep::start(graph::Tensors tensors) {
+  for (const graph::Value& value : training_.graph.values) {
+    const std::string average = value.name + graph::kAverage;
+    if (value.role != graph::Role::kParameter || training_.graph.find(average) == graph::kNone) continue;
+    const auto weights = tensors.find(value.name);
+    if (weights != tensors.end()) tensors.try_emplace(average, weights->second);
+  }
+  graph::SessionOptions options;
+  options.level = level_;
+  options.seed = config_.seed;
+  options.training = true;
+  session_.reset();  // first, so that the two are never there at once
+  session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
+}
+
+std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
+                                             double learning_rate) {
+  const std::int64_t parts = config_.accumulate;
+  rate_ = static_cast<float>(learning_rate);
+  accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(1.0 / static_cast<double>(parts))};
+  const double decay = average_decay(config_.ema, step);
+  average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
+  const auto dtype = [&](graph::ValueId id) { return training_.graph.value(id).dtype; };
+  graph::Feed input{input_, nullptr, batch.input_dims}, labels{training_.labels, nullptr, batch.target_dims};
+  input.data = part_of(batch.input, input.dims, dtype(input_), part, parts);
+  labels.data = part_of(batch.target, labels.dims, dtype(training_.labels), part, parts);
+  std::vector<graph::Feed> all{std::move(input), std::move(labels), {training_.learning_rate, &rate_, {1}}};
+  if (training_.accumulation != graph::kNone) all.push_back({training_.accumulation, accumulation_.data(), {2}});
+  if (training_.average != graph::kNone) all.push_back({training_.average, average_.data(), {2}});
+  return all;
+}
+
+graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) const {
+  graph::RunOptions out;
+  out.step = static_cast<std::uint64_t>(step);
+  out.part = static_cast<std::uint64_t>(part);
+  if (part + 1 < config_.accumulate) out.last = training_.update_begin;
+  return out;
+}
+
+StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  StepOutcome outcome;
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const std::vector<graph::Feed> fed = feeds(batch, part, step, learning_rate);
+    const graph::RunOptions all = options(part, step);
+    graph::RunOptions forward = all, rest = all;
+    forward.last = rest.first = training_.loss_end;
+    session_->run(fed, forward);
+    const double loss = double{scalar<float>(training_.loss)};
+    outcome.loss += loss / static_cast<double>(config_.accumulate);
+    outcome.correct += scalar<std::int32_t>(training_.correct);
+    outcome.counted += scalar<std::int32_t>(training_.counted);
+    if (!std::isfinite(loss)) return outcome;
+    session_->run(fed, rest);
+  }
+  if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(training_.gradient_norm)};
+  return outcome;
+}
+
+std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& batch, std::int64_t step,
+                                                      double learning_rate) {
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const std::vector<graph::Feed> fed = feeds(batch, part, step, learning_rate);
+    std::optional<graph::NotFinite> found = graph::find_not_finite(*session_, fed, options(part, step));
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+graph::Tensors TrainingStep::state() const {
+  graph::Tensors tensors = session_->tensors();
+  std::erase_if(tensors, [](const auto& each) { return each.first.ends_with(graph::kGradientSum); });
+  return tensors;
+}
+
+graph::Tensors TrainingStep::model() const {
+  graph::Tensors all = session_->tensors(), out;
+  for (const graph::Value& value : built_.graph.values) {
+    auto found = all.find(value.name);
+    if (found == all.end()) continue;
+    const auto average = all.find(value.name + graph::kAverage);
+    const bool averaged = value.role == graph::Role::kParameter && average != all.end();
+    out.emplace(value.name, std::move(averaged ? average->second : found->second));
+  }
+  return out;
+}
+
+template <typename T>
+T TrainingStep::scalar(graph::ValueId value) const {
+  T out;
+  std::memcpy(&out, session_->output(value).data(), sizeof out);
+  return out;
+}
+
+}  // namespace mlx::train

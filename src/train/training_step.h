@@ -1,0 +1,63 @@
+// One step of a training: its micro-batches through the session, the loss looked at before any parameter is written.
+// Used by the training loop.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/batches.h"
+#include "data/split.h"
+#include "graph/not_finite.h"
+#include "graph/passes.h"
+#include "nn/family.h"
+#include "train/config.h"
+
+namespace mlx::train {
+
+struct StepOutcome {
+  double loss = 0;  // mean over the micro-batches
+  std::int64_t correct = 0, counted = 0;
+  double gradient_norm = 0;  // before clipping; 0 where gradients are not clipped
+};
+
+class TrainingStep {
+ public:
+  // All of them outlive it.
+  TrainingStep(const nn::Built& built, const TrainConfig& config, data::Kind kind, kernels::Level level, Pool& pool);
+
+  // From here on: weights, and what else outlives a step, as `tensors` says. Averages that it lacks start as the
+  // weights.
+  void start(graph::Tensors tensors);
+  // Step `step`, counted from 0. Where the loss is not finite the step ends there, and the parameters are as before.
+  StepOutcome run(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // The same step again, up to what is the first not to be finite; nullopt where everything is. Ends in the middle of
+  // the step: start() comes next, or nothing.
+  std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
+
+  const graph::Graph& graph() const { return training_.graph; }
+  graph::Session& session() { return *session_; }
+  graph::Tensors state() const;  // all that outlives a step: what a checkpoint holds
+  graph::Tensors model() const;  // of the forward graph; averages in the place of weights where they are kept
+
+ private:
+  // Micro-batch `part`; they point to the members below.
+  std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
+                                 double learning_rate);
+  graph::RunOptions options(std::int64_t part, std::int64_t step) const;
+  template <typename T>
+  T scalar(graph::ValueId value) const;
+
+  const nn::Built& built_;
+  const TrainConfig& config_;
+  kernels::Level level_;
+  Pool& pool_;
+  graph::TrainingGraph training_;
+  graph::ValueId input_;
+  std::unique_ptr<graph::Session> session_;
+  float rate_ = 0;
+  std::array<float, 2> accumulation_{}, average_{};
+};
+
+}  // namespace mlx::train

@@ -1,0 +1,74 @@
+// A repository with a dataset and a config to train, and ways to stop in the middle. Shared by the tests of training.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "registry/pointers.h"
+#include "store/disk.h"
+#include "synthetic.h"
+#include "train/trainer.h"
+
+namespace mlx::train::test {
+
+struct World {
+  explicit World(int threads = 2, const std::string& config = synthetic::kConfig,
+                 std::unique_ptr<store::Disk> on = store::real_disk())
+      : pool(threads), disk(std::move(on)) {
+    synthetic::make_repository(folder.path(), *disk, pool);
+    write_config(config);
+    open();
+  }
+  void open() { repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool); }
+  void write_config(const std::string& text) { write_file_atomically(join_path(folder.path(), "train.toml"), text); }
+  TrainConfig config() { return read_train_config(join_path(folder.path(), "train.toml")); }
+  TrainOutcome train(Progress& progress, const std::string& resume = {}, bool force = false) {
+    TrainOptions options;
+    options.resume = resume;
+    options.force = force;
+    options.level = kernels::best_level();
+    return train::train(*repository, config(), options, progress);
+  }
+  TrainOutcome train(const std::string& resume = {}, bool force = false) {
+    NoProgress silent;
+    return train(silent, resume, force);
+  }
+  std::string run() { return "run:" + registry::runs(*repository).back().id; }
+  std::string id() { return registry::resolve(*repository, "clf").digest.hex(); }
+
+  TempFolder folder;
+  Pool pool;
+  std::unique_ptr<store::Disk> disk;
+  std::unique_ptr<registry::Repository> repository;
+};
+
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// The config of synthetic.h with more lines in [train].
+inline std::string with(const std::string& lines, const std::string& config = synthetic::kConfig) {
+  return config + lines + "\n";
+}
+
+// Counts steps and calls `at` when the given one is done; keeps warnings.
+struct Tripwire final : Progress {
+  Tripwire(std::uint64_t at_step, std::function<void()> what) : step(at_step), fire(std::move(what)) {}
+  void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
+  void advance(std::uint64_t count) override {
+    if (training && (done += count) == step) fire();
+  }
+  void note(std::string_view) override {}
+  void end() override {}
+  void warn(std::string_view text) override { warnings += std::string(text) + "\n"; }
+  std::uint64_t step, done = 0;
+  std::function<void()> fire;
+  std::string warnings;
+  bool training = false;
+};
+
+}  // namespace mlx::train::test
