@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cmd/level.h"
 #include "graph/passes.h"
+#include "nn/finetune.h"
 #include "registry/runs.h"
 
 namespace mlx::cmd {
@@ -37,6 +38,16 @@ std::int64_t batch_of(registry::Repository& repository, const registry::Version&
   return json_int(json_object(parse_json(run.params, what), "train", what), "batch", what);
 }
 
+// Parameters that its config's `freeze` kept from being trained.
+std::vector<std::string> frozen_in(const nn::Model& model) {
+  const Json config = parse_json(model.config, "the model's config");
+  const auto found = config.find("freeze");
+  if (found == config.end()) return {};
+  std::vector<std::string> patterns;
+  for (const Json& pattern : *found) patterns.push_back(pattern.is_string() ? pattern.get<std::string>() : "");
+  return nn::frozen_parameters(model.graph, patterns);
+}
+
 // Folding wants tensors to fold; what they hold decides nothing about sizes.
 graph::Tensors blank_tensors(const graph::Graph& graph) {
   const bool folds =
@@ -51,7 +62,7 @@ graph::Tensors blank_tensors(const graph::Graph& graph) {
   return tensors;
 }
 
-void plan_memory(ModelLayers& layers) {
+void plan_memory(ModelLayers& layers, const std::vector<std::string>& frozen) {
   const kernels::Level level = chosen_level();
   const graph::Graph& forward = layers.model.graph;
   try {
@@ -59,7 +70,7 @@ void plan_memory(ModelLayers& layers) {
     const graph::Graph used = graph::fuse(graph::to_inference(forward), tensors);
     layers.inference_bytes = graph::planned_arena(used, sizes_of(used, 1, layers.length), level);
     if (layers.training_batch == 0) return;
-    const graph::Graph trained = graph::to_training(forward, {}, 0).graph;
+    const graph::Graph trained = graph::to_training(graph::freeze(forward, frozen), {}, 0).graph;
     layers.training_bytes =
         graph::planned_arena(trained, sizes_of(trained, layers.training_batch, layers.length), level);
   } catch (const Error& error) {
@@ -98,10 +109,13 @@ ModelLayers model_layers(registry::Repository& repository, const registry::Versi
   layers.model = nn::load_description(repository.store(), version.digest);
   layers.length = context_of(layers.model);
   layers.summary = graph::summarize(layers.model.graph, sizes_of(layers.model.graph, 1, layers.length));
+  const std::vector<std::string> frozen = frozen_in(layers.model);
+  for (const std::string& name : frozen)
+    layers.frozen += graph::concrete(layers.model.graph.value(layers.model.graph.find(name)), {}).count();
   layers.training_batch = batch_of(repository, version);
   // model.json may come from anywhere; planning for weights that are not in the version could ask for any memory.
   if (layers.summary.weight_bytes <= version.bytes) {
-    plan_memory(layers);
+    plan_memory(layers, frozen);
   } else {
     layers.memory_problem = fmt::format("the graph has weights of {}, the version holds {}",
                                         format_bytes(layers.summary.weight_bytes), format_bytes(version.bytes));
@@ -118,6 +132,10 @@ void print_layers(Context& context, const ModelLayers& layers) {
                      row.flops > 0 ? short_count(row.flops) : ""});
   }
   lines.push_back({"total", "", "", fmt::format("{}", layers.summary.parameters), short_count(layers.summary.flops)});
+  if (layers.frozen > 0) {
+    lines.push_back({"trained", "", "", fmt::format("{}", layers.summary.parameters - layers.frozen), ""});
+    lines.push_back({"frozen", "", "", fmt::format("{}", layers.frozen), ""});
+  }
   std::size_t name = 0, operation = 0, output = 0;
   for (const Line& line : lines) {
     name = std::max(name, line.name.size());
@@ -158,6 +176,7 @@ void add_layers(Json& json, const ModelLayers& layers) {
   }
   json["layers"] = list;
   Json totals = {{"parameters", layers.summary.parameters},
+                 {"frozen", layers.frozen},
                  {"flops", layers.summary.flops},
                  {"weight_bytes", layers.summary.weight_bytes},
                  {"sequence", layers.length}};

@@ -16,6 +16,7 @@ namespace mlx::cmd {
 struct ModelLayers {
   nn::Model model;          // without tensors
   graph::Summary summary;   // for one example
+  std::int64_t frozen = 0;  // how many of the parameters its training left as they were
   std::int64_t length = 0;  // of the example, where the model takes sequences
   // Activations and workspaces; none where no kernel of this machine serves the model (`memory_problem` says which).
   std::optional<std::size_t> inference_bytes, training_bytes;

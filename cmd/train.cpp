@@ -1,5 +1,6 @@
 // mlx train: from train.toml to the next version of a model, or `unchanged`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -47,6 +48,13 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
   context.line(text);
+  if (summary.contains("init")) {
+    const Json& init = summary["init"];
+    std::vector<std::string> fresh;
+    for (const Json& name : json_array(init, "fresh", what)) fresh.push_back(name.get<std::string>());
+    context.line(fmt::format("  started from {}{}", json_string(init, "version", what),
+                             fresh.empty() ? "" : fmt::format("; fresh: {}", fmt::join(fresh, ", "))));
+  }
 }
 
 void write_trace(const std::string& file, const train::Profile& profile, Context& context) {

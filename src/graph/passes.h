@@ -37,6 +37,10 @@ inline constexpr const char* kAverage = ".ema";
 // 2013); the updates wait for it.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
+// A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
+// uses its running statistics and leaves them as they are, as in inference.
+Graph freeze(const Graph& forward, const std::vector<std::string>& parameters);
+
 // Drops dropout, makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
 // A language model's inference graph, decoding: it also takes positions s32[batch], how many tokens each sequence

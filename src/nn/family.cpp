@@ -89,6 +89,8 @@ Norm read_norm(TomlReader& table, Json& config) {
 
 Built build(TomlReader model, const InputSpec& input) {
   (void)model.string("name", "");  // read by whoever names the artifact
+  (void)model.string("init", "");  // this and the next: nn/finetune.h
+  (void)model.strings("freeze", std::vector<std::string>{});
   const Family& family = read_family(model, input);
   Json config = Json::object();
   config["family"] = family.name;

@@ -72,13 +72,16 @@ std::optional<data::Tokenizer> load_tokenizer(const store::Store& store, const D
 
 }  // namespace
 
-store::ManifestSummary store_model(store::Store& store, const Model& model) {
+store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base) {
   const std::string description = canonical(model_json(model));
   const Bytes weights = encode_tensors(model.tensors);
   const std::unique_ptr<store::Batch> batch = store.begin();
   std::vector<store::Entry> entries;
   entries.push_back({kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))});
-  entries.push_back({kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights)});
+  std::optional<Digest> before;
+  if (base) before = file_of(store, *base, kWeightsFile).content;
+  entries.push_back(
+      {kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights, before ? &*before : nullptr)});
   if (model.tokenizer) {
     const std::string text = canonical(model.tokenizer->to_json());
     entries.push_back({kTokenizerFile, store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});

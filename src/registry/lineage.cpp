@@ -81,7 +81,9 @@ class Walk {
   Lineage take() { return std::move(lineage_); }
 
  private:
-  static std::string role_kind(const std::string& role) { return role == "model" ? "model" : "dataset"; }
+  static std::string role_kind(const std::string& role) {
+    return role == "model" || role == "init" ? "model" : "dataset";
+  }
 
   LineageNode describe(const Digest& digest, const std::string& kind_if_unknown) {
     store::Statement select = db_.prepare(

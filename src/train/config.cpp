@@ -77,6 +77,8 @@ TrainConfig read_train_config(const std::string& file) {
   TomlReader model = top.table("model", true);
   config.name = model.string("name");
   check_name(model, config.name);
+  config.init = model.string("init", "");
+  if (model.has("init") && config.init.empty()) model.fail_at("init", "expected a model, like \"clf@v3\"");
   config.model = std::make_shared<TomlNode>(*member(root, "model"));
   read_train(top.table("train", true), *member(root, "train"), config);
   top.finish();

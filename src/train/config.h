@@ -24,6 +24,7 @@ struct TrainConfig {
   data::Augment augment;
   // [model]
   std::string name;                       // the artifact: "clf"
+  std::string init;                       // a model that the training starts from; "" for none
   std::string file;                       // for messages
   std::shared_ptr<const TomlNode> model;  // its table, read by nn::build once the dataset's shape is known
   // [train]

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
+#include "train/base_model.h"
 #include "train/inputs.h"
 #include "train/numerics.h"
 #include "train/process_use.h"
@@ -17,7 +18,8 @@ namespace {
 
 struct Inputs {
   registry::Version dataset;
-  data::Description data;  // of the train split
+  data::Description data;    // of the train split
+  std::optional<Base> base;  // what the model starts from
   nn::Built built;
   std::string params;
   Digest key;
@@ -30,11 +32,15 @@ Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, 
   in.dataset = resolve_dataset(repository, config.dataset, progress);
   in.data = data::describe(repository.store(), in.dataset.digest, config.train_split);
   const nn::InputSpec spec = nn::InputSpec::images(in.data.height, in.data.width, in.data.channels, in.data.outputs);
-  in.built = nn::build(TomlReader(*config.model, config.file, "[model]"), spec);
+  in.base = read_base(repository, config);
+  const TomlReader table = model_table(config, in.base);
+  in.built = nn::build(table, spec);
+  nn::read_freeze(table, in.built);
   in.params = resolved(config, in.built);
   in.start.command = "train";
   in.start.title = options.title;
   in.start.inputs = {{"data", in.dataset.digest}};
+  if (in.base) in.start.inputs.emplace_back("init", in.base->version.digest);
   in.start.params = in.params;
   in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level));
   in.start.key = in.key;
@@ -104,28 +110,44 @@ std::optional<TrainOutcome> answer_unchanged(registry::Repository& repository, c
   return outcome;
 }
 
+// Stores the model and names it as the next version.
+registry::Version store_version(registry::Repository& repository, const TrainConfig& config, const Inputs& in,
+                                const std::string& run, const nn::Model& model) {
+  registry::NewVersion version;
+  version.artifact = config.name;
+  version.kind = registry::ArtifactKind::kModel;
+  version.message = "trained on " + in.dataset.name();
+  version.run = run;
+  if (in.base) {
+    version.parent = in.base->version.digest;
+    version.message = fmt::format("fine-tuned from {} on {}", in.base->version.name(), in.dataset.name());
+  }
+  repository.store().use_domain(registry::domain_of(repository, config.name));
+  version.manifest = nn::store_model(repository.store(), model, version.parent);
+  return point_at(repository, registry::create_version(repository, version).version);
+}
+
 TrainOutcome train_run(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
-                       const Inputs& in, const std::string& run, Progress& progress) {
-  const TrainingData data = load_training_data(repository.store(), in.dataset.digest, config, progress);
+                       const Inputs& in, const std::optional<nn::Start>& start, const std::string& run,
+                       Progress& progress) {
+  TrainingData data = load_training_data(repository.store(), in.dataset.digest, config, progress);
+  // The base's weights expect what they were trained on.
+  if (in.base) data.preprocessing.normalization = in.base->model.preprocessing.normalization;
   LoopOptions loop;
   loop.run = run;
   loop.key = in.key;
   loop.resume = !options.resume.empty();
   loop.level = options.level;
   loop.profiler = options.profiler;
+  if (start) loop.initial = &start->tensors;
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   require_repository(repository);
   const nn::Model model = make_model(in, config, data, result);
-  registry::NewVersion version;
-  version.artifact = config.name;
-  version.kind = registry::ArtifactKind::kModel;
-  repository.store().use_domain(registry::domain_of(repository, config.name));
-  version.manifest = nn::store_model(repository.store(), model);
-  version.message = "trained on " + in.dataset.name();
-  version.run = run;
+  Json summary = summary_of(result);
+  if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
   TrainOutcome outcome;
-  outcome.version = point_at(repository, registry::create_version(repository, version).version);
-  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary_of(result));
+  outcome.version = store_version(repository, config, in, run, model);
+  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary);
   outcome.run = registry::read_run(repository, run);
   return outcome;
 }
@@ -138,8 +160,10 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
   if (!options.force) {
     if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key)) return *known;
   }
+  std::optional<nn::Start> start;
+  if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
   const std::string run = open_run(repository, in, options);
-  return in_run(repository, run, [&] { return train_run(repository, config, options, in, run, progress); });
+  return in_run(repository, run, [&] { return train_run(repository, config, options, in, start, run, progress); });
 }
 
 }  // namespace mlx::train

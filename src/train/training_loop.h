@@ -39,6 +39,7 @@ struct LoopOptions {
   bool resume = false;  // from the run's last checkpoint
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;
+  const graph::Tensors* initial = nullptr;  // where the training starts; null: drawn by the seed
 };
 
 // Throws kNo where the loss, or a weight, is not finite: step and first operation are named, the last checkpoint is one

@@ -35,7 +35,7 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, da
       config_(config),
       level_(level),
       pool_(pool),
-      training_(graph::to_training(built.graph, config.optimizer, config.label_smoothing)),
+      training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer, config.label_smoothing)),
       input_(training_.graph.find(data::input_name(kind))) {
   CHECK(input_ != graph::kNone);
 }

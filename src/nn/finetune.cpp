@@ -1,0 +1,118 @@
+// What a model takes over from the one that it starts from.
+
+#include "nn/finetune.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mlx::nn {
+namespace {
+
+using graph::Graph;
+using graph::Role;
+using graph::ValueId;
+
+// Every value stands at `line`, where the config names the base.
+TomlNode toml_of(const Json& json, int line) {
+  TomlNode node;
+  node.line = line;
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) node.members.push_back({key, toml_of(value, line)});
+  } else if (json.is_array()) {
+    node.kind = TomlNode::Kind::kArray;
+    node.items.reserve(json.size());
+    for (const Json& item : json) node.items.push_back(toml_of(item, line));
+  } else if (json.is_string()) {
+    node.kind = TomlNode::Kind::kString;
+    node.text = json.get<std::string>();
+  } else if (json.is_boolean()) {
+    node.kind = TomlNode::Kind::kBoolean;
+    node.boolean = json.get<bool>();
+  } else if (json.is_number_integer()) {
+    node.kind = TomlNode::Kind::kInteger;
+    node.integer = json.get<std::int64_t>();
+    node.number = static_cast<double>(node.integer);
+  } else {
+    node.kind = json.is_number() ? TomlNode::Kind::kFloat : TomlNode::Kind::kOther;
+    if (json.is_number()) node.number = json.get<double>();
+  }
+  return node;
+}
+
+const TomlNode* member(const TomlNode& table, std::string_view key) {
+  const auto found = std::ranges::find(table.members, key, &TomlNode::Member::first);
+  return found == table.members.end() ? nullptr : &found->second;
+}
+
+// Parameters that only the node which gives the output reads.
+std::set<std::string> head_of(const Graph& graph) {
+  std::set<std::string> head;
+  std::set<ValueId> elsewhere;
+  for (const graph::Node& node : graph.nodes) {
+    const bool gives_output = std::ranges::find(node.outputs, graph.outputs.at(0)) != node.outputs.end();
+    for (const ValueId id : node.inputs) {
+      if (id == graph::kNone || graph.value(id).role != Role::kParameter) continue;
+      if (!gives_output) {
+        elsewhere.insert(id);
+      } else if (!elsewhere.contains(id)) {
+        head.insert(graph.value(id).name);
+      }
+    }
+  }
+  return head;
+}
+
+std::string text_of(const kernels::Shape& shape) {
+  std::string text = shape.dtype == kernels::DType::kF32 ? "[" : std::string(kernels::name_of(shape.dtype)) + "[";
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.rank); ++i)
+    text += fmt::format("{}{}", i > 0 ? "," : "", shape.dims[i]);
+  return text + "]";
+}
+
+void check_base(const Model& base) {
+  if (base.precision == "f32") return;
+  throw Error(ErrorKind::kUsage, fmt::format("it is {} and cannot be trained", base.precision),
+              "start from the f32 version that it was made from");
+}
+
+}  // namespace
+
+TomlNode with_base_config(const TomlNode& model, const Model& base) {
+  if (member(model, "family")) return model;
+  TomlNode table = model;
+  const TomlNode* const init = member(model, "init");
+  const TomlNode whole = toml_of(parse_json(base.config, "the base's config"), init ? init->line : model.line);
+  for (const TomlNode::Member& own : whole.members) {
+    if (own.first != "freeze" && !member(model, own.first)) table.members.push_back(own);
+  }
+  return table;
+}
+
+Start start_from(const Built& built, const std::vector<std::string>& labels, const Model& base, std::uint64_t seed) {
+  check_base(base);
+  Start start;
+  start.tensors = initialize(built.graph, built.family, seed);
+  const std::set<std::string> head = labels == base.labels ? std::set<std::string>{} : head_of(built.graph);
+  std::string misfits;
+  std::size_t taken = 0;
+  for (auto& [name, tensor] : start.tensors) {
+    const auto found = base.tensors.find(name);
+    if (found == base.tensors.end() || head.contains(name)) {
+      start.fresh.push_back(name);
+    } else if (found->second.shape != tensor.shape) {
+      misfits += fmt::format("{}'{}' is {} there and {} here", misfits.empty() ? "" : ", ", name,
+                             text_of(found->second.shape), text_of(tensor.shape));
+    } else {
+      tensor = found->second;
+      ++taken;
+    }
+  }
+  if (!misfits.empty()) fail(ErrorKind::kUsage, "its weights do not fit: {}", misfits);
+  if (taken == 0) fail(ErrorKind::kUsage, "it has none of the tensors of this model, so nothing would come from it");
+  return start;
+}
+
+}  // namespace mlx::nn

@@ -1,0 +1,35 @@
+// Reads the base of a fine-tuning out of the repository.
+
+#include "train/base_model.h"
+
+#include "base/error.h"
+#include "train/inputs.h"
+
+namespace mlx::train {
+
+std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config) {
+  if (config.init.empty()) return std::nullopt;
+  Base base;
+  base.version = resolve_model(repository, config.init);
+  base.model = nn::load_description(repository.store(), base.version.digest);
+  return base;
+}
+
+TomlReader model_table(const TrainConfig& config, const std::optional<Base>& base) {
+  return {base ? nn::with_base_config(*config.model, base->model) : *config.model, config.file, "[model]"};
+}
+
+nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
+                     const std::vector<std::string>& labels, const Base& base) {
+  const nn::Model whole = nn::load_model(repository.store(), base.version.digest);
+  try {
+    return nn::start_from(built, labels, whole, config.seed);
+  } catch (const Error& error) {
+    const int line = TomlReader(*config.model, config.file, "[model]").line("init");
+    throw Error(error.kind,
+                fmt::format("{}:{}: [model] init = \"{}\": {}", config.file, line, config.init, error.message),
+                error.hint);
+  }
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,28 @@
+// The version that a training starts from ([model] init): an input of its run. Used by trainer.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/toml.h"
+#include "nn/finetune.h"
+#include "registry/artifacts.h"
+#include "train/config.h"
+
+namespace mlx::train {
+
+struct Base {
+  registry::Version version;
+  nn::Model model;  // without its tensors
+};
+
+// None where the config names none.
+std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config);
+// The config's table [model], completed by the base's.
+TomlReader model_table(const TrainConfig& config, const std::optional<Base>& base);
+// nn::start_from with the base's tensors; what does not fit is an error at `init`.
+nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
+                     const std::vector<std::string>& labels, const Base& base);
+
+}  // namespace mlx::train
