@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cmd/describe.h"
 #include "cmd/moment.h"
+#include "cmd/run_filter.h"
 
 namespace mlx::cmd {
 namespace {
@@ -18,6 +19,7 @@ struct Options {
   std::string since, until;
   bool runs = false, oneline = false;
   std::int64_t limit = 0;
+  RunFilter filter;
 };
 
 // Final figures in a few words: "accuracy 0.931  loss 0.19". Only what is a number.
@@ -62,15 +64,17 @@ void keep_between(std::vector<T>& list, const Options& options, std::int64_t T::
 }
 
 template <typename T>
-void newest_first(std::vector<T>& list, std::int64_t limit) {
-  std::reverse(list.begin(), list.end());
+void cut(std::vector<T>& list, std::int64_t limit) {
   if (limit > 0 && list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
 }
 
 int log_runs(const Options& options, Context& context) {
   std::vector<registry::Run> runs = registry::runs(context.repository());
+  const bool any = !runs.empty();
   keep_between(runs, options, &registry::Run::started);
-  newest_first(runs, options.limit);
+  std::ranges::reverse(runs);
+  apply(options.filter, context.repository(), runs);
+  cut(runs, options.limit);
   Json list = Json::array();
   for (const registry::Run& run : runs) {
     const std::int64_t end = run.ended ? run.ended : unix_micros();
@@ -79,7 +83,7 @@ int log_runs(const Options& options, Context& context) {
                              duration_text(end - run.started), context.bold(run.title), summary_text(run)));
     list.push_back(run_json(run));
   }
-  if (runs.empty()) context.line("no runs yet");
+  if (!any) context.line("no runs yet");
   if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"runs", list}});
   return 0;
 }
@@ -88,7 +92,7 @@ int run(const Options& options, Context& context) {
   if (options.limit < 0)
     throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number", options.limit));
   context.start_pager();
-  if (options.runs) return log_runs(options, context);
+  if (options.runs || !options.filter.empty()) return log_runs(options, context);
   registry::Repository& repository = context.repository();
   std::string artifact;
   if (!options.artifact.empty()) artifact = registry::resolve(repository, options.artifact).artifact;
@@ -96,7 +100,8 @@ int run(const Options& options, Context& context) {
   std::stable_sort(versions.begin(), versions.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   const bool any = !versions.empty();
   keep_between(versions, options, &registry::Version::time);
-  newest_first(versions, options.limit);
+  std::ranges::reverse(versions);
+  cut(versions, options.limit);
   Json list = Json::array();
   for (const registry::Version& version : versions) {
     options.oneline ? print_line(context, version) : print_version(context, version);
@@ -115,15 +120,26 @@ Command add_log() {
   command.name = "log";
   command.summary = "Show versions, newest first, or runs";
   command.group = "versions";
+  const Option where{.names = "--where",
+                     .value = "CONDITION",
+                     .help = "Only runs for which it holds, like 'valid_accuracy>=0.9' or 'train/loss<0.3'",
+                     .many = true,
+                     .texts = &options->filter.where};
   command.options = {
       optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model", Complete::kReference),
       flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
+      choice("--status", "STATUS", {"running", "done", "failed", "interrupted"}, options->filter.status,
+             "Only runs in this state (this and the next three imply --runs)"),
+      where,
+      option("--sort", "NAME", options->filter.sort, "Runs by this figure, parameter or metric, the smallest first"),
+      flag("--reverse", options->filter.reverse, "The largest first; without --sort the oldest"),
       flag("--oneline", options->oneline, "One line a version"),
       option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
       option("--until", "TIME", options->until, "Not after this"),
       integer("-n,--max-count", "N", options->limit, "At most this many"),
   };
-  command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --oneline --since \"7 days\"", "mlx log --runs"};
+  command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --oneline --since \"7 days\"", "mlx log --runs",
+                      "mlx log --runs --where 'valid_accuracy>=0.9' --sort seconds"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;
 }

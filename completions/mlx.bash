@@ -82,11 +82,14 @@ _mlx_command() {
       esac
       ;;
     'log')
-      options='--runs --oneline --since --until -n --max-count --json -C -q --quiet -v --verbose --color -h --help'
+      options='--runs --status --where --sort --reverse --oneline --since --until -n --max-count --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
+        --status) kind='choice running done failed interrupted' ;;
+        --where) kind=nothing ;;
+        --sort) kind=nothing ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         -n|--max-count) kind=nothing ;;

@@ -1,0 +1,24 @@
+// Which runs `mlx log --runs` lists and in which order: conditions over what is known of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "registry/runs.h"
+
+namespace mlx::cmd {
+
+struct RunFilter {
+  std::string status;              // "" for any
+  std::vector<std::string> where;  // "valid_accuracy>0.9", "train.optimizer.name=adamw"; all of them hold
+  std::string sort;                // a name as in a condition; "" leaves the order
+  bool reverse = false;            // the largest first
+  bool empty() const { return status.empty() && where.empty() && sort.empty() && !reverse; }
+};
+
+// A name is a final figure ("loss"), a parameter ("train.batch"), a metric ("train/loss": its last value), or one of
+// command, status, seconds, title. A run without it fulfils no condition over it and comes last. kUsage for a condition
+// that cannot be read, kNotFound for a name that none of the runs has.
+void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs);
+
+}  // namespace mlx::cmd

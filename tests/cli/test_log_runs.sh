@@ -1,0 +1,37 @@
+# `mlx log --runs` with conditions, order and state.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=lib.sh
+source "$here/lib.sh"
+# shellcheck source=trained.sh
+source "$here/trained.sh"
+for rate in 0.2 0.001; do
+  sed "s/epochs = 2/epochs = 1\nlearning_rate = $rate/" train.toml >other.toml
+  mlx train -c other.toml >/dev/null 2>&1
+done
+mlx eval clf --data data/bars >/dev/null 2>&1
+sed 's/batch = 24/batch = 24\nlearning_rate = 1000/' train.toml >bad.toml
+mlx train -c bad.toml >/dev/null 2>&1 && fail "a learning rate of 1000 was survived"
+
+listed() { # OPTIONS: "COMMAND RATE" of each run, joined by commas
+  expect 0 mlx log --json "$@"
+  json "','.join(r['command'] + ' ' + str(r['params'].get('train', {}).get('learning_rate', '')) for r in d['runs'])"
+}
+same "$(listed --runs)" "train 1000.0,eval ,train 0.001,train 0.2,train 0.05"
+same "$(listed --status failed)" "train 1000.0"
+same "$(listed --where command=eval)" "eval "
+same "$(listed --where 'train.learning_rate<=0.05' --sort train.learning_rate)" "train 0.001,train 0.05"
+same "$(listed --where 'train.learning_rate < 1' --where 'train.epochs = 1' --sort train.learning_rate --reverse)" "train 0.2,train 0.001"
+same "$(listed --where train.optimizer.name=sgd --status done --sort seconds -n 1 | wc -l)" 1
+same "$(listed --where 'train/loss>=0' --status done --sort train.learning_rate)" "train 0.001,train 0.05,train 0.2"
+same "$(listed --runs --reverse -n 2)" "train 0.05,train 0.2"
+same "$(listed --sort train.batch -n 1)" "train 1000.0"
+same "$(listed --where 'loss<-1')" ""
+expect 0 mlx log --where 'accuracy>=0' --sort accuracy --reverse
+has "$out" "accuracy"
+
+error 3 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
+error 3 "no run has 'train/lost'" mlx log --sort train/lost
+error 2 "expected NAME, an operator and a value" mlx log --where accuracy
+error 2 "expected NAME, an operator and a value" mlx log --where 'accuracy=>1'
+error 2 "compares numbers" mlx log --where 'command<eval'
+error 2 "--status" mlx log --status broken
