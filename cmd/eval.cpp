@@ -22,7 +22,8 @@ void print_classes(const train::Evaluation& e, Context& context) {
   std::size_t width = 5;
   for (const std::string& label : e.labels) width = std::max(width, label.size());
   context.line(context.dim(fmt::format("  {:<{}}  precision  recall      f1  support", "class", width)));
-  for (std::size_t i = 0; i < e.confusion.size(); ++i) {
+  const std::size_t classes = e.confusion.empty() ? e.classes.size() : e.confusion.size();
+  for (std::size_t i = 0; i < classes; ++i) {
     const train::ClassFigures f = train::class_figures(e, i);
     context.line(fmt::format("  {:<{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>7}", e.labels[i], width, f.precision, f.recall,
                              f.f1, f.support));
@@ -48,6 +49,32 @@ void print_confusion(const train::Evaluation& e, Context& context) {
   }
 }
 
+// "accuracy 91.20 %", "r2 0.8312", "bits_per_byte 2.1043".
+std::string main_figure(const train::Evaluation& e) {
+  const std::string name = train::main_metric(e);
+  if (name == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * e.accuracy());
+  for (const auto& [known, value] : e.metrics)
+    if (known == name) return fmt::format("{} {:.4f}", name, value);
+  return name + " not defined";
+}
+
+void print_metrics(const train::Evaluation& e, Context& context) {
+  std::string line;
+  for (const auto& [name, value] : e.metrics)
+    if (name != train::main_metric(e)) line += fmt::format("{}{} {:.6g}", line.empty() ? "  " : ", ", name, value);
+  if (!line.empty()) context.line(line);
+}
+
+void print_numbers(const train::Evaluation& e, Context& context) {
+  std::size_t width = 6;
+  for (const std::string& label : e.labels) width = std::max(width, label.size());
+  context.line(context.dim(fmt::format("  {:<{}}  {:>12}  {:>12}  {:>7}", "target", width, "rmse", "mae", "r2")));
+  for (std::size_t i = 0; i < e.numbers.size(); ++i) {
+    const train::NumberFigures& n = e.numbers[i];
+    context.line(fmt::format("  {:<{}}  {:>12.6g}  {:>12.6g}  {:>7.4f}", e.labels[i], width, n.rmse, n.mae, n.r2));
+  }
+}
+
 int run(const Options& options, Context& context) {
   const train::EvaluateOutcome outcome =
       train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
@@ -61,14 +88,22 @@ int run(const Options& options, Context& context) {
     json.update(train::to_json(e));
     context.json(json);
   }
-  context.line(fmt::format("{} on {} {}: accuracy {}, loss {:.4f}, {:.0f} images/s{}",
-                           context.bold(outcome.model.name()), options.data, e.split,
-                           context.bold(fmt::format("{:.2f} %", 100 * e.accuracy())), e.loss, e.images_per_second,
-                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
-  context.line("");
-  print_classes(e, context);
-  context.line("");
-  print_confusion(e, context);
+  context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
+                           options.data, e.split, context.bold(main_figure(e)), e.loss, e.per_second,
+                           data::unit_name(e.kind), outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  print_metrics(e, context);
+  if (!e.numbers.empty()) {
+    context.line("");
+    print_numbers(e, context);
+  }
+  if (!e.classes.empty() || !e.confusion.empty()) {
+    context.line("");
+    print_classes(e, context);
+  }
+  if (!e.confusion.empty()) {
+    context.line("");
+    print_confusion(e, context);
+  }
   return 0;
 }
 
@@ -78,7 +113,7 @@ Command add_eval() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "eval";
-  command.summary = "Measure a model on a split: accuracy, precision and recall by class, confusion matrix, speed";
+  command.summary = "Measure a model on a split: accuracy, errors or perplexity, figures by class, speed";
   command.group = "work";
   Option data = option("-d,--data", "DATASET", options->data, "The dataset to measure on", Complete::kReference);
   data.required = true;

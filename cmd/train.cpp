@@ -33,18 +33,37 @@ Json to_json(const train::TrainOutcome& outcome) {
           {"summary", parse_json(outcome.run.summary, "run:" + outcome.run.id)}};
 }
 
+// The figures by which models of each kind are judged, of what was held out.
+std::string held_out_text(const Json& summary) {
+  const auto number = [&](const char* key) { return json_number(summary, key, "summary"); };
+  if (summary.contains("valid_bits_per_byte")) {
+    return fmt::format("{:.4f} bits per byte, perplexity {:.3f}", number("valid_bits_per_byte"),
+                       number("valid_perplexity"));
+  }
+  if (summary.contains("valid_rmse")) {
+    const std::string r2 = summary.contains("valid_r2") ? fmt::format(", R² {:.4f}", number("valid_r2")) : "";
+    return fmt::format("RMSE {:.4g}{}", number("valid_rmse"), r2);
+  }
+  return summary.contains("valid_accuracy") ? fmt::format("{:.2f} %", 100 * number("valid_accuracy")) : "";
+}
+
 void print(const train::TrainOutcome& outcome, Context& context) {
   const Json summary = parse_json(outcome.run.summary, "run:" + outcome.run.id);
   context.line(fmt::format("{}  {}  run:{}{}", context.bold(outcome.version.name()), outcome.version.digest.brief(),
                            outcome.run.id, outcome.unchanged ? "  " + context.green("unchanged") : ""));
   if (outcome.unchanged) return;
   const char* what = "summary";
-  std::string text = fmt::format("  {} steps in {:.1f} s, {:.0f} images/s; loss {:.4f}, accuracy {:.2f} %",
-                                 json_int(summary, "steps", what), json_number(summary, "seconds", what),
-                                 json_number(summary, "images_per_second", what), json_number(summary, "loss", what),
-                                 100 * json_number(summary, "accuracy", what));
-  if (summary.contains("valid_accuracy"))
-    text += fmt::format("; held out: {:.2f} %", 100 * json_number(summary, "valid_accuracy", what));
+  std::string text =
+      fmt::format("  {} steps in {:.1f} s", json_int(summary, "steps", what), json_number(summary, "seconds", what));
+  for (const char* unit : {"images", "rows", "tokens"}) {
+    const std::string key = std::string(unit) + "_per_second";
+    if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), unit);
+  }
+  text += fmt::format("; loss {:.4f}", json_number(summary, "loss", what));
+  if (summary.contains("accuracy"))
+    text += fmt::format(", accuracy {:.2f} %", 100 * json_number(summary, "accuracy", what));
+  const std::string held_out = held_out_text(summary);
+  if (!held_out.empty()) text += "; held out: " + held_out;
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
   context.line(text);

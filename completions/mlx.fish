@@ -60,7 +60,7 @@ complete -c mlx -n '__mlx_at ""' -f -a key -d 'Say who can read what is encrypte
 complete -c mlx -n '__mlx_at ""' -f -a erase -d 'Shred the key of a domain, so that nobody can read its content again'
 complete -c mlx -n '__mlx_at ""' -f -a lineage -d 'Show what a version was made from, and what was made from it'
 complete -c mlx -n '__mlx_at ""' -f -a train -d 'Train a model from a config: makes its next version, and a run'
-complete -c mlx -n '__mlx_at ""' -f -a eval -d 'Measure a model on a split: accuracy, precision and recall by class, confusion matrix, speed'
+complete -c mlx -n '__mlx_at ""' -f -a eval -d 'Measure a model on a split: accuracy, errors or perplexity, figures by class, speed'
 complete -c mlx -n '__mlx_at ""' -f -a quantize -d 'Make an int8 child of a model, with activations calibrated on data'
 complete -c mlx -n '__mlx_at ""' -f -a serve -d 'Answer inference requests over HTTP (KServe Open Inference Protocol v2)'
 complete -c mlx -n '__mlx_at ""' -f -a help -d 'Show help on a command, or list all commands'

@@ -35,6 +35,8 @@ std::vector<Kernel> avx512_kernels() {
       {Op::kDropoutBackward, kBackend, prepare_dropout},
       {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
       {Op::kSoftmax, kBackend, prepare_loss},
+      {Op::kBinaryCrossEntropy, kBackend, prepare_target_loss},
+      {Op::kRegressionLoss, kBackend, prepare_target_loss},
       {Op::kEmbedding, kBackend, prepare_embedding},
       {Op::kEmbeddingBackward, kBackend, prepare_embedding},
       {Op::kAttention, kBackend, prepare_attention},

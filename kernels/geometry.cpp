@@ -163,6 +163,18 @@ void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
   for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
 }
 
+void target_loss(Checker& check, const Problem& problem) {
+  if (!check.input_is(0, 1)) return;
+  const Dims dims = Checker::dims_of(check.input(0));
+  check.input_equals(1, dims);
+  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
+  check.require(problem.attrs.delta >= 0.0f, "delta must be at least 0");
+  check.output_equals(0, {1});
+  check.optional_output(1, dims);
+  if (problem.op == Op::kRegressionLoss) return;
+  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
+}
+
 void quantize(Checker& check, const Problem& problem) {
   const bool forward = problem.op == Op::kQuantize;
 
@@ -238,6 +250,9 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return dropout(check, problem);
     case Op::kSoftmaxCrossEntropy:
       return cross_entropy(check, problem, g);
+    case Op::kBinaryCrossEntropy:
+    case Op::kRegressionLoss:
+      return target_loss(check, problem);
     case Op::kSoftmax:
       check.input_is(0, 1);
       return same_shape(check, 1);

@@ -58,6 +58,7 @@ struct Attrs {
   float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
   std::int64_t kv_heads = 0;  // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
   float theta = 10000.0f;     // rotary positions: base of the wavelengths
+  float delta = 0.0f;         // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
   bool operator==(const Attrs&) const = default;
 };
 

@@ -52,6 +52,8 @@ constexpr const char* kOpNames[] = {
     "swiglu_backward",
     "rope",
     "rope_backward",
+    "binary_cross_entropy",
+    "regression_loss",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

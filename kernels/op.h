@@ -101,6 +101,12 @@ enum class Op : std::uint16_t {
   kRope,
   kRopeBackward,  // dy, (positions) → dx, in place
 
+  // Losses against targets of the same shape: x[…,V], targets[…,V] → loss[1] (mean over all elements), (dx[…,V]: its
+  // gradient).
+  kBinaryCrossEntropy,  // of sigmoid(x) with targets from 0 to 1; also (correct s32[1]: x > 0 where the target is above
+                        // one half), (counted s32[1]). attrs.rate: label smoothing.
+  kRegressionLoss,      // squared error; with attrs.delta that of Huber (1964), half the square up to delta
+
   kReshape,  // no kernel: the planner makes it a view
 
   kCount

@@ -25,6 +25,7 @@ bool prepare_max_pool(const Problem& problem, Plan& plan);
 bool prepare_avg_pool(const Problem& problem, Plan& plan);
 bool prepare_dropout(const Problem& problem, Plan& plan);
 bool prepare_loss(const Problem& problem, Plan& plan);
+bool prepare_target_loss(const Problem& problem, Plan& plan);
 bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);  // whole and with a cache

@@ -32,6 +32,8 @@ std::vector<Kernel> ref_kernels() {
       {Op::kAvgPoolBackward, kBackend, prepare_pool},
       {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
       {Op::kSoftmax, kBackend, prepare_loss},
+      {Op::kBinaryCrossEntropy, kBackend, prepare_target_loss},
+      {Op::kRegressionLoss, kBackend, prepare_target_loss},
       {Op::kDropout, kBackend, prepare_dropout},
       {Op::kDropoutBackward, kBackend, prepare_dropout},
       {Op::kEmbedding, kBackend, prepare_embedding},

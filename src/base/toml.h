@@ -47,6 +47,7 @@ class TomlReader {
   TomlReader(const TomlNode& table, std::string file, std::string where);  // where: "[train]"
 
   bool has(std::string_view key) const;
+  bool is_array(std::string_view key) const;  // for keys that take one value or several
   int line(std::string_view key) const;
   std::string string(std::string_view key);
   std::string string(std::string_view key, std::string_view fallback);

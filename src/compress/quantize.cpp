@@ -35,6 +35,16 @@ Inputs read_inputs(registry::Repository& repository, const QuantizeOptions& opti
   return in;
 }
 
+// Calibration feeds images; models of other data are refused before a run begins.
+void check_takes_images(registry::Repository& repository, const registry::Version& model) {
+  const Json json = nn::load_model_json(repository.store(), model.digest);
+  const Json preprocessing = json.value("preprocessing", Json());
+  if (preprocessing.is_object() && preprocessing.contains("height")) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} takes no images: only models of images can be quantized", model.name()),
+              "it is evaluated and used in the precision that it was trained in");
+}
+
 void point_at(registry::Repository& repository, const registry::Version& v) {
   registry::write_pointer(repository, {v.artifact, v.kind, v.digest, v.files, v.bytes});
 }
@@ -81,6 +91,7 @@ nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
 
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   Inputs in = read_inputs(repository, options, progress);
+  check_takes_images(repository, in.model);
   QuantizeOutcome outcome;
   outcome.from = in.model;
   std::optional<registry::Version> known;

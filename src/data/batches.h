@@ -1,5 +1,4 @@
-// Batches as a graph is fed them, whatever the data is. Used by training, evaluation and calibration; a kind of data is
-// one maker.
+// Batches as a graph is fed them, whatever the data is. Used by training and evaluation; a kind of data is one maker.
 //
 // What a batch holds depends on (seed, epoch, index) alone, so that a resumed run goes on with the same bits.
 #pragma once
@@ -10,11 +9,14 @@
 
 #include "base/parallel.h"
 #include "data/loader.h"
+#include "data/rows.h"
+#include "data/text.h"
 
 namespace mlx::data {
 
 struct BatchView {
-  std::int64_t count = 0;  // examples
+  std::int64_t count = 0;  // examples: images, rows, windows of text
+  std::int64_t units = 0;  // what is counted (unit_name): images, rows, tokens
   const void* input = nullptr;
   std::vector<std::int64_t> input_dims;  // [count, …]
   const void* target = nullptr;
@@ -24,7 +26,8 @@ struct BatchView {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  virtual std::int64_t batches() const = 0;  // in an epoch
+  virtual std::int64_t batches() const = 0;   // in an epoch
+  virtual std::int64_t examples() const = 0;  // in an epoch that drops none
   // Starts an epoch at batch `first` (resume); next() then gives its batches in order, nullptr at the end. What a batch
   // points to is valid until the next call.
   virtual void start(std::uint64_t epoch, std::int64_t first = 0) = 0;
@@ -33,5 +36,20 @@ class BatchSource {
 
 // f32[count,H,W,C] and s32[count]; `examples` and `pool` outlive it. kUsage as Loader says.
 std::unique_ptr<BatchSource> image_batches(const Examples& examples, Loader::Options options, Pool& pool);
+
+struct BatchOptions {
+  std::int64_t batch = 128;
+  std::uint64_t seed = 0;
+  bool shuffle = false, drop_last = false;
+};
+// f32[count,features] and s32[count] or f32[count,targets]; `rows` outlive it. The schema is the one of the training
+// split, with its means.
+std::unique_ptr<BatchSource> row_batches(const Rows& rows, const RowSchema& schema, const BatchOptions& options);
+
+// s32[count,context] twice: tokens, and the token behind each. Unshuffled the windows follow one another from the
+// beginning, and the last is filled up with Tokenizer::kUnknown. Shuffled, an epoch cuts the text from an offset of its
+// own, so that every token is trained on at every distance from a window's beginning; what is left over at both ends of
+// the text is seen in other epochs. kUsage where the text is shorter than one window and the token behind it.
+std::unique_ptr<BatchSource> text_batches(const Text& text, std::int64_t context, const BatchOptions& options);
 
 }  // namespace mlx::data

@@ -2,8 +2,6 @@
 
 #include "data/dataset.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -16,23 +14,12 @@ namespace {
 
 constexpr std::int32_t kMostClasses = 1 << 20;
 
-std::vector<std::string> names_of(const Layout& layout) {
-  std::vector<std::string> names;
-  for (const auto& [name, files] : layout.splits) names.push_back(name);
-  return names;
-}
-
-const SplitFiles& files_of(const Layout& layout, const Digest& manifest, const std::string& split) {
-  const auto found = layout.splits.find(split);
-  if (found != layout.splits.end()) return found->second;
-  if (layout.splits.empty()) {
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("dataset {} has no split: no file in it is named like one", manifest.brief()),
-                "name the files train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz) …, or declare splits in "
-                "dataset.toml");
-  }
-  throw Error(ErrorKind::kNotFound, fmt::format("dataset {} has no split '{}'", manifest.brief(), split),
-              fmt::format("it has: {}", fmt::join(names_of(layout), ", ")));
+const SplitFiles& images_of(const Layout& layout, const Digest& manifest, const std::string& split) {
+  const SplitFiles& files = files_of(layout, manifest, split);
+  if (files.kind != Kind::kImages)
+    fail(ErrorKind::kUsage, "split '{}' of dataset {} holds {}, expected images", split, manifest.brief(),
+         unit_name(files.kind));
+  return files;
 }
 
 // Classes and their names: what dataset.toml says, else one for each number up to the highest label.
@@ -78,14 +65,14 @@ std::vector<std::string> splits(const store::Store& store, const Digest& manifes
 
 Examples describe_split(const store::Store& store, const Digest& manifest, const std::string& split) {
   const Layout layout = find_layout(store, manifest);
-  const SplitFiles& files = files_of(layout, manifest, split);
+  const SplitFiles& files = images_of(layout, manifest, split);
   const IdxImages sizes = read_idx_image_sizes(store, files.images);
   return assemble(layout, files, sizes, read_idx_labels(store, files.labels));
 }
 
 Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
   const Layout layout = find_layout(store, manifest);
-  const SplitFiles& files = files_of(layout, manifest, split);
+  const SplitFiles& files = images_of(layout, manifest, split);
   store.want({files.images.content, files.labels.content});
   std::vector<std::int32_t> labels = read_idx_labels(store, files.labels);
   progress.begin(fmt::format("reading {}", files.images.path), 0, "B");

@@ -1,7 +1,5 @@
-// Labelled examples read straight out of the store's packs: which files of a version form which split, and the readers
-// behind.
-//
-// A reader is one file with one row in dataset.cpp: IDX (plain and gzip) now.
+// Labelled images read straight out of the store's packs, as IDX files. Rows are rows.h's, text is text.h's; split.h
+// reads whichever a split holds.
 #pragma once
 
 #include <cstdint>

@@ -4,61 +4,39 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "data/splits.h"
+
 namespace mlx::data {
+namespace {
 
-const char* input_name(Kind kind) {
-  switch (kind) {
-    case Kind::kImages:
-      return "images";
-    case Kind::kFeatures:
-      return "features";
-    case Kind::kTokens:
-      return "ids";
-  }
-  return "?";
+RowFile row_file(const store::Store& store, const store::Entry& entry) {
+  return {inflated(stored_source(store, entry.content), entry.path), *table_kind(entry.path), entry.path};
 }
 
-const char* target_name(TargetKind targets) {
-  return targets == TargetKind::kClass || targets == TargetKind::kTokens ? "labels" : "targets";
+Rows load_rows(const store::Store& store, const store::Entry& entry, const Reading& reading, Progress& progress) {
+  store.want({entry.content});
+  const RowFile file = row_file(store, entry);
+  progress.begin(fmt::format("reading {}", entry.path), 0, "B");
+  const RowSchema schema = reading.schema ? *reading.schema : fit_schema(file, reading.rows);
+  Rows rows = read_rows(file, schema, true, progress);
+  progress.end();
+  return rows;
 }
 
-const char* unit_name(Kind kind) {
-  switch (kind) {
-    case Kind::kImages:
-      return "images";
-    case Kind::kFeatures:
-      return "rows";
-    case Kind::kTokens:
-      return "tokens";
-  }
-  return "?";
+Text load_text(const store::Store& store, const std::vector<store::Entry>& files, const Reading& reading,
+               Progress& progress) {
+  std::vector<Digest> wanted;
+  wanted.reserve(files.size());
+  for (const store::Entry& file : files) wanted.push_back(file.content);
+  store.want(wanted);
+  progress.begin(fmt::format("reading {}", files.at(0).path), 0, "B");
+  Text text = read_text(store, files, reading.tokenizer, reading.known_tokenizer, progress);
+  progress.end();
+  return text;
 }
 
-Description describe(const Examples& examples) {
-  Description out;
-  out.count = examples.count;
-  out.height = examples.height;
-  out.width = examples.width;
-  out.channels = examples.channels;
-  out.outputs = examples.classes;
-  out.names = examples.class_names;
-  return out;
-}
-
-Split as_split(Examples examples) {
-  return {describe(examples), std::move(examples)};
-}
-
-Description describe(const store::Store& store, const Digest& manifest, const std::string& split) {
-  return describe(describe_split(store, manifest, split));
-}
-
-Split load(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
-  return as_split(load_split(store, manifest, split, progress));
-}
-
-Split pick(const Split& from, const std::vector<std::int64_t>& indices) {
-  const Examples& all = from.images;
+Examples pick(const Examples& all, const std::vector<std::int64_t>& indices) {
   Examples out;
   out.count = static_cast<std::int64_t>(indices.size());
   out.height = all.height;
@@ -75,7 +53,104 @@ Split pick(const Split& from, const std::vector<std::int64_t>& indices) {
                 out.pixels.begin() + static_cast<std::ptrdiff_t>(i * image));
     out.labels[i] = all.labels[at];
   }
-  return as_split(std::move(out));
+  return out;
+}
+
+Description describe_tokens(const Tokenizer& tokenizer, std::int64_t count) {
+  Description out;
+  out.kind = Kind::kTokens;
+  out.targets = TargetKind::kTokens;
+  out.count = count;
+  out.outputs = static_cast<int>(tokenizer.size());
+  return out;
+}
+
+}  // namespace
+
+Description describe(const Examples& examples) {
+  Description out;
+  out.count = examples.count;
+  out.height = examples.height;
+  out.width = examples.width;
+  out.channels = examples.channels;
+  out.outputs = examples.classes;
+  out.names = examples.class_names;
+  return out;
+}
+
+Description describe(const RowSchema& schema, std::int64_t count) {
+  Description out;
+  out.kind = Kind::kFeatures;
+  out.targets = schema.kind;
+  out.count = count;
+  out.features = schema.width();
+  out.names = schema.outputs();
+  out.outputs = static_cast<int>(out.names.size());
+  return out;
+}
+
+Split as_split(Examples examples) {
+  Split out;
+  out.about = describe(examples);
+  out.images = std::move(examples);
+  return out;
+}
+
+Split as_split(Rows rows) {
+  Split out;
+  out.about = describe(rows.schema, rows.count);
+  out.rows = std::move(rows);
+  return out;
+}
+
+Split as_split(Text text) {
+  Split out;
+  out.about = describe_tokens(*text.tokenizer, static_cast<std::int64_t>(text.tokens.size()));
+  out.text = std::move(text);
+  return out;
+}
+
+Kind kind_of(const store::Store& store, const Digest& manifest, const std::string& split) {
+  return files_of(find_layout(store, manifest), manifest, split).kind;
+}
+
+Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading) {
+  const Layout layout = find_layout(store, manifest);
+  const SplitFiles& files = files_of(layout, manifest, split);
+  NoProgress silent;
+  switch (files.kind) {
+    case Kind::kImages:
+      break;
+    case Kind::kFeatures: {
+      std::int64_t count = 0;
+      const RowSchema schema = fit_schema(row_file(store, files.rows), reading.rows, &count);
+      return describe(schema, count);
+    }
+    case Kind::kTokens:
+      if (reading.tokenizer == "bytes") return describe_tokens(Tokenizer::bytes(), 0);
+      return as_split(load_text(store, files.text, reading, silent)).about;
+  }
+  return describe(describe_split(store, manifest, split));
+}
+
+Split load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
+           Progress& progress) {
+  const Layout layout = find_layout(store, manifest);
+  const SplitFiles& files = files_of(layout, manifest, split);
+  switch (files.kind) {
+    case Kind::kImages:
+      break;
+    case Kind::kFeatures:
+      return as_split(load_rows(store, files.rows, reading, progress));
+    case Kind::kTokens:
+      return as_split(load_text(store, files.text, reading, progress));
+  }
+  return as_split(load_split(store, manifest, split, progress));
+}
+
+Split pick(const Split& from, const std::vector<std::int64_t>& indices) {
+  return from.about.kind == Kind::kFeatures ? as_split(pick(from.rows, indices)) : as_split(pick(from.images, indices));
 }
 
 }  // namespace mlx::data

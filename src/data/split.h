@@ -3,45 +3,58 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
 #include "data/dataset.h"
+#include "data/kind.h"
+#include "data/rows.h"
+#include "data/text.h"
 #include "store/store.h"
 
 namespace mlx::data {
 
-// What an example is, and thereby which input of a graph it feeds: "images", "features" or "ids".
-enum class Kind : std::uint8_t { kImages, kFeatures, kTokens };
-// What is to be learned of it: one class, any of several labels, numbers, or the token behind each token. Classes and
-// tokens are fed as "labels" (s32), the others as "targets" (f32).
-enum class TargetKind : std::uint8_t { kClass, kLabels, kNumbers, kTokens };
-
-const char* input_name(Kind kind);
-const char* target_name(TargetKind targets);
-const char* unit_name(Kind kind);  // what is counted: "images", "rows", "tokens"
-
 struct Description {
   Kind kind = Kind::kImages;
   TargetKind targets = TargetKind::kClass;
-  std::int64_t count = 0;                            // of images or rows; of text: tokens
+  std::int64_t count = 0;                            // images or rows; of text, tokens (0 before they are read)
   std::int64_t height = 0, width = 0, channels = 0;  // of an image
-  int outputs = 0;                                   // classes
-  std::vector<std::string> names;                    // of the outputs
+  std::int64_t features = 0;                         // of a row, as a network gets it
+  int outputs = 0;                                   // classes, labels or numbers; of text, its vocabulary
+  std::vector<std::string> names;                    // of the outputs; none of tokens
 };
 
 struct Split {
   Description about;
-  Examples images;  // where that is its kind
+  Examples images;  // the one that is of its kind
+  Rows rows;
+  Text text;
+};
+
+// How a split is read: a training split by what the config says, every other by what the training split decided.
+struct Reading {
+  RowOptions rows;
+  std::string tokenizer = "bytes";
+  std::shared_ptr<const RowSchema> schema;           // where set, instead of `rows`
+  std::shared_ptr<const Tokenizer> known_tokenizer;  // where set, instead of `tokenizer`
 };
 
 Description describe(const Examples& examples);
+Description describe(const RowSchema& schema, std::int64_t count);
 Split as_split(Examples examples);
-// The same of the named split of a version; kNotFound and kCorrupt as load_split() and describe_split() say.
-Description describe(const store::Store& store, const Digest& manifest, const std::string& split);
-Split load(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress);
-// The examples at `indices` (ascending), in that order.
+Split as_split(Rows rows);
+Split as_split(Text text);
+
+// What the named split of a version holds, by its files' names alone.
+Kind kind_of(const store::Store& store, const Digest& manifest, const std::string& split);
+// Of the named split of a version; kNotFound and kCorrupt as the readers of each kind say.
+Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading = {});
+Split load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
+           Progress& progress);
+// The examples of images or rows at `indices` (ascending), in that order.
 Split pick(const Split& from, const std::vector<std::int64_t>& indices);
 
 }  // namespace mlx::data

@@ -32,7 +32,7 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector
   bool started = false;
   for (std::size_t i = forward_nodes; i-- > 0;) {
     const Node node = graph.nodes[i];  // a copy: adding nodes moves them
-    const bool is_loss = node.op == Op::kSoftmaxCrossEntropy && node.outputs[0] == loss;
+    const bool is_loss = op_def(node.op).loss && node.outputs[0] == loss;
     started = started || is_loss;
     std::vector<ValueId> of_outputs;
     bool any = is_loss;

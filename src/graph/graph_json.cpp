@@ -54,6 +54,7 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("clip", attrs.clip);
   visit("kv_heads", attrs.kv_heads);
   visit("theta", attrs.theta);
+  visit("delta", attrs.delta);
 }
 
 struct Writer {

@@ -15,16 +15,34 @@ struct Loss {
   ValueId labels = kNone, loss = kNone, correct = kNone, counted = kNone;
 };
 
-Loss add_loss(Graph& graph, float label_smoothing) {
+// What the loss is called in kernels, and what its targets are.
+void add_target_loss(Graph& graph, const LossSpec& spec, ValueId predictions, Loss& loss) {
+  loss.labels = graph.input("targets", DType::kF32, graph.value(predictions).dims);
+  Attrs attrs;
+  attrs.rate = spec.name == "binary" ? spec.label_smoothing : 0.0f;
+  attrs.delta = spec.name == "huber" ? spec.delta : 0.0f;
+  const Op op = spec.name == "binary" ? Op::kBinaryCrossEntropy : Op::kRegressionLoss;
+  const std::vector<ValueId> outputs = graph.add(op, attrs, {predictions, loss.labels}, "loss");
+  loss.loss = outputs[0];
+  if (spec.name != "binary") return;
+  loss.correct = outputs[2];
+  loss.counted = outputs[3];
+}
+
+Loss add_loss(Graph& graph, const LossSpec& spec) {
   if (graph.outputs.empty()) fail(ErrorKind::kUsage, "the graph has no output to compare with labels");
   const ValueId logits = graph.outputs[0];
   Dims dims = graph.value(logits).dims;
   if (dims.empty()) fail(ErrorKind::kUsage, "the output '{}' has no classes", graph.value(logits).name);
   dims.pop_back();
   Loss loss;
+  if (spec.name != "softmax") {
+    add_target_loss(graph, spec, logits, loss);
+    return loss;
+  }
   loss.labels = graph.input("labels", DType::kS32, dims);
   Attrs attrs;
-  attrs.rate = label_smoothing;
+  attrs.rate = spec.label_smoothing;
   const std::vector<ValueId> outputs = graph.add(Op::kSoftmaxCrossEntropy, attrs, {logits, loss.labels}, "loss");
   loss.loss = outputs[0];
   loss.correct = outputs[2];
@@ -146,12 +164,17 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph&
 }  // namespace
 
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing) {
+  return to_training(forward, optimizer, LossSpec{"softmax", label_smoothing});
+}
+
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec) {
   const std::vector<char> hidden = hidden_matrices(forward);
   Graph graph = forward;
   choose_streams(graph);
   fuse_activations(graph, false);
-  const Loss loss = add_loss(graph, label_smoothing);
-  graph.outputs = {loss.loss, loss.correct, loss.counted};
+  const Loss loss = add_loss(graph, loss_spec);
+  graph.outputs = {loss.loss};
+  if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
   TrainingGraph ids;
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
@@ -176,7 +199,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 
 TrainingGraph with_loss(const Graph& inference) {
   Graph graph = inference;
-  const Loss loss = add_loss(graph, 0.0f);
+  const Loss loss = add_loss(graph, {});
   for (const ValueId id : {loss.loss, loss.correct, loss.counted}) graph.outputs.push_back(id);
   TrainingGraph ids;
   ids.update_begin = graph.nodes.size();

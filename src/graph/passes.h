@@ -18,11 +18,16 @@ struct OptimizerSpec {
   bool average = false;     // keeps a running average of each trained parameter, the state "NAME.ema"
 };
 std::vector<std::string> optimizer_names();  // "sgd", "adamw", "lion", "muon"
+struct LossSpec {
+  std::string name = "softmax";  // "softmax", "binary" (sigmoid cross-entropy), "mse", "huber"
+  float label_smoothing = 0.0f;  // of softmax and binary
+  float delta = 1.0f;            // of huber
+};
 struct TrainingGraph {
   Graph graph;
-  ValueId labels = kNone;                                  // input s32[…]
-  ValueId learning_rate = kNone;                           // input f32[1]
-  ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs
+  ValueId labels = kNone;         // input "labels" s32[…] of softmax, of the others "targets" f32[…,outputs]
+  ValueId learning_rate = kNone;  // input f32[1]
+  ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs; mse and huber have only the loss
   ValueId accumulation = kNone;   // input f32[2]: what the sum so far and this micro-batch's gradients count times
   ValueId average = kNone;        // input f32[2]: what the average so far and the new weights count times
   ValueId gradient_norm = kNone;  // output f32[1], where gradients are clipped
@@ -32,9 +37,11 @@ struct TrainingGraph {
 inline constexpr const char* kGradientSum =
     ".grad_sum";  // behind a parameter's name: a state that no step leaves behind
 inline constexpr const char* kAverage = ".ema";
-// Forward graph + softmax cross-entropy on its first output + backward + optimizer. Weight decay is not applied to
+// Forward graph + loss on its first output + backward + optimizer. Weight decay is not applied to
 // one-dimensional parameters (biases, norms). Gradients are clipped by the norm of all of them together (Pascanu et al.
 // 2013); the updates wait for it.
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss);
+// The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained

@@ -10,6 +10,7 @@
 
 #include "base/json_fwd.h"
 #include "data/dataset.h"
+#include "data/rows.h"
 #include "data/tokenizer.h"
 #include "graph/graph.h"
 #include "store/store.h"
@@ -19,6 +20,7 @@ namespace mlx::nn {
 struct Preprocessing {
   std::int64_t height = 0, width = 0, channels = 0;  // of an input image
   data::Normalization normalization;
+  std::optional<data::RowSchema> rows;  // of a model of features
 };
 
 struct Model {

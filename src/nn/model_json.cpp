@@ -63,6 +63,7 @@ Json floats_to_json(const std::vector<float>& values) {
 }
 
 Json preprocessing_to_json(const Preprocessing& preprocessing) {
+  if (preprocessing.rows) return data::to_json(*preprocessing.rows);
   if (preprocessing.channels == 0) return nullptr;
   return {{"height", preprocessing.height},
           {"width", preprocessing.width},
@@ -95,14 +96,37 @@ std::string word(const Json& json, const char* key, const char* const (&words)[k
   fail(ErrorKind::kCorrupt, "{}: '{}': unknown word '{}'", what, key, text);
 }
 
+bool takes(const Graph& graph, const char* name) {
+  const ValueId input = graph.find(name);
+  return input != graph::kNone && std::ranges::find(graph.inputs, input) != graph.inputs.end();
+}
+
+Preprocessing rows_from_json(const Json& json, const Graph& graph, const std::string& where) {
+  if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", where, json.type_name());
+  Preprocessing out;
+  out.rows = data::schema_from_json(json, where);
+  const graph::Value& input = graph.value(graph.find("features"));
+  if (input.dtype != DType::kF32 || input.dims.size() != 2 || !(input.dims[1] == graph::Dim::of(out.rows->width()))) {
+    fail(ErrorKind::kCorrupt, "{}: {} features do not match the graph's input {}", where, out.rows->width(),
+         graph::to_text(graph, input.dims));
+  }
+  const graph::Dims& output = graph.value(graph.outputs.at(0)).dims;
+  const auto outputs = static_cast<std::int64_t>(out.rows->outputs().size());
+  if (output.empty() || !(output.back() == graph::Dim::of(outputs))) {
+    fail(ErrorKind::kCorrupt, "{}: {} outputs do not match the graph's {}", where, outputs,
+         graph::to_text(graph, output));
+  }
+  return out;
+}
+
 Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, const std::string& what) {
   const std::string where = what + ": preprocessing";
   Preprocessing out;
   const ValueId images = graph.find("images");
-  const bool takes_images = std::ranges::find(graph.inputs, images) != graph.inputs.end() && images != graph::kNone;
   const auto found = json.find("preprocessing");
   if (found == json.end()) fail(ErrorKind::kCorrupt, "{}: the key 'preprocessing' is missing", what);
-  if (!takes_images) {
+  if (takes(graph, "features")) return rows_from_json(*found, graph, where);
+  if (!takes(graph, "images")) {
     if (!found->is_null()) fail(ErrorKind::kCorrupt, "{}: the graph takes no images, expected null", where);
     return out;
   }

@@ -14,7 +14,7 @@
 #include "report/diff_rows.h"
 #include "report/diff_tensors.h"
 #include "report/sequence_diff.h"
-#include "report/source.h"
+#include "report/readers.h"
 #include "store/manifest.h"
 
 namespace mlx::report {

@@ -52,9 +52,10 @@ void read_evaluations(registry::Repository& repository, const registry::Version&
         parse_json(as_text(repository.store().read_blob(attachment.blob)), "evaluation " + attachment.name));
     const auto named = names.find(evaluation.data);
     const std::string where = (named == names.end() ? evaluation.data.brief() : named->second) + " " + evaluation.split;
-    figures[{where, "accuracy"}] = evaluation.accuracy();
+    if (evaluation.has_accuracy()) figures[{where, "accuracy"}] = evaluation.accuracy();
+    for (const auto& [name, value] : evaluation.metrics) figures[{where, name}] = value;
     figures[{where, "loss"}] = evaluation.loss;
-    figures[{where, "images/s"}] = evaluation.images_per_second;
+    figures[{where, std::string(data::unit_name(evaluation.kind)) + "/s"}] = evaluation.per_second;
   }
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "report/table.h"
+#include "report/readers.h"
 
 namespace mlx::report {
 

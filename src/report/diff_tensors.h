@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "formats/safetensors.h"
-#include "report/source.h"
+#include "report/readers.h"
 
 namespace mlx::report {
 

@@ -61,7 +61,8 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
   facts.height = integer_or(preprocessing, "height", 0);
   facts.width = integer_or(preprocessing, "width", 0);
   facts.channels = integer_or(preprocessing, "channels", 0);
-  facts.classes = model.contains("labels") ? model["labels"].size() : 0;
+  const bool other_targets = preprocessing.is_object() && preprocessing.value("target", "class") != "class";
+  facts.classes = model.contains("labels") && !other_targets ? model["labels"].size() : 0;
   facts.evaluations = evaluations(repository, version.digest);
   return facts;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/row_hash.h"
-#include "report/table.h"
+#include "report/readers.h"
 
 namespace mlx::report {
 

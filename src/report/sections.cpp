@@ -2,6 +2,8 @@
 #include "report/sections.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -35,8 +37,67 @@ std::string images_of(const ModelFacts& model) {
   return fmt::format("{} × {} × {} images", model.height, model.width, model.channels);
 }
 
+std::optional<double> metric_of(const train::Evaluation& e, std::string_view name) {
+  for (const auto& [known, value] : e.metrics)
+    if (known == name) return value;
+  return std::nullopt;
+}
+
+// What people call a metric of train::Evaluation.
+std::string title_of(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 9> kTitles = {{{"accuracy", "Accuracy"},
+                                                                                {"top5_accuracy", "Top-5 accuracy"},
+                                                                                {"macro_f1", "F1, mean of classes"},
+                                                                                {"auc", "AUC"},
+                                                                                {"perplexity", "Perplexity"},
+                                                                                {"bits_per_byte", "Bits per byte"},
+                                                                                {"rmse", "RMSE"},
+                                                                                {"mae", "Mean absolute error"},
+                                                                                {"r2", "R²"}}};
+  for (const auto& [known, title] : kTitles)
+    if (known == name) return title;
+  return escape(std::string(name));
+}
+
+std::string main_figure(const train::Evaluation& e) {
+  const char* const name = train::main_metric(e);
+  if (name == std::string_view("accuracy")) return percent(e.accuracy());
+  const std::optional<double> value = metric_of(e, name);
+  return value ? fmt::format("{:.4g}", *value) : "";
+}
+
+Table metrics_table(const train::Evaluation& e) {
+  Table table;
+  table.columns = {{"", false}, {"Value", true}};
+  for (const auto& [name, value] : e.metrics) table.rows.push_back({title_of(name), fmt::format("{:.4g}", value)});
+  return table;
+}
+
+Table targets_table(const train::Evaluation& e) {
+  Table table;
+  table.columns = {{"Target", false}, {"RMSE", true}, {"Mean absolute error", true}, {"R²", true}};
+  for (std::size_t i = 0; i < e.numbers.size(); ++i) {
+    const train::NumberFigures& n = e.numbers[i];
+    table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), fmt::format("{:.4g}", n.rmse),
+                          fmt::format("{:.4g}", n.mae), fmt::format("{:.4f}", n.r2)});
+  }
+  return table;
+}
+
 std::string bar(double share) {
   return fmt::format("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>", 100 * std::clamp(share, 0.0, 1.0));
+}
+
+Table classes_table(const train::Evaluation& e) {
+  Table table;
+  table.columns = {{"Class", false}, {"Precision", true}, {"Recall", true}, {"F1", true}, {"Support", true}};
+  const std::size_t classes = e.confusion.empty() ? e.classes.size() : e.confusion.size();
+  for (std::size_t i = 0; i < classes; ++i) {
+    const train::ClassFigures f = train::class_figures(e, i);
+    table.rows.push_back({escape(e.labels[i]), fmt::format("{:.4f}", f.precision), fmt::format("{:.4f}", f.recall),
+                          fmt::format("{:.4f}{}", f.f1, bar(f.f1)), count(static_cast<double>(f.support))});
+  }
+  return table;
 }
 
 }  // namespace
@@ -60,11 +121,18 @@ std::string tiles(const Facts& facts) {
   std::string out = "<div class=\"tiles\">\n";
   if (const Evaluated* main = facts.model.main_evaluation()) {
     const train::Evaluation& e = main->evaluation;
-    out += tile("Accuracy", percent(e.accuracy()),
-                fmt::format("{} of {} in {} {}", count(static_cast<double>(e.correct)),
-                            count(static_cast<double>(e.count)), escape(main->dataset), escape(e.split)));
-    out += tile("Loss", fmt::format("{:.4f}", e.loss), "cross-entropy, " + escape(e.split));
-    out += tile("Speed", count(e.images_per_second), "images a second, evaluating");
+    if (e.has_accuracy()) {
+      out += tile("Accuracy", percent(e.accuracy()),
+                  fmt::format("{} of {} in {} {}", count(static_cast<double>(e.correct)),
+                              count(static_cast<double>(e.count)), escape(main->dataset), escape(e.split)));
+    }
+    for (const char* name : {"bits_per_byte", "r2", "rmse"}) {
+      if (const std::optional<double> value = metric_of(e, name))
+        out += tile(title_of(name), fmt::format("{:.4g}", *value), escape(main->dataset + " " + e.split));
+    }
+    out += tile("Loss", fmt::format("{:.4f}", e.loss),
+                (e.has_accuracy() ? "cross-entropy, " : "mean squared error, scaled, ") + escape(e.split));
+    out += tile("Speed", count(e.per_second), fmt::format("{} a second, evaluating", data::unit_name(e.kind)));
   }
   std::string size_note =
       facts.model.version.files == 1 ? "1 file" : fmt::format("{} files", facts.model.version.files);
@@ -92,25 +160,22 @@ std::string evaluation_section(const Facts& facts) {
                        escape(facts.model.version.name()) + " --data DATASET --split test</code></p>");
   }
   const train::Evaluation& e = main->evaluation;
-  Table table;
-  table.columns = {{"Class", false}, {"Precision", true}, {"Recall", true}, {"F1", true}, {"Support", true}};
-  for (std::size_t i = 0; i < e.confusion.size(); ++i) {
-    const train::ClassFigures f = train::class_figures(e, i);
-    table.rows.push_back({escape(e.labels[i]), fmt::format("{:.4f}", f.precision), fmt::format("{:.4f}", f.recall),
-                          fmt::format("{:.4f}{}", f.f1, bar(f.f1)), count(static_cast<double>(f.support))});
-  }
   std::string content = fmt::format("<p class=\"soft\">{} on split <b>{}</b> of {}</p>\n",
                                     escape(facts.model.version.name()), escape(e.split), escape(main->dataset));
-  content += confusion_svg(e.labels, e.confusion);
-  content += "<h3>By class</h3>\n" + to_html(table);
+  if (!e.confusion.empty()) content += confusion_svg(e.labels, e.confusion);
+  if (!e.metrics.empty()) content += "<h3>Figures</h3>\n" + to_html(metrics_table(e));
+  if (!e.numbers.empty()) content += "<h3>By target</h3>\n" + to_html(targets_table(e));
+  if (!e.classes.empty() || !e.confusion.empty()) content += "<h3>By class</h3>\n" + to_html(classes_table(e));
   if (facts.model.evaluations.size() > 1) {
+    const char* const main_name = train::main_metric(e);
+    const std::string speed = fmt::format("{}/s", data::unit_name(e.kind));
     Table all;
-    all.columns = {{"Measured on", false}, {"Accuracy", true}, {"Loss", true}, {"Examples", true}, {"Images/s", true}};
+    all.columns = {
+        {"Measured on", false}, {title_of(main_name), true}, {"Loss", true}, {"Examples", true}, {speed, true}};
     for (const Evaluated& other : facts.model.evaluations) {
-      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), percent(other.evaluation.accuracy()),
+      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), main_figure(other.evaluation),
                           fmt::format("{:.4f}", other.evaluation.loss),
-                          count(static_cast<double>(other.evaluation.count)),
-                          count(other.evaluation.images_per_second)});
+                          count(static_cast<double>(other.evaluation.count)), count(other.evaluation.per_second)});
     }
     content += "<h3>Every evaluation</h3>\n" + to_html(all);
   }
@@ -130,13 +195,17 @@ std::string quantization_section(const Facts& facts) {
   if (main && there) {
     const train::Evaluation& here = main->evaluation;
     table.caption = "Measured on " + escape(main->dataset) + ", split " + escape(here.split);
-    table.rows.push_back({"Accuracy", percent(here.accuracy()), percent(there->accuracy()),
-                          signed_points(there->accuracy() - here.accuracy())});
+    if (here.has_accuracy()) {
+      table.rows.push_back({"Accuracy", percent(here.accuracy()), percent(there->accuracy()),
+                            signed_points(there->accuracy() - here.accuracy())});
+    }
     table.rows.push_back({"Loss", fmt::format("{:.4f}", here.loss), fmt::format("{:.4f}", there->loss),
                           fmt::format("{:+.4f}", there->loss - here.loss)});
-    if (here.images_per_second > 0) {
-      table.rows.push_back({"Images a second", count(here.images_per_second), count(there->images_per_second),
-                            fmt::format("{:.2f}×", there->images_per_second / here.images_per_second)});
+    if (here.per_second > 0) {
+      std::string unit = data::unit_name(here.kind);
+      unit[0] = static_cast<char>(unit[0] - 'a' + 'A');
+      table.rows.push_back({unit + " a second", count(here.per_second), count(there->per_second),
+                            fmt::format("{:.2f}×", there->per_second / here.per_second)});
     }
   }
   if (before.version.bytes > 0) {

@@ -13,13 +13,51 @@ namespace {
 
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
+// A count, or a share of the whole.
+void read_hold_out(TomlReader& table, TrainConfig& config) {
+  const double value = table.number("hold_out", 0, static_cast<double>(kMaxCount), 0);
+  if (value > 0 && value < 1) {
+    config.valid_share = value;
+  } else if (value != std::floor(value)) {
+    table.fail_at("hold_out", "expected a count, or a share below 1");
+  } else {
+    config.valid_count = static_cast<std::int64_t>(value);
+  }
+  if (table.has("valid") && table.has("hold_out"))
+    table.fail_at("hold_out", "either a split for validation (valid) or a count held out of the train split, not both");
+}
+
+// What rows and text are read by; whether the dataset is of such a kind is known later.
+void read_reading(TomlReader& table, TrainConfig& config) {
+  const auto place = [&](const char* key) {
+    const int line = table.line(key);
+    return line > 0 ? fmt::format("{}:{}: [data] {}", config.file, line, key)
+                    : fmt::format("{}: [data] {}", config.file, key);
+  };
+  data::RowOptions& rows = config.reading.rows;
+  rows.target_place = place("target");
+  rows.features_place = place("features");
+  rows.list = table.is_array("target");
+  if (rows.list) {
+    rows.targets = table.strings("target");
+    if (rows.targets.empty()) table.fail_at("target", "expected at least one column");
+  } else if (table.has("target")) {
+    rows.targets = {table.string("target")};
+  } else {
+    (void)table.string("target", "");
+  }
+  rows.features = table.strings("features", std::vector<std::string>{});
+  if (table.has("features") && rows.features.empty()) table.fail_at("features", "expected at least one column");
+  rows.impute = table.one_of("missing", {"error", "mean"}, "error") == "mean";
+  config.reading.tokenizer = table.one_of("tokenizer", {"bytes", "chars"}, "bytes");
+}
+
 void read_data(TomlReader table, TrainConfig& config) {
   config.dataset = table.string("dataset");
   config.train_split = table.string("train", "train");
-  if (table.has("valid") && table.has("hold_out"))
-    table.fail_at("hold_out", "either a split for validation (valid) or a count held out of the train split, not both");
   config.valid_split = table.string("valid", "");
-  config.valid_count = table.integer("hold_out", 0, kMaxCount, 0);
+  read_hold_out(table, config);
+  read_reading(table, config);
   TomlReader augment = table.table("augment");
   config.augment.shift = static_cast<int>(augment.integer("shift", 0, 64, 0));
   config.augment.flip = augment.boolean("flip", false);
@@ -44,8 +82,16 @@ void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
   config.optimizer.accumulate = config.accumulate > 1;
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
-  config.selection = read_selection(table, !config.valid_split.empty() || config.valid_count > 0);
+  config.selection =
+      read_selection(table, !config.valid_split.empty() || config.valid_count > 0 || config.valid_share > 0);
   config.checkpoint_every = read_checkpoint_interval(table, node);
+  config.loss =
+      table.has("loss") ? table.one_of("loss", {"softmax", "binary", "mse", "huber"}) : table.string("loss", "");
+  if (table.has("huber_delta") && config.loss != "huber") table.fail_at("huber_delta", "it is for loss = \"huber\"");
+  config.huber_delta = table.number("huber_delta", 1e-6, 1e6, 1);
+  if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
+    table.fail_at("label_smoothing", "it is for classes and labels");
+  config.reading.rows.loss = config.loss;
   table.finish();
 }
 
@@ -58,6 +104,20 @@ void check_name(const TomlReader& model, const std::string& name) {
   }
   if (name.empty() || name[0] == '.' || name[0] == '-')
     model.fail_at("name", "expected a name that starts with a letter or digit");
+}
+
+// Only what is not the default, so that the keys of what was trained before stay as they are.
+void add_reading(const TrainConfig& config, Json& data) {
+  const data::RowOptions& rows = config.reading.rows;
+  if (config.valid_share > 0) data["hold_out"] = config.valid_share;
+  if (rows.list) {
+    data["target"] = rows.targets;
+  } else if (!rows.targets.empty()) {
+    data["target"] = rows.targets[0];
+  }
+  if (!rows.features.empty()) data["features"] = rows.features;
+  if (rows.impute) data["missing"] = "mean";
+  if (config.reading.tokenizer != "bytes") data["tokenizer"] = config.reading.tokenizer;
 }
 
 const TomlNode* member(const TomlNode& table, std::string_view key) {
@@ -86,11 +146,12 @@ TrainConfig read_train_config(const std::string& file) {
 }
 
 std::string resolved(const TrainConfig& config, const nn::Built& built) {
-  const Json data = {
+  Json data = {
       {"augment", {{"erase", config.augment.erase}, {"flip", config.augment.flip}, {"shift", config.augment.shift}}},
       {"hold_out", config.valid_count},
       {"train", config.train_split},
       {"valid", config.valid_split}};
+  add_reading(config, data);
   Json train = {{"batch", config.batch},
                 {"checkpoint_every", to_json(config.checkpoint_every)},
                 {"epochs", config.epochs},
@@ -102,11 +163,34 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);
+  if (!config.loss.empty()) train["loss"] = config.loss;
+  if (config.loss == "huber") train["huber_delta"] = config.huber_delta;
   return canonical(
       {{"data", data},
        {"model",
         {{"config", parse_json(built.config, "model config")}, {"family", built.family}, {"name", config.name}}},
        {"train", train}});
+}
+
+graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
+  const bool several = targets == data::TargetKind::kLabels, numbers = targets == data::TargetKind::kNumbers;
+  graph::LossSpec spec;
+  spec.name = several ? "binary" : numbers ? "mse" : "softmax";
+  const bool fits = config.loss.empty() || config.loss == spec.name || (numbers && config.loss == "huber");
+  if (!fits) {
+    fail(ErrorKind::kUsage, "{}: [train] loss = \"{}\" is not for targets that are {}", config.file, config.loss,
+         numbers                               ? "numbers"
+         : several                             ? "labels"
+         : targets == data::TargetKind::kClass ? "classes"
+                                               : "tokens");
+  }
+  if (!config.loss.empty()) spec.name = config.loss;
+  if (numbers && config.label_smoothing > 0)
+    fail(ErrorKind::kUsage, "{}: [train] label_smoothing is for classes and labels, the targets are numbers",
+         config.file);
+  spec.label_smoothing = config.label_smoothing;
+  spec.delta = static_cast<float>(config.huber_delta);
+  return spec;
 }
 
 }  // namespace mlx::train

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/loader.h"
+#include "data/split.h"
 #include "graph/passes.h"
 #include "nn/family.h"
 #include "train/checkpoint_interval.h"
@@ -20,7 +21,9 @@ struct TrainConfig {
   std::string dataset;  // a reference: "data/fashion"
   std::string train_split = "train";
   std::string valid_split;       // "" for none
-  std::int64_t valid_count = 0;  // or so many examples held out of the train split
+  std::int64_t valid_count = 0;  // or so many examples (of text, bytes at its end) held out of the train split
+  double valid_share = 0;        // or this share of them
+  data::Reading reading;         // of rows and text
   data::Augment augment;
   // [model]
   std::string name;                       // the artifact: "clf"
@@ -37,10 +40,14 @@ struct TrainConfig {
   double ema = 0;               // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
+  std::string loss;        // "softmax", "binary", "mse", "huber"; "" for what fits the targets
+  double huber_delta = 1;  // in standard deviations of the target
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
 std::string resolved(const TrainConfig& config, const nn::Built& built);
+// kUsage where the loss that the config names is not one for such targets.
+graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);
 
 }  // namespace mlx::train

@@ -1,5 +1,4 @@
-// The inference graph over a split in even batches; loss and confusion are taken from the logits in double precision,
-// example by example, so that they do not depend on how the split was cut.
+// The inference graph over a split in even batches; what comes out is counted by the kind of target (tally.h).
 
 #include "train/evaluate.h"
 
@@ -8,20 +7,29 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "graph/passes.h"
 #include "graph/session.h"
 #include "train/batches.h"
+#include "train/tally.h"
 
 namespace mlx::train {
 namespace {
 
 constexpr std::int64_t kBatch = 256;
+constexpr std::int64_t kMostOutputs = std::int64_t{1} << 22;  // of a batch of text
 
-// The largest batch up to kBatch that cuts the split into pieces of one size, or nearly so.
-std::int64_t even_batch(std::int64_t count) {
-  const std::int64_t pieces = (count + kBatch - 1) / kBatch;
+// The largest batch up to `most` that cuts the split into pieces of one size, or nearly so.
+std::int64_t even_batch(std::int64_t count, std::int64_t most) {
+  const std::int64_t pieces = (count + most - 1) / most;
   return (count + pieces - 1) / pieces;
+}
+
+std::int64_t batch_of(const nn::Model& model, const data::Split& split) {
+  const std::int64_t count = split.about.count;
+  if (split.about.kind != data::Kind::kTokens) return even_batch(count, kBatch);
+  const std::int64_t context = context_of(model);
+  const std::int64_t windows = std::max<std::int64_t>(1, (count - 1 + context - 1) / context);
+  return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
 }
 
 class Evaluator {
@@ -29,40 +37,53 @@ class Evaluator {
   Evaluator(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool)
       : about_(split.about),
         tensors_(model.tensors),
-        source_(batches_of(split, model.preprocessing, {.batch = even_batch(split.about.count)}, pool)) {
+        source_(batches_of(split, model.preprocessing, context_of(model), whole_split(batch_of(model, split)), pool)),
+        tally_(tally_of(split, model.preprocessing.rows ? &*model.preprocessing.rows : nullptr, pool)) {
     const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
     graph::SessionOptions options;
     options.level = level;
     session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
     input_ = graph.inputs.at(0);
-    logits_ = graph.outputs.at(0);
+    output_ = graph.outputs.at(0);
   }
 
   Evaluation run(Progress& progress) {
     warm_up();
     progress.begin("evaluating", static_cast<std::uint64_t>(about_.count), data::unit_name(about_.kind));
+    std::int64_t units = 0;
     const double started = seconds_now();
     source_->start(0);
     while (const data::BatchView* batch = source_->next()) {
       check_interrupted();
       forward(*batch, batch->count);
-      count(*batch);
-      progress.advance(static_cast<std::uint64_t>(batch->count));
+      const kernels::Shape shape = session_->output_shape(output_);
+      tally_->add(*batch, reinterpret_cast<const float*>(session_->output(output_).data()), shape.dims[shape.rank - 1]);
+      units += batch->units;
+      progress.advance(static_cast<std::uint64_t>(batch->units));
     }
     const double seconds = seconds_now() - started;
     progress.end();
-    out_.loss /= static_cast<double>(std::max<std::int64_t>(1, out_.count));
-    out_.images_per_second = static_cast<double>(out_.count) / seconds;
-    return out_;
+    Evaluation out;
+    out.kind = about_.kind;
+    out.targets = about_.targets;
+    tally_->finish(out);
+    out.per_second = static_cast<double>(units) / seconds;
+    return out;
   }
 
  private:
+  static data::Loader::Options whole_split(std::int64_t batch) {
+    data::Loader::Options options;
+    options.batch = batch;
+    return options;
+  }
+
   // Every size of batch that will come is planned, and caches are warm, before the clock starts.
   void warm_up() {
     source_->start(0);
     const data::BatchView* batch = source_->next();
     forward(*batch, batch->count);
-    const std::int64_t last = about_.count % batch->count;
+    const std::int64_t last = source_->examples() % batch->count;
     if (last != 0) forward(*batch, last);
   }
 
@@ -72,35 +93,12 @@ class Evaluator {
     session_->run({{input_, batch.input, std::move(dims)}});
   }
 
-  void count(const data::BatchView& batch) {
-    const kernels::Shape shape = session_->output_shape(logits_);
-    const std::int64_t classes = shape.dims[1];
-    if (out_.confusion.empty())
-      out_.confusion.assign(static_cast<std::size_t>(classes),
-                            std::vector<std::int64_t>(static_cast<std::size_t>(classes)));
-    const auto* logits = reinterpret_cast<const float*>(session_->output(logits_).data());
-    const auto* labels = static_cast<const std::int32_t*>(batch.target);
-    for (std::int64_t i = 0; i < batch.count; ++i) {
-      const float* row = logits + i * classes;
-      const std::int32_t truth = labels[i];
-      if (truth >= classes) fail(ErrorKind::kUsage, "label {} is outside of the model's {} classes", truth, classes);
-      const std::int64_t predicted = std::max_element(row, row + classes) - row;
-      double sum = 0;
-      for (std::int64_t c = 0; c < classes; ++c)
-        sum += std::exp(static_cast<double>(row[c]) - static_cast<double>(row[predicted]));
-      out_.loss += std::log(sum) + static_cast<double>(row[predicted]) - static_cast<double>(row[truth]);
-      ++out_.confusion[static_cast<std::size_t>(truth)][static_cast<std::size_t>(predicted)];
-      out_.correct += predicted == truth;
-      ++out_.count;
-    }
-  }
-
   const data::Description& about_;
   graph::Tensors tensors_;
   std::unique_ptr<data::BatchSource> source_;
+  std::unique_ptr<Tally> tally_;
   std::unique_ptr<graph::Session> session_;
-  graph::ValueId input_ = graph::kNone, logits_ = graph::kNone;
-  Evaluation out_;
+  graph::ValueId input_ = graph::kNone, output_ = graph::kNone;
 };
 
 }  // namespace
@@ -114,62 +112,27 @@ Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::L
   return out;
 }
 
+bool Evaluation::better_than(const Evaluation& other) const {
+  const bool by_accuracy = targets == data::TargetKind::kClass || targets == data::TargetKind::kLabels;
+  return by_accuracy ? accuracy() > other.accuracy() : loss < other.loss;
+}
+
+void Evaluation::metric(const char* name, double value) {
+  if (std::isfinite(value)) metrics.emplace_back(name, value);
+}
+
+const char* main_metric(const Evaluation& evaluation) {
+  if (evaluation.targets == data::TargetKind::kTokens) return "bits_per_byte";
+  return evaluation.targets == data::TargetKind::kNumbers ? "r2" : "accuracy";
+}
+
 ClassFigures class_figures(const Evaluation& evaluation, std::size_t index) {
-  ClassFigures out;
-  std::int64_t predicted = 0;
+  if (evaluation.confusion.empty()) return evaluation.classes.at(index);
+  const std::int64_t right = evaluation.confusion[index][index];
+  std::int64_t predicted = 0, there = 0;
   for (const std::vector<std::int64_t>& row : evaluation.confusion) predicted += row[index];
-  for (const std::int64_t n : evaluation.confusion[index]) out.support += n;
-  const auto right = static_cast<double>(evaluation.confusion[index][index]);
-  out.precision = predicted ? right / static_cast<double>(predicted) : 0;
-  out.recall = out.support ? right / static_cast<double>(out.support) : 0;
-  if (out.precision + out.recall > 0) out.f1 = 2 * out.precision * out.recall / (out.precision + out.recall);
-  return out;
-}
-
-Json to_json(const Evaluation& evaluation) {
-  Json classes = Json::array();
-  for (std::size_t i = 0; i < evaluation.confusion.size(); ++i) {
-    const ClassFigures figures = class_figures(evaluation, i);
-    classes.push_back({{"label", i < evaluation.labels.size() ? evaluation.labels[i] : std::to_string(i)},
-                       {"precision", figures.precision},
-                       {"recall", figures.recall},
-                       {"f1", figures.f1},
-                       {"support", figures.support}});
-  }
-  return {{"data", evaluation.data.text()},
-          {"split", evaluation.split},
-          {"count", evaluation.count},
-          {"correct", evaluation.correct},
-          {"accuracy", evaluation.accuracy()},
-          {"loss", evaluation.loss},
-          {"images_per_second", evaluation.images_per_second},
-          {"classes", classes},
-          {"confusion", evaluation.confusion}};
-}
-
-Evaluation evaluation_from_json(const Json& json) {
-  const char* what = "evaluation";
-  Evaluation out;
-  out.data = Digest::parse(json_string(json, "data", what));
-  out.split = json_string(json, "split", what);
-  out.count = json_int(json, "count", what);
-  out.correct = json_int(json, "correct", what);
-  out.loss = json_number(json, "loss", what);
-  out.images_per_second = json_number(json, "images_per_second", what);
-  for (const Json& c : json_array(json, "classes", what)) out.labels.push_back(json_string(c, "label", what));
-  const Json& rows = json_array(json, "confusion", what);
-  for (const Json& row : rows) {
-    if (!row.is_array() || row.size() != rows.size() || rows.size() != out.labels.size())
-      fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix is not square");
-    std::vector<std::int64_t> values;
-    for (const Json& n : row) {
-      if (!n.is_number_integer())
-        fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix holds something else than counts");
-      values.push_back(n.get<std::int64_t>());
-    }
-    out.confusion.push_back(std::move(values));
-  }
-  return out;
+  for (const std::int64_t n : evaluation.confusion[index]) there += n;
+  return figures_of(right, predicted - right, there - right);
 }
 
 }  // namespace mlx::train

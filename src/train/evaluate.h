@@ -1,8 +1,10 @@
-// Evaluation of a model on a labelled split: loss, accuracy, confusion matrix, per-class precision and recall, speed.
+// Evaluation of a model on a split: loss, what fits the kind of target (metrics.h), speed; of classes also the
+// confusion matrix, of classes and labels precision and recall of each.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -10,29 +12,44 @@
 #include "kernels/table.h"
 #include "nn/model.h"
 #include "registry/runs.h"
+#include "train/metrics.h"
 
 namespace mlx::train {
+
+struct NumberFigures {
+  double rmse = 0, mae = 0, r2 = 0;
+};
 
 struct Evaluation {
   std::string split;
   Digest data;
+  data::Kind kind = data::Kind::kImages;
+  data::TargetKind targets = data::TargetKind::kClass;
+  // Examples; of several labels, decisions; of text, tokens that were predicted. How many of them were right, except of
+  // numbers.
   std::int64_t count = 0, correct = 0;
-  double loss = 0;
-  std::vector<std::string> labels;
-  std::vector<std::vector<std::int64_t>> confusion;  // [truth][predicted]
-  double images_per_second = 0;                      // without the first, warm-up batch
+  double loss = 0;                  // mean cross-entropy in nats; of numbers, squared error in units of their std
+  std::vector<std::string> labels;  // of the outputs
+  std::vector<std::vector<std::int64_t>> confusion;     // [truth][predicted]; of up to 1,024 classes
+  std::vector<ClassFigures> classes;                    // of classes and labels
+  std::vector<NumberFigures> numbers;                   // of numbers
+  std::vector<std::pair<std::string, double>> metrics;  // "accuracy", "rmse" …; only what is defined
+  double per_second = 0;                                // images, rows or tokens; without the first, warm-up batch
+
   double accuracy() const { return count ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
+  bool has_accuracy() const { return targets != data::TargetKind::kNumbers; }
+  // Which of two evaluations is the better model's: the larger accuracy of classes and labels, else the smaller loss.
+  bool better_than(const Evaluation& other) const;
+  void metric(const char* name, double value);  // left out where it is not finite
 };
 
-struct ClassFigures {
-  double precision = 0, recall = 0, f1 = 0;  // 0 where they are not defined
-  std::int64_t support = 0;
-};
+const char* main_metric(const Evaluation& evaluation);  // by which it is judged: "accuracy", "r2", "bits_per_byte"
+// Of one class by the confusion matrix, or as measured.
 ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
 
 Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress);
-Json to_json(const Evaluation& evaluation);  // with precision, recall, f1 of each class
+Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
 
 // The same through the repository: answers from the run's key where known, attaches the result to the version.

@@ -1,6 +1,7 @@
 // Evaluation through the repository: a run with a key, and an attachment on the model's version.
 
 #include "base/json.h"
+#include "train/batches.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/numerics.h"
@@ -12,7 +13,8 @@ namespace {
 Evaluation evaluate_run(registry::Repository& repository, const registry::Version& model, const registry::Version& data,
                         const std::string& split, kernels::Level level, const std::string& run, Progress& progress) {
   const nn::Model loaded = nn::load_model(repository.store(), model.digest);
-  const data::Split loaded_split = data::load(repository.store(), data.digest, split, progress);
+  check_kind(loaded, data::kind_of(repository.store(), data.digest, split));
+  const data::Split loaded_split = data::load(repository.store(), data.digest, split, reading_of(loaded), progress);
   Evaluation evaluation = evaluate(loaded, loaded_split, level, repository.pool(), progress);
   evaluation.data = data.digest;
   evaluation.split = split;

@@ -28,6 +28,13 @@ double value_of(const Figures& figures, const std::string& metric) {
               "it is one of " + names);
 }
 
+// Numbers have no accuracy: by default their loss is what they are judged by.
+std::string metric_of(const SelectionConfig& config, const Figures& figures) {
+  if (!config.metric.empty() && config.metric != kMain) return config.metric;
+  const bool measured = std::ranges::any_of(figures, [](const auto& each) { return each.first == kMain; });
+  return measured ? kMain : "loss";
+}
+
 Json figures_to_json(const Figures& figures) {
   Json out = Json::object();
   for (const auto& [name, value] : figures) out[name] = value;
@@ -66,7 +73,7 @@ void write_selection(const SelectionConfig& selection, Json& train) {
 }
 
 bool improves(Selection& selection, const SelectionConfig& config, const Figures& figures, std::int64_t step) {
-  const std::string metric = config.metric.empty() ? kMain : config.metric;
+  const std::string metric = metric_of(config, figures);
   const double now = value_of(figures, metric);
   selection.last = figures;
   selection.last_step = step;

@@ -26,15 +26,40 @@ struct Inputs {
   registry::RunStart start;
 };
 
+nn::InputSpec input_spec(const data::Description& data) {
+  switch (data.kind) {
+    case data::Kind::kImages:
+      break;
+    case data::Kind::kFeatures:
+      return nn::InputSpec::rows(data.features, data.outputs);
+    case data::Kind::kTokens:
+      return nn::InputSpec::tokens(data.outputs);
+  }
+  return nn::InputSpec::images(data.height, data.width, data.channels, data.outputs);
+}
+
+// Keys of [data] that are for another kind of data than there is.
+void check_config(const TrainConfig& config, const data::Description& data) {
+  const auto refuse = [&](const char* key, const char* what) {
+    fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, what,
+         data::unit_name(data.kind));
+  };
+  (void)loss_spec(config, data.targets);
+  if (data.kind != data::Kind::kFeatures && !config.reading.rows.targets.empty()) refuse("target", "rows");
+  if (data.kind != data::Kind::kFeatures && !config.reading.rows.features.empty()) refuse("features", "rows");
+  if (data.kind != data::Kind::kTokens && config.reading.tokenizer != "bytes") refuse("tokenizer", "text");
+  if (data.kind != data::Kind::kImages && !(config.augment == data::Augment{})) refuse("augment", "images");
+}
+
 Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress) {
   Inputs in;
   in.dataset = resolve_dataset(repository, config.dataset, progress);
-  in.data = data::describe(repository.store(), in.dataset.digest, config.train_split);
-  const nn::InputSpec spec = nn::InputSpec::images(in.data.height, in.data.width, in.data.channels, in.data.outputs);
+  in.data = data::describe(repository.store(), in.dataset.digest, config.train_split, config.reading);
+  check_config(config, in.data);
   in.base = read_base(repository, config);
   const TomlReader table = model_table(config, in.base);
-  in.built = nn::build(table, spec);
+  in.built = nn::build(table, input_spec(in.data));
   nn::read_freeze(table, in.built);
   in.params = resolved(config, in.built);
   in.start.command = "train";
@@ -73,18 +98,19 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   model.tensors = std::move(result.tensors);
   model.preprocessing = data.preprocessing;
   model.labels = in.data.names;
+  if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
   model.data = canonical({{"dataset", in.dataset.digest.text()},
-                          {"hold_out", config.valid_count},
+                          {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
                           {"train", config.train_split},
                           {"valid", config.valid_split}});
   return model;
 }
 
-Json summary_of(const TrainingResult& result) {
-  Json out = {
-      {"accuracy", result.accuracy}, {"cpu_seconds", cpu_seconds()}, {"images_per_second", result.images_per_second},
-      {"loss", result.loss},         {"peak_memory", peak_memory()}, {"seconds", result.seconds},
-      {"steps", result.steps}};
+Json summary_of(const TrainingResult& result, data::Kind kind) {
+  Json out = {{"cpu_seconds", cpu_seconds()}, {"loss", result.loss},
+              {"peak_memory", peak_memory()}, {"seconds", result.seconds},
+              {"steps", result.steps},        {std::string(data::unit_name(kind)) + "_per_second", result.per_second}};
+  if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
@@ -143,7 +169,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   require_repository(repository);
   const nn::Model model = make_model(in, config, data, result);
-  Json summary = summary_of(result);
+  Json summary = summary_of(result, in.data.kind);
   if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
   TrainOutcome outcome;
   outcome.version = store_version(repository, config, in, run, model);

@@ -20,8 +20,6 @@
 namespace mlx::train {
 namespace {
 
-constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
-
 class Loop {
  public:
   Loop(registry::Repository& repository, const TrainConfig& config, const nn::Built& built, const TrainingData& data,
@@ -32,11 +30,16 @@ class Loop {
         data_(data),
         options_(options),
         progress_(progress),
-        training_(built, config, data.train.about.kind, options.level, repository.pool()),
-        source_(batches_of(data.train, data.preprocessing, batch_options(config), repository.pool())),
+        training_(built, config, data.train.about, options.level, repository.pool()),
+        source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config), repository.pool())),
         metrics_(repository, options.run, progress),
         checkpoints_(repository, options.run, options.key, config.checkpoint_every, progress) {
     steps_per_epoch_ = source_->batches();
+    if (steps_per_epoch_ == 0) {
+      const bool text = data.train.about.kind == data::Kind::kTokens;
+      fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} {}", config.file, config.batch,
+           source_->examples(), text ? fmt::format("windows of {} tokens", built.context) : "training examples");
+    }
     total_steps_ = steps_per_epoch_ * config.epochs;
   }
 
@@ -44,7 +47,6 @@ class Loop {
     restore();
     // What was done before it was resumed is not of this process: neither its rate nor its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
-    const std::int64_t first_step = now_.step;
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
     metrics_.flush();
@@ -53,8 +55,7 @@ class Loop {
     if (options_.profiler) options_.profiler->finish(training_.session());
     TrainingResult result = finished();
     result.seconds = seconds_now() - started;
-    const auto examples = static_cast<double>((now_.step - first_step) * config_.batch);
-    result.images_per_second = examples > 0 ? examples / training_seconds_ : 0;
+    result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
   }
 
@@ -98,14 +99,16 @@ class Loop {
     const std::int64_t epoch = now_.step / steps_per_epoch_, first = now_.step % steps_per_epoch_;
     if (first == 0) now_.epoch = {};
     const double started = seconds_now(), cpu = cpu_seconds();
+    std::int64_t units = 0;
     source_->start(static_cast<std::uint64_t>(epoch), first);
     while (const data::BatchView* batch = next_batch()) {
       train_step(*batch);
+      units += batch->units;
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
       if (now_.step % steps_per_epoch_ == 0) {
-        end_epoch(now_.step - epoch * steps_per_epoch_ - first, seconds_now() - started, cpu_seconds() - cpu);
+        end_epoch(units, seconds_now() - started, cpu_seconds() - cpu);
         show(epoch);
       }
       metrics_.flush_if_due();
@@ -132,13 +135,15 @@ class Loop {
     now_.epoch.counted += outcome.counted;
     ++now_.epoch.batches;
     metrics_.add(now_.step, "train/loss", outcome.loss);
-    metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
+    if (training_.counts()) metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
     if (config_.optimizer.clip > 0) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
   }
 
-  void end_epoch(std::int64_t steps, double seconds, double cpu) {
+  void end_epoch(std::int64_t units, double seconds, double cpu) {
     training_seconds_ += seconds;
-    metrics_.add(now_.step, "speed/images_per_second", static_cast<double>(steps * config_.batch) / seconds);
+    trained_units_ += units;
+    metrics_.add(now_.step, fmt::format("speed/{}_per_second", data::unit_name(data_.train.about.kind)),
+                 static_cast<double>(units) / seconds);
     metrics_.add(now_.step, "system/cores", cpu / seconds);
     metrics_.add(now_.step, "system/memory", static_cast<double>(resident_memory()));
     validate();
@@ -147,6 +152,7 @@ class Loop {
   void validate() {
     if (data_.valid.about.count == 0) return;
     nn::Model model;
+    model.config = built_.config;
     model.graph = built_.graph;
     model.tensors = training_.model();
     model.preprocessing = data_.preprocessing;
@@ -162,7 +168,9 @@ class Loop {
     NoProgress silent;
     try {
       const Evaluation evaluation = evaluate(model, data_.valid, options_.level, repository_.pool(), silent);
-      return {{"loss", evaluation.loss}, {"accuracy", evaluation.accuracy()}};
+      Figures figures{{"loss", evaluation.loss}};
+      figures.insert(figures.end(), evaluation.metrics.begin(), evaluation.metrics.end());
+      return figures;
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) stop_interrupted();
       throw;
@@ -215,10 +223,12 @@ class Loop {
 
   void show(std::int64_t epoch) {
     const EpochSums& sums = now_.epoch;
-    std::string text = fmt::format("epoch {}/{}  loss {:.4f}  acc {:.2f} %", epoch + 1, config_.epochs,
-                                   sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)),
-                                   100 * share(sums.correct, sums.counted));
-    for (const auto& [name, value] : now_.selection.last) text += fmt::format("  valid {} {:.4f}", name, value);
+    std::string text = fmt::format("epoch {}/{}  loss {:.4f}", epoch + 1, config_.epochs,
+                                   sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)));
+    if (training_.counts()) text += fmt::format("  acc {:.2f} %", 100 * share(sums.correct, sums.counted));
+    const Figures& valid = now_.selection.last;
+    for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 2); ++i)
+      text += fmt::format("  valid {} {:.4f}", valid[i].first, valid[i].second);
     progress_.note(text);
   }
 
@@ -227,7 +237,7 @@ class Loop {
     result.steps = result.kept = now_.step;
     result.stopped_early = now_.step < total_steps_;
     result.loss = now_.epoch.loss / static_cast<double>(std::max<std::int64_t>(1, now_.epoch.batches));
-    result.accuracy = share(now_.epoch.correct, now_.epoch.counted);
+    if (training_.counts()) result.accuracy = share(now_.epoch.correct, now_.epoch.counted);
     result.valid = now_.selection.last;
     if (config_.selection.keep_best) {
       result.kept = now_.selection.best_step;
@@ -258,38 +268,10 @@ class Loop {
   CheckpointState now_;    // without the session's tensors
   bool improved_ = false;  // since the last checkpoint
   double training_seconds_ = 0;
+  std::int64_t trained_units_ = 0;  // in training_seconds_: images, rows or tokens
 };
 
 }  // namespace
-
-TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
-                                Progress& progress) {
-  TrainingData out;
-  out.train = data::load(store, dataset, config.train_split, progress);
-  if (!config.valid_split.empty()) {
-    out.valid = data::load(store, dataset, config.valid_split, progress);
-  } else if (config.valid_count > 0) {
-    const data::Split all = std::move(out.train);
-    const std::int64_t count = all.about.count;
-    if (config.valid_count >= count) {
-      fail(ErrorKind::kUsage, "{}: [data] hold_out = {} leaves nothing of the {} examples of split '{}'", config.file,
-           config.valid_count, count, config.train_split);
-    }
-    std::vector<std::int64_t> order = data::shuffled(count, config.seed, kHoldOutEpoch);
-    const auto cut = order.begin() + config.valid_count;
-    std::sort(order.begin(), cut);
-    std::sort(cut, order.end());
-    out.valid = data::pick(all, {order.begin(), cut});
-    out.train = data::pick(all, {cut, order.end()});
-  }
-  if (config.batch > out.train.about.count) {
-    fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} training examples", config.file, config.batch,
-         out.train.about.count);
-  }
-  const data::Description& about = out.train.about;
-  out.preprocessing = {about.height, about.width, about.channels, data::measure(out.train.images)};
-  return out;
-}
 
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                             const TrainingData& data, const LoopOptions& options, Progress& progress) {

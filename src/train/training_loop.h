@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "data/split.h"
@@ -10,27 +11,22 @@
 #include "nn/model.h"
 #include "registry/runs.h"
 #include "train/config.h"
+#include "train/evaluate.h"
 #include "train/profile.h"
 #include "train/selection.h"
+#include "train/training_data.h"
 
 namespace mlx::train {
-
-struct TrainingData {
-  data::Split train, valid;  // valid.about.count 0: none
-  nn::Preprocessing preprocessing;
-};
-// Loads the splits that the config names; examples that are held out are chosen by the seed.
-TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
-                                Progress& progress);
 
 struct TrainingResult {
   graph::Tensors tensors;  // of the forward graph: the last, or the best where the config keeps that
   std::int64_t steps = 0;  // that were done
   std::int64_t kept = 0;   // the step whose model it is
   bool stopped_early = false;
-  double loss = 0, accuracy = 0;              // of the last epoch's training batches, as they were trained on
-  Figures valid;                              // of the model that is kept, where there is a validation split
-  double seconds = 0, images_per_second = 0;  // of this process
+  double loss = 0;                     // of the last epoch's training batches, as they were trained on
+  std::optional<double> accuracy;      // the same; not of numbers
+  Figures valid;                       // of the model that is kept, where there is a validation split
+  double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
 };
 
 struct LoopOptions {

@@ -29,14 +29,15 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
 
 }  // namespace
 
-TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, data::Kind kind, kernels::Level level,
-                           Pool& pool)
+TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+                           kernels::Level level, Pool& pool)
     : built_(built),
       config_(config),
       level_(level),
       pool_(pool),
-      training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer, config.label_smoothing)),
-      input_(training_.graph.find(data::input_name(kind))) {
+      training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer,
+                                   loss_spec(config, data.targets))),
+      input_(training_.graph.find(data::input_name(data.kind))) {
   CHECK(input_ != graph::kNone);
 }
 
@@ -90,8 +91,10 @@ StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, d
     session_->run(fed, forward);
     const double loss = double{scalar<float>(training_.loss)};
     outcome.loss += loss / static_cast<double>(config_.accumulate);
-    outcome.correct += scalar<std::int32_t>(training_.correct);
-    outcome.counted += scalar<std::int32_t>(training_.counted);
+    if (counts()) {
+      outcome.correct += scalar<std::int32_t>(training_.correct);
+      outcome.counted += scalar<std::int32_t>(training_.counted);
+    }
     if (!std::isfinite(loss)) return outcome;
     session_->run(fed, rest);
   }

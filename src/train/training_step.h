@@ -25,7 +25,8 @@ struct StepOutcome {
 class TrainingStep {
  public:
   // All of them outlive it.
-  TrainingStep(const nn::Built& built, const TrainConfig& config, data::Kind kind, kernels::Level level, Pool& pool);
+  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data, kernels::Level level,
+               Pool& pool);
 
   // From here on: weights, and what else outlives a step, as `tensors` says. Averages that it lacks start as the
   // weights.
@@ -36,6 +37,8 @@ class TrainingStep {
   // the step: start() comes next, or nothing.
   std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
 
+  // Whether predictions are right or wrong, as they are not where they are numbers.
+  bool counts() const { return training_.correct != graph::kNone; }
   const graph::Graph& graph() const { return training_.graph; }
   graph::Session& session() { return *session_; }
   graph::Tensors state() const;  // all that outlives a step: what a checkpoint holds

@@ -37,7 +37,7 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
   const auto evaluate = [&](const char* model, kernels::Level level) {
     const nn::Model loaded = nn::load_model(repository.store(), registry::resolve(repository, model).digest);
     const data::Split test =
-        data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", silent);
+        data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
     return train::evaluate(loaded, test, level, pool, silent);
   };
   const train::Evaluation f32 = evaluate("clf@v1", options.level), int8 = evaluate("clf@v2", options.level);

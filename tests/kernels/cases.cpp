@@ -289,6 +289,31 @@ void losses(Cases& cases) {
     }
 }
 
+void target_losses(Cases& cases) {
+  const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
+  for (const std::int64_t n : kCounts) {
+    const std::string name = fmt::format("[{}]", n);
+    const Tensor x = uniform({n, 1}, -8.0f, 8.0f, 1), far = uniform({n, 1}, -90.0f, 90.0f, 4);
+    const Tensor labels = uniform({n, 1}, 0.0f, 1.0f, 2), numbers = uniform({n, 1}, -8.0f, 8.0f, 3);
+    Tensor certain = labels;
+    for (std::int64_t i = 0; i < n; ++i) certain.data<float>()[i] = labels.data<float>()[i] > 0.5f ? 1.0f : 0.0f;
+    Attrs smoothing, huber;
+    smoothing.rate = 0.1f;
+    huber.delta = 1.5f;
+    const Op binary = Op::kBinaryCrossEntropy, regression = Op::kRegressionLoss;
+    cases.push_back({name, binary, {}, {x, labels}, {one, f32({n, 1}), count, count}, {}, {}});
+    cases.push_back({name + " certain", binary, {}, {far, certain}, {one, f32({n, 1}), count, count}, {}, {}});
+    cases.push_back({name + " smoothed", binary, smoothing, {x, certain}, {one, f32({n, 1}), count, count}, {}, {}});
+    cases.push_back({name + " loss only", binary, {}, {x, certain}, {one}, {}, {}});
+    cases.push_back({name, regression, {}, {x, numbers}, {one, f32({n, 1})}, {}, {}});
+    cases.push_back({name + " huber", regression, huber, {x, numbers}, {one, f32({n, 1})}, {}, {}});
+    cases.push_back({name + " loss only", regression, huber, {x, numbers}, {one}, {}, {}});
+    if (n != 65) continue;
+    cases.push_back({name + " not finite", binary, {}, {odd(x), certain}, {one, f32({n, 1}), count, count}, {}, {}});
+    cases.push_back({name + " not finite", regression, huber, {odd(x), numbers}, {one, f32({n, 1})}, {}, {}});
+  }
+}
+
 void embeddings(Cases& cases) {
   for (const std::int64_t d : {1, 16, 17, 64, 100})
     for (const std::int64_t n : {0, 1, 37, 600}) {
@@ -399,8 +424,8 @@ void conv(Cases& cases) {
 
 std::vector<Case> all_cases() {
   Cases cases;
-  for (void (*add)(Cases&) :
-       {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, embeddings, linear, conv})
+  for (void (*add)(Cases&) : {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, target_losses,
+                              embeddings, linear, conv})
     add(cases);
   add_sequence_cases(cases);
   return cases;

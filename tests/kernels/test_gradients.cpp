@@ -189,6 +189,23 @@ TEST_CASE("gradients: softmax cross-entropy gives the gradient of its loss, with
   }
 }
 
+TEST_CASE("gradients: losses against targets give the gradient of their mean") {
+  const Tensor x = uniform({5, 3}, -2.0f, 2.0f, 1);
+  const Tensor labels = uniform({5, 3}, 0.0f, 1.0f, 2), numbers = uniform({5, 3}, -2.0f, 2.0f, 3);
+  for (const float smoothing : {0.0f, 0.2f}) {
+    Attrs attrs;
+    attrs.rate = smoothing;
+    const Case binary{"", Op::kBinaryCrossEntropy, attrs, {x, labels}, {f32({1}), x.shape}, {}, {}};
+    check_gradient("dlogits", binary, 0, scalar(1.0f), run_ref(binary)[1]);
+  }
+  for (const float delta : {0.0f, 0.7f}) {
+    Attrs attrs;
+    attrs.delta = delta;
+    const Case regression{"", Op::kRegressionLoss, attrs, {x, numbers}, {f32({1}), x.shape}, {}, {}};
+    check_gradient("dpredictions", regression, 0, scalar(1.0f), run_ref(regression)[1]);
+  }
+}
+
 TEST_CASE("gradients: embedding and positions") {
   const Tensor ids = integers(DType::kS32, {2, 5}, -1, 7, 1), table = random({7, 3}, 2), dy = random({2, 5, 3}, 3);
   const Case embedding{"", Op::kEmbedding, {}, {ids, table}, {dy.shape}, {}, {}};

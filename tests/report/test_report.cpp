@@ -110,7 +110,7 @@ struct History {
     e.data = data.digest;
     e.labels = labels;
     e.loss = 0.25;
-    e.images_per_second = 12345;
+    e.per_second = 12345;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       std::vector<std::int64_t> row(labels.size(), 0);
       row[i] = right;

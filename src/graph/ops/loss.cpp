@@ -1,4 +1,4 @@
-// Softmax cross-entropy, which computes its own gradient, and softmax.
+// Losses, which compute their own gradients, and softmax.
 
 #include "graph/ops/rule.h"
 
@@ -20,8 +20,24 @@ Ids infer_cross_entropy(Graph& graph, const Attrs& attrs, const Ids& inputs, con
   return {loss, dlogits, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
 }
 
+template <Op kLoss>
+Ids infer_target_loss(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, kLoss, inputs, name);
+  rule.require_f32();
+  rule.require(rule.rank(0) >= 1, "there must be at least one dimension");
+  rule.require_shape(1, rule.dims(0));
+  rule.require(attrs.rate >= 0 && attrs.rate < 1, "label smoothing must be at least 0 and less than 1");
+  rule.require(attrs.delta >= 0, "delta must be at least 0");
+  const ValueId loss = rule.out({}, DType::kF32, {Dim::of(1)});
+  const ValueId gradient =
+      rule.out(kLoss == Op::kRegressionLoss ? "dpredictions" : "dlogits", DType::kF32, rule.dims(0));
+  if (kLoss == Op::kRegressionLoss) return {loss, gradient};
+  const ValueId correct = rule.out("correct", DType::kS32, {Dim::of(1)});
+  return {loss, gradient, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
+}
+
 // The gradient of the loss by itself is one: differentiate() starts here and nowhere else.
-Ids backward_cross_entropy(Graph&, const Node& node, const Ids&) {
+Ids backward_loss(Graph&, const Node& node, const Ids&) {
   return {node.outputs[1], kNone};
 }
 
@@ -39,9 +55,24 @@ std::vector<OpDef> loss_ops() {
       {.op = Op::kSoftmaxCrossEntropy,
        .required_inputs = 2,
        .max_inputs = 2,
+       .loss = true,
        .infer = infer_cross_entropy,
-       .backward = backward_cross_entropy,
+       .backward = backward_loss,
        .cost = per_input<12>},
+      {.op = Op::kBinaryCrossEntropy,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .loss = true,
+       .infer = infer_target_loss<Op::kBinaryCrossEntropy>,
+       .backward = backward_loss,
+       .cost = per_input<12>},
+      {.op = Op::kRegressionLoss,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .loss = true,
+       .infer = infer_target_loss<Op::kRegressionLoss>,
+       .backward = backward_loss,
+       .cost = per_input<4>},
       {.op = Op::kSoftmax, .required_inputs = 1, .max_inputs = 1, .infer = infer_softmax, .cost = per_output<10>},
   };
 }

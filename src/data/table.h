@@ -1,4 +1,4 @@
-// Tables in files, row by row: CSV and TSV (RFC 4180) and JSON lines. Used by diff_rows.
+// Tables in files, row by row: CSV and TSV (RFC 4180) and JSON lines. Used by the reader of rows and by diffs.
 //
 // A CSV file's first line is its header where its cells are distinct, not empty and no numbers or booleans; otherwise
 // columns are called 1, 2, 3 …. Cells of JSON lines hold canonical JSON, so that the order of keys and white space do
@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "report/source.h"
+#include "data/source.h"
 
-namespace mlx::report {
+namespace mlx::data {
 
 enum class TableKind { kCsv, kTsv, kJsonLines };
 // By the name: .csv, .tsv, .jsonl, .ndjson, each with or without .gz.
@@ -53,4 +53,4 @@ std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
 // The line (from 1) of each offset; `offsets` ascend.
 std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets);
 
-}  // namespace mlx::report
+}  // namespace mlx::data

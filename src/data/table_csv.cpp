@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "report/table.h"
-#include "report/window.h"
+#include "data/table.h"
+#include "data/window.h"
 
-namespace mlx::report {
+namespace mlx::data {
 namespace {
 
 constexpr std::size_t kMostColumns = 16384;
@@ -141,4 +141,4 @@ std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separ
   return std::make_unique<CsvReader>(std::move(source), separator);
 }
 
-}  // namespace mlx::report
+}  // namespace mlx::data

@@ -1,11 +1,11 @@
 // Kinds and types of tables, and line numbers.
-#include "report/table.h"
+#include "data/table.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 
-namespace mlx::report {
+namespace mlx::data {
 namespace {
 
 bool is_digit(char c) {
@@ -125,4 +125,4 @@ std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std:
   return lines;
 }
 
-}  // namespace mlx::report
+}  // namespace mlx::data

@@ -1,14 +1,14 @@
 // Keeps what is not read yet at the front of one buffer.
-#include "report/window.h"
+#include "data/window.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "report/table.h"
+#include "data/table.h"
 
-namespace mlx::report {
+namespace mlx::data {
 namespace {
 constexpr std::size_t kBlock = std::size_t{256} << 10;
 constexpr std::size_t kFirstBlock = std::size_t{16} << 10;  // behind a jump: often one row is wanted
@@ -51,4 +51,4 @@ void Window::corrupt(std::string_view why, std::size_t inside) const {
   fail(ErrorKind::kCorrupt, "line {}: {}", line, why);
 }
 
-}  // namespace mlx::report
+}  // namespace mlx::data

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "report/source.h"
+#include "data/source.h"
 
-namespace mlx::report {
+namespace mlx::data {
 
 class Window {
  public:
@@ -32,4 +32,4 @@ class Window {
   bool ended_ = false;
 };
 
-}  // namespace mlx::report
+}  // namespace mlx::data

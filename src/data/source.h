@@ -1,5 +1,5 @@
-// The bytes of one file of one side of a comparison: out of the store, from disk or from memory. Used by everything
-// that compares contents. Not thread-safe: each thread opens its own.
+// The bytes of one file: out of the store, from disk or from memory. Used by everything that reads tables or compares
+// contents. Not thread-safe: each thread opens its own.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-namespace mlx::report {
+namespace mlx::data {
 
 // A stored file or a disk is damaged, which no comparison takes for a difference. Not an Error, so that it passes
 // through what catches those of formats.
@@ -37,4 +37,4 @@ OpenSource inflated(OpenSource open, const std::string& name);
 // The first `most` bytes.
 Bytes read_head(const Source& source, std::size_t most);
 
-}  // namespace mlx::report
+}  // namespace mlx::data

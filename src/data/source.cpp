@@ -1,5 +1,5 @@
 // Sources over the store's readers, file descriptors and strings.
-#include "report/source.h"
+#include "data/source.h"
 
 #include <fcntl.h>
 
@@ -11,7 +11,7 @@
 #include "data/byte_stream.h"
 #include "store/blob_chunks.h"
 
-namespace mlx::report {
+namespace mlx::data {
 namespace {
 
 class StoredSource final : public Source {
@@ -90,7 +90,7 @@ class InflatedSource final : public Source {
 
  private:
   void restart() const {
-    stream_ = data::open_stream(
+    stream_ = open_stream(
         [this](std::uint64_t offset, void* data, std::size_t count) { return source_->read_at(offset, data, count); },
         name_);
     at_ = 0;
@@ -98,7 +98,7 @@ class InflatedSource final : public Source {
 
   std::unique_ptr<Source> source_;
   std::string name_;
-  mutable std::unique_ptr<data::ByteStream> stream_;
+  mutable std::unique_ptr<ByteStream> stream_;
   mutable std::uint64_t at_ = 0;
 };
 
@@ -140,4 +140,4 @@ Bytes read_head(const Source& source, std::size_t most) {
   }
 }
 
-}  // namespace mlx::report
+}  // namespace mlx::data

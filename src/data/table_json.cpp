@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "report/table.h"
-#include "report/window.h"
+#include "data/table.h"
+#include "data/window.h"
 
-namespace mlx::report {
+namespace mlx::data {
 namespace {
 
 constexpr std::size_t kMostColumns = 16384;
@@ -210,4 +210,4 @@ std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source) {
   return std::make_unique<JsonLinesReader>(std::move(source));
 }
 
-}  // namespace mlx::report
+}  // namespace mlx::data

@@ -1,0 +1,282 @@
+// One pass over a training split decides what its columns are. Nothing is kept of a column but its different values,
+// and of those no more than a category may have.
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "base/bytes.h"
+#include "base/toml.h"
+#include "data/row_value.h"
+#include "data/rows.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::size_t kMostCategories = 4096;
+constexpr std::size_t kMostClasses = 65536;
+constexpr std::int64_t kMostFeatures = 1 << 20;
+
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
+
+// What has been seen of one column.
+struct Seen {
+  std::string name;
+  bool wanted = false;
+  std::size_t most = kMostCategories;
+  std::int64_t present = 0;   // rows that have a value
+  bool numbers = true;        // all of them are
+  bool binary = true;         // all are 0, 1, true or false
+  std::uint64_t text_at = 0;  // where the first stands that is no number, and what it is
+  std::string text;
+  std::string not_binary;  // the first that is not
+  TextSet values;
+  bool too_many = false;
+};
+
+bool is_bool(std::string_view text) {
+  return type_of(text, TableKind::kCsv) == ValueType::kBool;
+}
+
+bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+void add_value(Seen& seen, const RowValue& value, const RowFile& file, const Row& row) {
+  ++seen.present;
+  const bool number = value.kind == RowValue::Kind::kNumber;
+  if (!number && seen.numbers) {
+    seen.numbers = false;
+    seen.text_at = row.offset;
+    seen.text = value.text.substr(0, 40);
+  }
+  if (seen.binary && !(number ? value.number == 0 || value.number == 1 : is_bool(value.text))) {
+    seen.binary = false;
+    seen.not_binary = value.text.substr(0, 40);
+  }
+  if (seen.too_many || seen.values.contains(value.text)) return;
+  if (!is_utf8(value.text))
+    fail_at_row(file, row.offset, fmt::format("column '{}' holds text that is not UTF-8", seen.name));
+  seen.values.emplace(value.text);
+  if (seen.values.size() > seen.most) {
+    seen.too_many = true;
+    seen.values.clear();
+  }
+}
+
+struct Scan {
+  std::vector<Seen> columns;
+  std::int64_t rows = 0;
+};
+
+Scan scan(const RowFile& file, const RowOptions& options) {
+  const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+  CellReader cells(file.kind);
+  Scan out;
+  Row row;
+  while (reader->next(row)) {
+    while (out.columns.size() < reader->columns().size()) {
+      Seen& seen = out.columns.emplace_back();
+      seen.name = reader->columns()[out.columns.size() - 1];
+      if (!is_utf8(seen.name)) fail_at_row(file, 0, "a column's name is not UTF-8");
+      const bool target = is_one_of(options.targets, seen.name);
+      seen.wanted = target || options.features.empty() || is_one_of(options.features, seen.name);
+      if (target) seen.most = kMostClasses;
+    }
+    for (const Cell& cell : row.cells) {
+      Seen& seen = out.columns[cell.column];
+      if (!seen.wanted) continue;
+      const RowValue value = cells.read(cell.text);
+      if (cells.wrong()) {
+        fail_at_row(file, row.offset,
+                    fmt::format("column '{}': {} {}", seen.name, cell.text.substr(0, 40), cells.wrong()));
+      }
+      if (value.kind != RowValue::Kind::kMissing) add_value(seen, value, file, row);
+    }
+    ++out.rows;
+  }
+  if (out.rows == 0) fail(ErrorKind::kCorrupt, "{}: it has no rows", file.name);
+  return out;
+}
+
+std::string names_text(const Scan& scan) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < scan.columns.size() && i < kShown; ++i) text += (i ? ", " : "") + scan.columns[i].name;
+  return scan.columns.size() > kShown ? text + ", …" : text;
+}
+
+const Seen& column_named(const Scan& scan, const RowFile& file, const std::string& name, const std::string& place) {
+  for (const Seen& seen : scan.columns) {
+    if (seen.name == name) return seen;
+  }
+  std::vector<std::string> names;
+  names.reserve(scan.columns.size());
+  for (const Seen& seen : scan.columns) names.push_back(seen.name);
+  const std::string close = did_you_mean(name, names);
+  throw Error(ErrorKind::kUsage, fmt::format("{}: {} has no column '{}'", place, file.name, name),
+              close.empty() ? "it has: " + names_text(scan) : fmt::format("did you mean '{}'?", close));
+}
+
+// The first row in which a column has no value; found only when it is going to be an error.
+void fail_missing(const RowFile& file, const Seen& column, bool target) {
+  const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+  CellReader cells(file.kind);
+  Row row;
+  while (reader->next(row)) {
+    const bool there = std::ranges::any_of(row.cells, [&](const Cell& cell) {
+      return reader->columns()[cell.column] == column.name && cells.read(cell.text).kind != RowValue::Kind::kMissing;
+    });
+    if (there) continue;
+    const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
+                target ? "rows without a target cannot be learned from; take them out"
+                       : "[data] missing = \"mean\" takes the column's mean");
+  }
+}
+
+void check_present(const RowFile& file, const Scan& scan, const Seen& column, bool target, bool impute) {
+  if (column.present == 0) fail(ErrorKind::kCorrupt, "{}: column '{}' has no value in any row", file.name, column.name);
+  if (column.present < scan.rows && (target || !impute)) fail_missing(file, column, target);
+}
+
+Column as_column(const Seen& seen, const RowFile& file, bool number, bool target) {
+  Column column;
+  column.name = seen.name;
+  if (number) return column;
+  if (seen.too_many) {
+    const std::uint64_t line = seen.text.empty() ? 0 : lines_of(*file.open(), {seen.text_at})[0];
+    const std::string text = seen.text.empty() ? "" : fmt::format(" ('{}' in line {} is no number)", seen.text, line);
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{}: column '{}' has more than {} different values{}", file.name, seen.name, seen.most, text),
+        target ? "a target of numbers is learned with loss = \"mse\" or \"huber\""
+               : "leave it out: [data] features names the columns that are used");
+  }
+  column.values.assign(seen.values.begin(), seen.values.end());
+  std::ranges::sort(column.values);
+  if (seen.numbers) {  // classes 2 and 10 in the order of their numbers
+    CellReader cells(TableKind::kCsv);
+    std::ranges::stable_sort(column.values, {}, [&](const std::string& value) { return cells.read(value).number; });
+  }
+  return column;
+}
+
+[[noreturn]] void refuse_target(const RowOptions& options, const Seen& seen, std::string_view why) {
+  fail(ErrorKind::kUsage, "{}: column '{}' {}", options.target_place, seen.name, why);
+}
+
+TargetKind kind_of(const RowOptions& options, const std::vector<const Seen*>& targets) {
+  const auto numbers = std::ranges::find_if(targets, [](const Seen* seen) { return !seen->numbers; });
+  const auto binary = std::ranges::find_if(targets, [](const Seen* seen) { return !seen->binary; });
+  const bool all_numbers = numbers == targets.end(), all_binary = binary == targets.end();
+  if (options.loss == "softmax") {
+    if (targets.size() > 1)
+      fail(ErrorKind::kUsage, "{}: {} columns cannot be one class; loss = \"binary\" learns several labels",
+           options.target_place, targets.size());
+    return TargetKind::kClass;
+  }
+  if (options.loss == "binary") {
+    if (!all_binary)
+      refuse_target(
+          options, **binary,
+          fmt::format("holds '{}', loss = \"binary\" needs 0 and 1, or true and false", (*binary)->not_binary));
+    return TargetKind::kLabels;
+  }
+  if (!options.loss.empty()) {
+    if (!all_numbers)
+      refuse_target(options, **numbers,
+                    fmt::format("holds '{}', loss = \"{}\" needs numbers", (*numbers)->text, options.loss));
+    return TargetKind::kNumbers;
+  }
+  if (!options.list) return all_numbers ? TargetKind::kNumbers : TargetKind::kClass;
+  if (all_binary) return TargetKind::kLabels;
+  if (!all_numbers)
+    refuse_target(
+        options, **numbers,
+        fmt::format("holds '{}'; a list of targets is of numbers, or of labels that are 0 or 1, true or false",
+                    (*numbers)->text));
+  return TargetKind::kNumbers;
+}
+
+void choose_targets(const RowFile& file, const RowOptions& options, const Scan& scan, RowSchema& schema) {
+  std::vector<const Seen*> targets;
+  for (const std::string& name : options.targets) {
+    const Seen& seen = column_named(scan, file, name, options.target_place);
+    check_present(file, scan, seen, true, false);
+    if (is_one_of({options.targets.begin(), options.targets.begin() + static_cast<std::ptrdiff_t>(targets.size())},
+                  name))
+      refuse_target(options, seen, "stands twice");
+    targets.push_back(&seen);
+  }
+  schema.kind = kind_of(options, targets);
+  for (const Seen* seen : targets)
+    schema.targets.push_back(as_column(*seen, file, schema.kind != TargetKind::kClass, true));
+  if (schema.kind == TargetKind::kClass && schema.targets[0].values.size() < 2)
+    refuse_target(options, *targets[0], fmt::format("has one class only, '{}'", schema.targets[0].values[0]));
+}
+
+void choose_features(const RowFile& file, const RowOptions& options, const Scan& scan, RowSchema& schema) {
+  std::vector<const Seen*> features;
+  if (options.features.empty()) {
+    for (const Seen& seen : scan.columns) {
+      if (!is_one_of(options.targets, seen.name)) features.push_back(&seen);
+    }
+    if (features.empty()) fail(ErrorKind::kUsage, "{}: it has no column beside the targets", file.name);
+  }
+  for (const std::string& name : options.features) {
+    const Seen& seen = column_named(scan, file, name, options.features_place);
+    if (is_one_of(options.targets, name))
+      fail(ErrorKind::kUsage, "{}: column '{}' is a target", options.features_place, name);
+    if (std::ranges::find(features, &seen) != features.end())
+      fail(ErrorKind::kUsage, "{}: column '{}' stands twice", options.features_place, name);
+    features.push_back(&seen);
+  }
+  for (const Seen* seen : features) {
+    check_present(file, scan, *seen, false, options.impute);
+    schema.features.push_back(as_column(*seen, file, seen->numbers, false));
+  }
+  if (schema.width() > kMostFeatures)
+    fail(ErrorKind::kUsage, "{}: its categories make {} features, at most {} are possible", file.name, schema.width(),
+         kMostFeatures);
+}
+
+}  // namespace
+
+RowSchema fit_schema(const RowFile& file, const RowOptions& options, std::int64_t* count) {
+  return in_table(file, [&] {
+    const Scan seen = scan(file, options);
+    if (options.targets.empty()) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: which column of {} is to be learned?", options.target_place, file.name),
+                  "it has: " + names_text(seen));
+    }
+    RowSchema schema;
+    schema.impute = options.impute;
+    choose_targets(file, options, seen, schema);
+    choose_features(file, options, seen, schema);
+    if (count) *count = seen.rows;
+    return schema;
+  });
+}
+
+std::int64_t RowSchema::width() const {
+  std::int64_t width = 0;
+  for (const Column& column : features)
+    width += column.is_number() ? 1 : static_cast<std::int64_t>(column.values.size());
+  return width;
+}
+
+std::vector<std::string> RowSchema::outputs() const {
+  if (kind == TargetKind::kClass) return targets.at(0).values;
+  std::vector<std::string> names;
+  names.reserve(targets.size());
+  for (const Column& column : targets) names.push_back(column.name);
+  return names;
+}
+
+}  // namespace mlx::data

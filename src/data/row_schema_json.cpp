@@ -1,0 +1,101 @@
+// A schema as JSON: part of model.json (mlx-format-model(5)), read with suspicion.
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "data/rows.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::array kTargetKinds = {TargetKind::kClass, TargetKind::kLabels, TargetKind::kNumbers};
+
+Json columns_to_json(const std::vector<Column>& columns) {
+  Json out = Json::array();
+  for (const Column& column : columns) {
+    if (column.is_number()) {
+      out.push_back({{"name", column.name}, {"mean", column.mean}, {"std", column.std}});
+    } else {
+      out.push_back({{"name", column.name}, {"values", column.values}});
+    }
+  }
+  return out;
+}
+
+// What a mean or a standard deviation may be, so that no value overflows a float by it.
+double number_from(const Json& object, const char* key, const std::string& what) {
+  const double value = json_number(object, key, what);
+  if (!std::isfinite(value)) fail(ErrorKind::kCorrupt, "{}: '{}': expected a finite number", what, key);
+  return value;
+}
+
+Column column_from_json(const Json& json, const std::string& what) {
+  if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected objects, got {}", what, json.type_name());
+  Column column;
+  column.name = json_string(json, "name", what);
+  const std::string where = fmt::format("{}: '{}'", what, column.name);
+  if (!json.contains("values")) {
+    column.mean = number_from(json, "mean", where);
+    column.std = number_from(json, "std", where);
+    if (!(column.std > 0)) fail(ErrorKind::kCorrupt, "{}: 'std': expected a number above 0", where);
+    return column;
+  }
+  std::set<std::string> seen;
+  for (const Json& value : json_array(json, "values", where)) {
+    if (!value.is_string()) fail(ErrorKind::kCorrupt, "{}: 'values': expected strings", where);
+    column.values.push_back(value.get<std::string>());
+    if (!seen.insert(column.values.back()).second)
+      fail(ErrorKind::kCorrupt, "{}: 'values': '{}' stands twice", where, column.values.back());
+  }
+  if (column.values.empty()) fail(ErrorKind::kCorrupt, "{}: 'values': expected at least one", where);
+  return column;
+}
+
+std::vector<Column> columns_from_json(const Json& json, const char* key, const std::string& what) {
+  std::vector<Column> columns;
+  std::set<std::string> names;
+  for (const Json& item : json_array(json, key, what)) {
+    columns.push_back(column_from_json(item, fmt::format("{}: '{}'", what, key)));
+    if (!names.insert(columns.back().name).second)
+      fail(ErrorKind::kCorrupt, "{}: '{}': '{}' stands twice", what, key, columns.back().name);
+  }
+  if (columns.empty()) fail(ErrorKind::kCorrupt, "{}: '{}': expected at least one", what, key);
+  return columns;
+}
+
+}  // namespace
+
+Json to_json(const RowSchema& schema) {
+  return {{"features", columns_to_json(schema.features)},
+          {"missing", schema.impute ? "mean" : "error"},
+          {"target", name_of(schema.kind)},
+          {"targets", columns_to_json(schema.targets)}};
+}
+
+RowSchema schema_from_json(const Json& json, const std::string& what) {
+  RowSchema schema;
+  const std::string kind = json_string(json, "target", what);
+  bool known = false;
+  for (const TargetKind each : kTargetKinds) {
+    if (kind == name_of(each)) schema.kind = each, known = true;
+  }
+  if (!known) fail(ErrorKind::kCorrupt, "{}: 'target': unknown word '{}'", what, kind);
+  const std::string missing = json_string(json, "missing", what);
+  if (missing != "mean" && missing != "error")
+    fail(ErrorKind::kCorrupt, "{}: 'missing': unknown word '{}'", what, missing);
+  schema.impute = missing == "mean";
+  schema.features = columns_from_json(json, "features", what);
+  schema.targets = columns_from_json(json, "targets", what);
+  const bool class_fits = schema.targets.size() == 1 && !schema.targets[0].is_number();
+  bool numbers = true;
+  for (const Column& column : schema.targets) numbers = numbers && column.is_number();
+  if (schema.kind == TargetKind::kClass ? !class_fits : !numbers)
+    fail(ErrorKind::kCorrupt, "{}: 'targets' are not what 'target' says", what);
+  return schema;
+}
+
+}  // namespace mlx::data

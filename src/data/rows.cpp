@@ -1,0 +1,249 @@
+// Rows by a schema, and as what a network gets.
+
+#include "data/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "data/row_value.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
+// Where a column's values go. Those of category and class are looked up.
+struct Place {
+  enum class To : std::uint8_t { kNumber, kCode, kLabel, kTarget } to = To::kNumber;
+  std::size_t slot = 0;  // within its row of numbers, codes or targets
+  std::string name;
+  std::unordered_map<std::string_view, std::int32_t> codes;
+  std::uint64_t row = 0;  // the last that had a value, from 1
+};
+
+std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
+  std::unordered_map<std::string_view, std::int32_t> codes;
+  for (std::size_t i = 0; i < column.values.size(); ++i) codes.emplace(column.values[i], static_cast<std::int32_t>(i));
+  return codes;
+}
+
+std::vector<Place> places_of(const RowSchema& schema, bool with_targets) {
+  std::vector<Place> places;
+  places.reserve(schema.features.size() + schema.targets.size());
+  std::size_t numbers = 0, codes = 0;
+  for (const Column& column : schema.features) {
+    const bool number = column.is_number();
+    places.push_back(
+        {number ? Place::To::kNumber : Place::To::kCode, number ? numbers++ : codes++, column.name, codes_of(column)});
+  }
+  for (std::size_t i = 0; with_targets && i < schema.targets.size(); ++i) {
+    places.push_back({schema.kind == TargetKind::kClass ? Place::To::kLabel : Place::To::kTarget, i,
+                      schema.targets[i].name, codes_of(schema.targets[i])});
+  }
+  return places;
+}
+
+class Reading {
+ public:
+  Reading(const RowFile& file, const RowSchema& schema, bool with_targets)
+      : file_(file), with_targets_(with_targets), places_(places_of(schema, with_targets)), cells_(file.kind) {
+    out_.schema = schema;
+    for (const Place& place : places_) {
+      numbers_ += place.to == Place::To::kNumber;
+      codes_ += place.to == Place::To::kCode;
+      targets_ += place.to == Place::To::kTarget;
+    }
+  }
+
+  Rows run(Progress& progress) {
+    const std::unique_ptr<TableReader> reader = read_table(file_.open(), file_.kind);
+    Row row;
+    std::uint64_t reported = 0;
+    while (reader->next(row)) {
+      meet_columns(reader->columns());
+      if (out_.count == 0 && file_.kind != TableKind::kJsonLines) check_columns();
+      add(row);
+      if (row.offset - reported > (1 << 20)) progress.advance(row.offset - std::exchange(reported, row.offset));
+    }
+    if (out_.count == 0) fail(ErrorKind::kCorrupt, "{}: it has no rows", file_.name);
+    check_columns();
+    return std::move(out_);
+  }
+
+ private:
+  void meet_columns(const std::vector<std::string>& columns) {
+    while (place_of_.size() < columns.size()) {
+      const std::string& name = columns[place_of_.size()];
+      const auto found = std::ranges::find(places_, name, &Place::name);
+      place_of_.push_back(found == places_.end() ? kNowhere : static_cast<std::size_t>(found - places_.begin()));
+    }
+  }
+
+  void check_columns() const {
+    std::string missing;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (std::ranges::find(place_of_, i) == place_of_.end())
+        missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", places_[i].name);
+    }
+    if (!missing.empty())
+      throw Error(ErrorKind::kUsage, fmt::format("{} has no column {}", file_.name, missing),
+                  with_targets_ ? "the model was trained with it" : "the model takes it");
+  }
+
+  void add(const Row& row) {
+    const auto at = static_cast<std::uint64_t>(++out_.count);
+    out_.numbers.resize(out_.numbers.size() + numbers_, std::numeric_limits<double>::quiet_NaN());
+    out_.codes.resize(out_.codes.size() + codes_, -1);
+    out_.targets.resize(out_.targets.size() + targets_);
+    for (const Cell& cell : row.cells) {
+      const std::size_t where = place_of_[cell.column];
+      if (where == kNowhere) continue;
+      Place& place = places_[where];
+      const RowValue value = cells_.read(cell.text);
+      if (cells_.wrong()) refuse(row, place, cell.text, cells_.wrong());
+      if (value.kind == RowValue::Kind::kMissing) continue;
+      place.row = at;
+      put(row, place, value);
+    }
+    for (const Place& place : places_) {
+      const bool feature = place.to == Place::To::kNumber || place.to == Place::To::kCode;
+      if (place.row != at && !(feature && out_.schema.impute))
+        fail_at_row(file_, row.offset, fmt::format("column '{}' has no value", place.name));
+    }
+  }
+
+  void put(const Row& row, const Place& place, const RowValue& value) {
+    const bool number = value.kind == RowValue::Kind::kNumber;
+    switch (place.to) {
+      case Place::To::kNumber:
+        if (!number) refuse(row, place, value.text, "is no number, as the column is in the training split");
+        out_.numbers[out_.numbers.size() - numbers_ + place.slot] = value.number;
+        break;
+      case Place::To::kCode:
+        if (const auto found = place.codes.find(value.text); found != place.codes.end())
+          out_.codes[out_.codes.size() - codes_ + place.slot] = found->second;
+        break;
+      case Place::To::kLabel: {
+        const auto found = place.codes.find(value.text);
+        if (found == place.codes.end()) refuse(row, place, value.text, "is none of the classes of the training split");
+        out_.labels.push_back(found->second);
+        break;
+      }
+      case Place::To::kTarget:
+        out_.targets[out_.targets.size() - targets_ + place.slot] = target(row, place, value);
+        break;
+    }
+  }
+
+  double target(const Row& row, const Place& place, const RowValue& value) const {
+    const bool labels = out_.schema.kind == TargetKind::kLabels;
+    if (value.kind == RowValue::Kind::kNumber) {
+      if (labels && value.number != 0 && value.number != 1) refuse(row, place, value.text, "is neither 0 nor 1");
+      return value.number;
+    }
+    if (!labels || type_of(value.text, TableKind::kCsv) != ValueType::kBool)
+      refuse(row, place, value.text, "is no number");
+    return value.text[0] == 't' || value.text[0] == 'T' ? 1 : 0;
+  }
+
+  [[noreturn]] void refuse(const Row& row, const Place& place, std::string_view text, std::string_view why) const {
+    fail_at_row(file_, row.offset, fmt::format("column '{}': '{}' {}", place.name, text.substr(0, 40), why));
+  }
+
+  const RowFile& file_;
+  bool with_targets_;
+  std::vector<Place> places_;
+  CellReader cells_;
+  std::vector<std::size_t> place_of_;                  // by the table's column
+  std::size_t numbers_ = 0, codes_ = 0, targets_ = 0;  // in a row
+  Rows out_;
+};
+
+struct Moments {
+  double mean = 0, std = 1;
+};
+
+// Of every `stride`-th value from `first`, NaN left out; in order, so that the bits depend on the data alone.
+Moments moments(const std::vector<double>& values, std::size_t first, std::size_t stride) {
+  double sum = 0, squares = 0, count = 0;
+  for (std::size_t i = first; i < values.size(); i += stride)
+    if (!std::isnan(values[i])) sum += values[i], ++count;
+  if (count == 0) return {};
+  const double mean = sum / count;
+  for (std::size_t i = first; i < values.size(); i += stride)
+    if (!std::isnan(values[i])) squares += (values[i] - mean) * (values[i] - mean);
+  const double deviation = std::sqrt(squares / count);
+  return {mean, deviation > 1e-12 * std::max(1.0, std::abs(mean)) ? deviation : 1};  // a constant becomes zeros
+}
+
+std::size_t count_numbers(const RowSchema& schema) {
+  return static_cast<std::size_t>(std::ranges::count_if(schema.features, &Column::is_number));
+}
+
+}  // namespace
+
+Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress) {
+  return in_table(file, [&] { return Reading(file, schema, with_targets).run(progress); });
+}
+
+void measure(Rows& rows) {
+  const std::size_t numbers = count_numbers(rows.schema);
+  std::size_t slot = 0;
+  for (Column& column : rows.schema.features) {
+    if (!column.is_number()) continue;
+    const Moments found = moments(rows.numbers, slot++, numbers);
+    column.mean = found.mean, column.std = found.std;
+  }
+  if (rows.schema.kind != TargetKind::kNumbers) return;
+  for (std::size_t i = 0; i < rows.schema.targets.size(); ++i) {
+    const Moments found = moments(rows.targets, i, rows.schema.targets.size());
+    rows.schema.targets[i].mean = found.mean, rows.schema.targets[i].std = found.std;
+  }
+}
+
+Rows pick(const Rows& from, const std::vector<std::int64_t>& indices) {
+  Rows out;
+  out.schema = from.schema;
+  out.count = static_cast<std::int64_t>(indices.size());
+  const auto take = [&](const auto& values, auto& to) {
+    const std::size_t each = from.count == 0 ? 0 : values.size() / static_cast<std::size_t>(from.count);
+    to.reserve(each * indices.size());
+    for (const std::int64_t index : indices) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * each);
+      to.insert(to.end(), begin, begin + static_cast<std::ptrdiff_t>(each));
+    }
+  };
+  take(from.numbers, out.numbers);
+  take(from.codes, out.codes);
+  take(from.labels, out.labels);
+  take(from.targets, out.targets);
+  return out;
+}
+
+void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to) {
+  const std::size_t numbers = count_numbers(schema), codes = schema.features.size() - numbers;
+  const double* number = rows.numbers.data() + static_cast<std::size_t>(index) * numbers;
+  const std::int32_t* code = rows.codes.data() + static_cast<std::size_t>(index) * codes;
+  for (const Column& column : schema.features) {
+    if (column.is_number()) {
+      *to++ = std::isnan(*number) ? 0.0f : static_cast<float>((*number - column.mean) / column.std);
+      ++number;
+    } else {
+      std::fill_n(to, column.values.size(), 0.0f);
+      if (*code >= 0) to[*code] = 1.0f;
+      to += column.values.size();
+      ++code;
+    }
+  }
+}
+
+void write_targets(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to) {
+  const double* const from = rows.targets.data() + static_cast<std::size_t>(index) * schema.targets.size();
+  for (std::size_t i = 0; i < schema.targets.size(); ++i)
+    to[i] = static_cast<float>((from[i] - schema.targets[i].mean) / schema.targets[i].std);
+}
+
+}  // namespace mlx::data

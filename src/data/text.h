@@ -1,0 +1,32 @@
+// Text as examples: one long sequence of tokens, cut into windows. Used by training and evaluation of language models.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/progress.h"
+#include "data/tokenizer.h"
+#include "store/store.h"
+
+namespace mlx::data {
+
+struct Text {
+  std::vector<std::int32_t> tokens;
+  std::int64_t unknown = 0;                    // of them, in no vocabulary
+  std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
+};
+
+// The files behind one another. With `tokenizer`, what it does not know is Tokenizer::kUnknown; else one of this `kind`
+// ("bytes", "chars") is made from the text. kUsage where "chars" meets what is not UTF-8, kCorrupt for damaged gzip.
+Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
+               std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
+
+// The text without its last tokens, of at least `bytes` together, and these. The second is empty where nothing would be
+// left of the first.
+std::pair<Text, Text> split_end(const Text& text, std::int64_t bytes);
+std::int64_t byte_count(const Text& text);
+
+}  // namespace mlx::data

@@ -1,0 +1,138 @@
+// Evaluations as JSON: what `mlx eval --json` prints, what a run's summary holds and what is attached to a version.
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "train/evaluate.h"
+
+namespace mlx::train {
+namespace {
+
+constexpr const char* kWhat = "evaluation";
+
+std::string label_of(const Evaluation& e, std::size_t i) {
+  return i < e.labels.size() ? e.labels[i] : std::to_string(i);
+}
+
+Json classes_to_json(const Evaluation& e) {
+  Json out = Json::array();
+  const std::size_t count = e.confusion.empty() ? e.classes.size() : e.confusion.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const ClassFigures figures = class_figures(e, i);
+    out.push_back({{"label", label_of(e, i)},
+                   {"precision", figures.precision},
+                   {"recall", figures.recall},
+                   {"f1", figures.f1},
+                   {"support", figures.support}});
+  }
+  return out;
+}
+
+// Where a figure is not defined there is none.
+Json defined(double value) {
+  return value == value ? Json(value) : Json();
+}
+
+Json numbers_to_json(const Evaluation& e) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < e.numbers.size(); ++i) {
+    const NumberFigures& n = e.numbers[i];
+    out.push_back(
+        {{"label", label_of(e, i)}, {"rmse", defined(n.rmse)}, {"mae", defined(n.mae)}, {"r2", defined(n.r2)}});
+  }
+  return out;
+}
+
+std::string speed_key(data::Kind kind) {
+  return std::string(data::unit_name(kind)) + "_per_second";
+}
+
+template <typename Kind, std::size_t kCount>
+Kind kind_named(const std::string& name, const Kind (&kinds)[kCount], const char* (*name_of)(Kind)) {
+  for (const Kind kind : kinds) {
+    if (name == name_of(kind)) return kind;
+  }
+  fail(ErrorKind::kCorrupt, "{}: a target or kind of data '{}' is not known", kWhat, name);
+}
+
+void read_confusion(const Json& json, Evaluation& out) {
+  const Json& rows = json_array(json, "confusion", kWhat);
+  for (const Json& row : rows) {
+    if (!row.is_array() || row.size() != rows.size() || rows.size() != out.labels.size())
+      fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix is not square");
+    std::vector<std::int64_t> values;
+    for (const Json& n : row) {
+      if (!n.is_number_integer())
+        fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix holds something else than counts");
+      values.push_back(n.get<std::int64_t>());
+    }
+    out.confusion.push_back(std::move(values));
+  }
+}
+
+double number_or_nan(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_null() ? std::nan("") : json_number(json, key, kWhat);
+}
+
+// What evaluations before there were other kinds of data and targets do not have.
+void read_kinds(const Json& json, Evaluation& out) {
+  constexpr data::Kind kKinds[] = {data::Kind::kImages, data::Kind::kFeatures, data::Kind::kTokens};
+  constexpr data::TargetKind kTargets[] = {data::TargetKind::kClass, data::TargetKind::kLabels,
+                                           data::TargetKind::kNumbers, data::TargetKind::kTokens};
+  if (json.contains("unit")) out.kind = kind_named(json_string(json, "unit", kWhat), kKinds, data::unit_name);
+  if (json.contains("target")) out.targets = kind_named(json_string(json, "target", kWhat), kTargets, data::name_of);
+  if (!json.contains("metrics")) return out.metric("accuracy", out.accuracy());
+  for (const auto& [name, value] : json_object(json, "metrics", kWhat).items()) {
+    if (!value.is_number()) fail(ErrorKind::kCorrupt, "{}: metric '{}': expected a number", kWhat, name);
+    out.metrics.emplace_back(name, value.get<double>());
+  }
+}
+
+}  // namespace
+
+Json to_json(const Evaluation& e) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : e.metrics) metrics[name] = value;
+  Json out = {{"data", e.data.text()},
+              {"split", e.split},
+              {"count", e.count},
+              {"correct", e.correct},
+              {"accuracy", e.accuracy()},
+              {"loss", e.loss},
+              {speed_key(e.kind), e.per_second},
+              {"classes", classes_to_json(e)},
+              {"confusion", e.confusion},
+              {"unit", data::unit_name(e.kind)},
+              {"target", data::name_of(e.targets)},
+              {"metrics", metrics}};
+  if (!e.has_accuracy()) out.erase("correct"), out.erase("accuracy");
+  if (!e.numbers.empty()) out["numbers"] = numbers_to_json(e);
+  return out;
+}
+
+Evaluation evaluation_from_json(const Json& json) {
+  Evaluation out;
+  out.data = Digest::parse(json_string(json, "data", kWhat));
+  out.split = json_string(json, "split", kWhat);
+  out.count = json_int(json, "count", kWhat);
+  if (json.contains("correct")) out.correct = json_int(json, "correct", kWhat);
+  out.loss = json_number(json, "loss", kWhat);
+  read_kinds(json, out);
+  out.per_second = json_number(json, speed_key(out.kind), kWhat);
+  for (const Json& c : json_array(json, "classes", kWhat)) {
+    out.labels.push_back(json_string(c, "label", kWhat));
+    out.classes.push_back({json_number(c, "precision", kWhat), json_number(c, "recall", kWhat),
+                           json_number(c, "f1", kWhat), json_int(c, "support", kWhat)});
+  }
+  if (json.contains("numbers")) {
+    for (const Json& n : json_array(json, "numbers", kWhat)) {
+      out.labels.push_back(json_string(n, "label", kWhat));
+      out.numbers.push_back({number_or_nan(n, "rmse"), number_or_nan(n, "mae"), number_or_nan(n, "r2")});
+    }
+  }
+  read_confusion(json, out);
+  return out;
+}
+
+}  // namespace mlx::train

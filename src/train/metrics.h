@@ -1,0 +1,47 @@
+// What predictions are measured by: pure functions in double precision over what was said and what is true. Used by
+// evaluation; each has a test against values that were worked out by hand.
+//
+// Where a measure is not defined (no positive example, truths that are all the same) it is NaN, and evaluation leaves
+// it out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mlx::train {
+
+struct ClassFigures {
+  double precision = 0, recall = 0, f1 = 0;  // 0 where they are not defined
+  std::int64_t support = 0;
+};
+// Of one class or label: found and right, found and wrong, not found.
+ClassFigures figures_of(std::int64_t right, std::int64_t wrong, std::int64_t missed);
+// Mean F1 over the classes that are there or were predicted; `occurs` says which.
+double macro_f1(std::span<const ClassFigures> classes, std::span<const std::uint8_t> occurs);
+
+// Whether fewer than `k` scores are larger than the label's, or equal and before it.
+bool in_top(std::span<const float> scores, std::int64_t label, std::int64_t k);
+
+// Area under the ROC curve by ranks, ties sharing theirs (Mann & Whitney 1947): the chance that a positive example is
+// scored above a negative one.
+double auc(std::span<const float> scores, std::span<const std::uint8_t> positive);
+// Mean over classes of the AUC of each against the rest, those without both kinds of examples left out. `scores` and
+// `truth` are [examples][classes].
+double macro_auc(std::span<const float> scores, std::span<const std::uint8_t> truth, std::size_t classes);
+
+double root_mean_squared_error(std::span<const double> truth, std::span<const double> predicted);
+double mean_absolute_error(std::span<const double> truth, std::span<const double> predicted);
+// 1 - (sum of squared errors) / (sum of squared distances of the truth from its mean).
+double r_squared(std::span<const double> truth, std::span<const double> predicted);
+
+double perplexity(double nats_per_token);
+// `nats` and `bytes` of the whole text: how many bits a compressor would need for a byte of it.
+double bits_per_byte(double nats, std::int64_t bytes);
+
+// -log softmax(scores)[label], the largest score taken out first.
+double cross_entropy(std::span<const float> scores, std::int64_t label);
+// -log of the chance that sigmoid(score) gives to `truth`, 0 or 1.
+double binary_cross_entropy(double score, double truth);
+
+}  // namespace mlx::train

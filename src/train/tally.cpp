@@ -1,0 +1,244 @@
+// One tally for each kind of target. Loss and counts are taken example by example in double precision, so that they do
+// not depend on how the split was cut into batches.
+
+#include "train/tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "train/metrics.h"
+
+namespace mlx::train {
+namespace {
+
+constexpr std::int64_t kMostScores = std::int64_t{1} << 23;  // kept for the AUC; a split with more has none
+constexpr std::int64_t kLargestConfusion = 1024;             // classes
+
+std::span<const float> row_of(const float* outputs, std::int64_t row, std::int64_t width) {
+  return {outputs + row * width, static_cast<std::size_t>(width)};
+}
+
+double mean(double sum, std::int64_t count) {
+  return sum / static_cast<double>(std::max<std::int64_t>(1, count));
+}
+
+class ClassTally final : public Tally {
+ public:
+  explicit ClassTally(std::int64_t examples) : examples_(examples) {}
+
+  void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
+    if (classes_ == 0) start(width);
+    const auto* labels = static_cast<const std::int32_t*>(batch.target);
+    for (std::int64_t i = 0; i < batch.count; ++i) add_example(row_of(outputs, i, width), labels[i]);
+  }
+
+  void finish(Evaluation& out) override {
+    out.loss = mean(loss_, count_);
+    out.count = count_;
+    out.correct = correct_;
+    out.confusion = std::move(confusion_);
+    out.metric("accuracy", out.accuracy());
+    if (classes_ > 5) out.metric("top5_accuracy", mean(static_cast<double>(top5_), count_));
+    std::vector<ClassFigures> classes;
+    std::vector<std::uint8_t> occurs;
+    for (std::size_t c = 0; c < right_.size(); ++c) {
+      classes.push_back(figures_of(right_[c], found_[c] - right_[c], there_[c] - right_[c]));
+      occurs.push_back(found_[c] + there_[c] > 0);
+    }
+    out.metric("macro_f1", macro_f1(classes, occurs));
+    if (!scores_.empty()) out.metric("auc", macro_auc(scores_, truth_, static_cast<std::size_t>(classes_)));
+    out.classes = std::move(classes);
+  }
+
+ private:
+  void start(std::int64_t classes) {
+    classes_ = classes;
+    const auto n = static_cast<std::size_t>(classes);
+    if (classes <= kLargestConfusion) confusion_.assign(n, std::vector<std::int64_t>(n));
+    right_.assign(n, 0), found_.assign(n, 0), there_.assign(n, 0);
+    keeps_ = examples_ * classes <= kMostScores;
+  }
+
+  void add_example(std::span<const float> scores, std::int32_t label) {
+    if (label >= classes_) fail(ErrorKind::kUsage, "label {} is outside of the model's {} classes", label, classes_);
+    const auto truth = static_cast<std::size_t>(label);
+    const auto predicted = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+    const double loss = cross_entropy(scores, label);
+    loss_ += loss;
+    ++count_;
+    if (!confusion_.empty()) ++confusion_[truth][predicted];
+    ++there_[truth], ++found_[predicted];
+    if (truth == predicted) ++correct_, ++right_[truth];
+    top5_ += in_top(scores, label, 5);
+    if (!keeps_) return;
+    // Log-probabilities: what is compared between examples has to be of the same scale.
+    const double log_sum = loss + static_cast<double>(scores[truth]);
+    for (std::size_t c = 0; c < scores.size(); ++c) {
+      scores_.push_back(static_cast<float>(static_cast<double>(scores[c]) - log_sum));
+      truth_.push_back(c == truth);
+    }
+  }
+
+  std::int64_t examples_, classes_ = 0, count_ = 0, correct_ = 0, top5_ = 0;
+  double loss_ = 0;
+  bool keeps_ = false;
+  std::vector<std::vector<std::int64_t>> confusion_;
+  std::vector<std::int64_t> right_, found_, there_;  // by class
+  std::vector<float> scores_;
+  std::vector<std::uint8_t> truth_;
+};
+
+class LabelTally final : public Tally {
+ public:
+  explicit LabelTally(std::int64_t examples) : examples_(examples) {}
+
+  void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
+    labels_ = width;
+    right_.resize(static_cast<std::size_t>(width)), found_.resize(right_.size()), there_.resize(right_.size());
+    const auto* targets = static_cast<const float*>(batch.target);
+    for (std::int64_t i = 0; i < batch.count * width; ++i) {
+      const auto label = static_cast<std::size_t>(i % width);
+      const bool truth = targets[i] > 0.5f, predicted = outputs[i] > 0;
+      loss_ += binary_cross_entropy(static_cast<double>(outputs[i]), truth);
+      there_[label] += truth, found_[label] += predicted, right_[label] += truth && predicted;
+      correct_ += truth == predicted;
+      ++count_;
+      if (examples_ * width > kMostScores) continue;
+      scores_.push_back(outputs[i]);
+      truth_.push_back(truth);
+    }
+  }
+
+  void finish(Evaluation& out) override {
+    out.loss = mean(loss_, count_);
+    out.count = count_;
+    out.correct = correct_;
+    out.metric("accuracy", out.accuracy());
+    for (std::size_t i = 0; i < right_.size(); ++i)
+      out.classes.push_back(figures_of(right_[i], found_[i] - right_[i], there_[i] - right_[i]));
+    out.metric("macro_f1", macro_f1(out.classes, std::vector<std::uint8_t>(right_.size(), 1)));
+    if (!scores_.empty()) out.metric("auc", macro_auc(scores_, truth_, static_cast<std::size_t>(labels_)));
+  }
+
+ private:
+  std::int64_t examples_, labels_ = 0, count_ = 0, correct_ = 0;  // counts are of single decisions
+  double loss_ = 0;
+  std::vector<std::int64_t> right_, found_, there_;  // by label
+  std::vector<float> scores_;
+  std::vector<std::uint8_t> truth_;
+};
+
+// In the units of the data: what the network says is scaled back first. The loss is in the network's own.
+class NumberTally final : public Tally {
+ public:
+  explicit NumberTally(const data::RowSchema& schema) : schema_(schema) {
+    truth_.resize(schema.targets.size());
+    predicted_.resize(schema.targets.size());
+  }
+
+  void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
+    const auto* targets = static_cast<const float*>(batch.target);
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      for (std::size_t t = 0; t < schema_.targets.size(); ++t) {
+        const data::Column& column = schema_.targets[t];
+        const auto truth = static_cast<double>(targets[i * width + static_cast<std::int64_t>(t)]);
+        const auto predicted = static_cast<double>(outputs[i * width + static_cast<std::int64_t>(t)]);
+        loss_ += (truth - predicted) * (truth - predicted);
+        truth_[t].push_back(truth * column.std + column.mean);
+        predicted_[t].push_back(predicted * column.std + column.mean);
+      }
+    }
+    count_ += batch.count;
+  }
+
+  void finish(Evaluation& out) override {
+    const auto targets = static_cast<double>(schema_.targets.size());
+    out.count = count_;
+    out.loss = mean(loss_, count_) / targets;
+    double rmse = 0, mae = 0, r2 = 0;
+    for (std::size_t t = 0; t < schema_.targets.size(); ++t) {
+      NumberFigures one;
+      one.rmse = root_mean_squared_error(truth_[t], predicted_[t]);
+      one.mae = mean_absolute_error(truth_[t], predicted_[t]);
+      one.r2 = r_squared(truth_[t], predicted_[t]);
+      rmse += one.rmse, mae += one.mae, r2 += one.r2;
+      out.numbers.push_back(one);
+    }
+    out.metric("rmse", rmse / targets);
+    out.metric("mae", mae / targets);
+    out.metric("r2", r2 / targets);
+  }
+
+ private:
+  const data::RowSchema& schema_;
+  std::int64_t count_ = 0;
+  double loss_ = 0;
+  std::vector<std::vector<double>> truth_, predicted_;  // by target
+};
+
+class TokenTally final : public Tally {
+ public:
+  TokenTally(const data::Tokenizer& tokenizer, Pool& pool) : tokenizer_(tokenizer), pool_(pool) {}
+
+  void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
+    const auto* labels = static_cast<const std::int32_t*>(batch.target);
+    const std::int64_t rows = batch.target_dims[0] * batch.target_dims[1];
+    tokens_.assign(static_cast<std::size_t>(rows), {});
+    pool_.run(batch.count, [&](std::int64_t window) {
+      for (std::int64_t r = window * batch.target_dims[1]; r < (window + 1) * batch.target_dims[1]; ++r) {
+        if (labels[r] < 0 || labels[r] >= width) continue;
+        const std::span<const float> scores = row_of(outputs, r, width);
+        tokens_[static_cast<std::size_t>(r)] = {cross_entropy(scores, labels[r]),
+                                                std::ranges::max_element(scores) - scores.begin() == labels[r], true};
+      }
+    });
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Token& token = tokens_[static_cast<std::size_t>(r)];
+      if (!token.counted) continue;
+      nats_ += token.nats;
+      correct_ += token.correct;
+      bytes_ += static_cast<std::int64_t>(tokenizer_.piece(labels[r]).size());
+      ++count_;
+    }
+  }
+
+  void finish(Evaluation& out) override {
+    out.loss = mean(nats_, count_);
+    out.count = count_;
+    out.correct = correct_;
+    out.metric("accuracy", out.accuracy());
+    out.metric("perplexity", perplexity(out.loss));
+    out.metric("bits_per_byte", bits_per_byte(nats_, bytes_));
+  }
+
+ private:
+  struct Token {
+    double nats = 0;
+    bool correct = false, counted = false;
+  };
+  const data::Tokenizer& tokenizer_;
+  Pool& pool_;
+  std::int64_t count_ = 0, correct_ = 0, bytes_ = 0;
+  double nats_ = 0;
+  std::vector<Token> tokens_;  // of one batch
+};
+
+}  // namespace
+
+std::unique_ptr<Tally> tally_of(const data::Split& split, const data::RowSchema* schema, Pool& pool) {
+  switch (split.about.targets) {
+    case data::TargetKind::kClass:
+      break;
+    case data::TargetKind::kLabels:
+      return std::make_unique<LabelTally>(split.about.count);
+    case data::TargetKind::kNumbers:
+      CHECK(schema != nullptr);
+      return std::make_unique<NumberTally>(*schema);
+    case data::TargetKind::kTokens:
+      return std::make_unique<TokenTally>(*split.text.tokenizer, pool);
+  }
+  return std::make_unique<ClassTally>(split.about.count);
+}
+
+}  // namespace mlx::train

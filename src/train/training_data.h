@@ -1,0 +1,19 @@
+// What a training reads before its first step: the training examples, those held out, and the preprocessing that the
+// former decide. Used by trainer.cpp and the training loop.
+#pragma once
+
+#include "data/split.h"
+#include "nn/model.h"
+#include "train/config.h"
+
+namespace mlx::train {
+
+struct TrainingData {
+  data::Split train, valid;  // valid.about.count 0: none
+  nn::Preprocessing preprocessing;
+};
+// Loads the splits that the config names. Examples that are held out are chosen by the seed; of text it is the end.
+TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                Progress& progress);
+
+}  // namespace mlx::train

@@ -1,0 +1,121 @@
+# Rows through the real binary: classes, numbers and labels out of CSV and JSON lines.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+python3 - <<'PY'
+import json, os, random
+random.seed(4)
+os.makedirs("data/houses")
+for name, count in (("train", 400), ("test", 80)):
+    rows = []
+    for i in range(count):
+        rooms, city = random.randrange(1, 8), random.choice(["Bonn", "Köln, Süd", "Ulm"])
+        garden = random.random() < 0.5
+        price = 50 * rooms + (100 if garden else 0) + {"Bonn": 200, "Köln, Süd": 80, "Ulm": 0}[city] + random.gauss(0, 5)
+        rows.append(dict(rooms=rooms, city=city, garden=garden, price=round(price, 2),
+                         kind="big" if rooms > 4 else "small", warm=int(garden), dear=int(price > 400)))
+    if name == "train":
+        with open("data/houses/train.csv", "w") as f:
+            f.write("rooms,city,garden,price,kind,warm,dear\r\n")
+            for r in rows:
+                f.write(f'{r["rooms"]},"{r["city"]}",{str(r["garden"]).lower()},{r["price"]},{r["kind"]},{r["warm"]},{r["dear"]}\r\n')
+    else:
+        with open("data/houses/test.jsonl", "w") as f:
+            for r in rows:
+                f.write(json.dumps(r) + "\n")
+PY
+mlx init >/dev/null 2>&1
+mlx add data/houses >/dev/null 2>&1
+mlx commit -m houses >/dev/null
+
+config() { # NAME DATA-KEYS TRAIN-KEYS
+  cat >"$1.toml" <<TOML
+[data]
+dataset = "data/houses"
+$2
+[model]
+name = "$1"
+family = "mlp"
+hidden = [16]
+[train]
+epochs = 30
+batch = 32
+learning_rate = 0.05
+$3
+TOML
+}
+trained() { # NAME: trains it and evaluates it into $out
+  expect 0 mlx train -c "$1.toml"
+  expect 0 mlx train -c "$1.toml" --json
+  same "$(json "d['unchanged']")" True
+  expect 0 mlx eval "$1" --data data/houses --json
+}
+
+# A number: in its own units, and the same bits again.
+config price 'target = "price"
+features = ["rooms", "city", "garden"]
+hold_out = 0.1' ""
+trained price
+same "$(json "d['target'], d['unit'], d['count']")" "('numbers', 'rows', 80)"
+same "$(json "d['metrics']['r2'] > 0.97 and 3 < d['metrics']['rmse'] < 30 and d['metrics']['mae'] < d['metrics']['rmse']")" True
+same "$(json "'accuracy' in d")" False
+expect 0 mlx eval price --data data/houses
+has "$out" "r2 0.9"
+has "$out" "rows/s"
+expect 0 mlx show price@v1
+expect 0 mlx report price -o price.html
+expect 0 mlx log --runs
+id=$(mlx show price --json | python3 -c "import json,sys; print(json.load(sys.stdin)['digest'])")
+expect 0 mlx train -c price.toml --force
+grep -q "$id" models/price.mlx || fail "training again made other bits"
+config huber 'target = "price"' 'loss = "huber"
+huber_delta = 0.5'
+trained huber
+same "$(json "d['metrics']['r2'] > 0.97")" True
+
+# A class, and a number taken for classes.
+config kind 'target = "kind"
+features = ["rooms", "city"]' ""
+trained kind
+same "$(json "d['metrics']['accuracy'] == 1 and d['metrics']['auc'] == 1 and d['metrics']['macro_f1'] == 1")" True
+same "$(json "[c['label'] for c in d['classes']]")" "['big', 'small']"
+config rooms 'target = "rooms"
+features = ["price", "city", "garden"]' 'loss = "softmax"'
+trained rooms
+same "$(json "len(d['confusion']), d['metrics']['top5_accuracy'] >= d['metrics']['accuracy']")" "(7, True)"
+
+# Several labels.
+config both 'target = ["warm", "dear"]
+features = ["rooms", "city", "garden"]' 'label_smoothing = 0.05'
+trained both
+same "$(json "d['target'], d['count'], d['metrics']['accuracy'] > 0.9, d['metrics']['auc'] > 0.95")" "('labels', 160, True, True)"
+expect 0 mlx eval both --data data/houses
+has "$out" "dear"
+
+# What is wrong is said, with its place.
+refuses() { # CODE TEXT DATA-KEYS [TRAIN-KEYS]
+  config bad "$3" "${4:-}"
+  error "$1" "$2" mlx train -c bad.toml
+}
+refuses 2 "bad.toml:3: [data] target: train.csv has no column 'prise'" 'target = "prise"'
+has "$err" "did you mean 'price'"
+refuses 2 "which column of train.csv is to be learned?" ""
+refuses 2 "loss = \"mse\" needs numbers" 'target = "kind"' 'loss = "mse"'
+refuses 2 "expected one of" 'target = "kind"' 'loss = "mean"'
+refuses 2 "label_smoothing is for classes and labels" 'target = "price"' 'label_smoothing = 0.1'
+refuses 2 "tokenizer is for text" 'target = "price"
+tokenizer = "chars"'
+refuses 2 "either a split for validation" 'target = "price"
+valid = "test"
+hold_out = 0.5'
+mkdir data/broken
+printf 'a,price\n1,2\n3\n' >data/broken/train.csv
+mlx add data/broken >/dev/null 2>&1
+sed 's,data/houses,data/broken,; s,^target.*,target = "price",' price.toml | sed '/^features/d' >bad.toml
+error 6 "train.csv: line 3: 1 cells, 2 columns" mlx train -c bad.toml
+printf 'rooms,city,garden\n1,Bonn,true\n' >data/broken/train.csv
+mlx add data/broken >/dev/null 2>&1
+mlx commit -m broken >/dev/null 2>&1
+error 2 "train.csv has no column 'price'" mlx eval price --data data/broken --split train
+error 2 "quantized" mlx quantize price --calibrate data/houses
+error 2 "takes no images" mlx serve price

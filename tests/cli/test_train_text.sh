@@ -1,0 +1,72 @@
+# Text through the real binary: a tiny GPT-2 over bytes and over characters.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+python3 - <<'PY'
+import os, random
+random.seed(6)
+os.makedirs("data/words")
+words = ["mill", "käse", "stone", "river"]
+text = " ".join(random.choice(words) for _ in range(1500))
+open("data/words/words.txt", "w").write(text)
+PY
+mlx init >/dev/null 2>&1
+mlx add data/words >/dev/null 2>&1
+mlx commit -m words >/dev/null
+config() { # NAME DATA-KEYS CONTEXT
+  cat >"$1.toml" <<TOML
+[data]
+dataset = "data/words"
+$2
+[model]
+name = "$1"
+family = "gpt2"
+layers = 1
+width = 32
+heads = 2
+context = $3
+[train]
+epochs = 4
+batch = 16
+optimizer = "adamw"
+learning_rate = 1e-2
+TOML
+}
+
+# Characters: the four words are two bits each, spread over five or six bytes.
+config chars 'tokenizer = "chars"
+hold_out = 800' 16
+expect 0 mlx train -c chars.toml
+has "$out" "tokens/s"
+has "$out" "bits per byte"
+expect 0 mlx eval chars --data data/words --split train --json
+same "$(json "d['unit'], d['target'], d['metrics']['bits_per_byte'] < 1.2, d['metrics']['perplexity'] < 3")" "('tokens', 'tokens', True, True)"
+tokens=$(python3 -c "print(len(open('data/words/words.txt').read()) - 1)")
+same "$(json "d['count']")" "$tokens"
+expect 0 mlx ls chars@v1
+has "$out" "tokenizer.json"
+expect 0 mlx train -c chars.toml
+has "$out" "unchanged"
+id=$(mlx show chars --json | python3 -c "import json,sys; print(json.load(sys.stdin)['digest'])")
+MLX_THREADS=1 expect 0 mlx train -c chars.toml --force
+grep -q "$id" models/chars.mlx || fail "another number of threads made other bits"
+expect 0 mlx report chars -o chars.html
+
+# Bytes, with a share held out.
+config bytes 'hold_out = 0.1' 16
+expect 0 mlx train -c bytes.toml --json
+same "$(json "d['summary']['valid_bits_per_byte'] < 2")" True
+
+config bad '' 100000
+error 2 "the text has" mlx train -c bad.toml
+has "$err" "100001"
+config bad 'target = "x"' 16
+error 2 "target is for rows" mlx train -c bad.toml
+config bad 'hold_out = 1000000' 16
+error 2 "leaves nothing" mlx train -c bad.toml
+sed 's/batch = 16/batch = 10000/' chars.toml >bad.toml
+error 2 "windows of 16 tokens" mlx train -c bad.toml
+sed 's/family = "gpt2"/family = "cnn"/' chars.toml >bad.toml
+error 2 'takes images, the dataset holds text' mlx train -c bad.toml
+error 2 "takes no images" mlx serve chars
+error 2 "quantized" mlx quantize chars --calibrate data/words

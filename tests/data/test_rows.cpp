@@ -1,0 +1,265 @@
+// Tables as examples: what a schema decides, how rows are read by it, and what is said of tables that are wrong.
+
+#include "base/json.h"
+#include "data/batches.h"
+#include "data/split.h"
+#include "stored_dataset.h"
+
+using namespace mlx;
+using namespace mlx::data;
+
+namespace {
+
+const std::string kHouses =
+    "rooms,city,garden,price\n"
+    "3,Bonn,true,300\n"
+    "1,\"Köln, Süd\",false,150\n"
+    "5,Bonn,true,600\n"
+    "3,Aachen,false,150\n";
+
+RowFile file_of(const std::string& text, TableKind kind = TableKind::kCsv) {
+  return {memory_source(text), kind, kind == TableKind::kCsv ? "train.csv" : "train.jsonl"};
+}
+
+RowOptions options_of(std::vector<std::string> targets, bool list = false) {
+  RowOptions options;
+  options.targets = std::move(targets);
+  options.list = list;
+  options.target_place = "t.toml:3: [data] target";
+  options.features_place = "t.toml:4: [data] features";
+  return options;
+}
+
+Rows rows_of(const std::string& text, const RowOptions& options, TableKind kind = TableKind::kCsv) {
+  NoProgress silent;
+  const RowFile file = file_of(text, kind);
+  Rows rows = read_rows(file, fit_schema(file, options), true, silent);
+  measure(rows);
+  return rows;
+}
+
+std::vector<float> features_of(const Rows& rows, std::int64_t index) {
+  std::vector<float> out(static_cast<std::size_t>(rows.schema.width()));
+  write_features(rows, rows.schema, index, out.data());
+  return out;
+}
+
+template <typename Call>
+std::string failure(Call call, ErrorKind kind) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK_MESSAGE(error.kind == kind, error.message);
+    return error.message + (error.hint.empty() ? "" : " | " + error.hint);
+  }
+  return "no error";
+}
+
+std::string failure(const std::string& text, const RowOptions& options, ErrorKind kind,
+                    TableKind table = TableKind::kCsv) {
+  return failure([&] { (void)rows_of(text, options, table); }, kind);
+}
+
+bool says(const std::string& message, const std::string& part) {
+  const bool found = message.find(part) != std::string::npos;
+  if (!found) MESSAGE("got: " << message);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("rows: numbers are normalised, categories one-hot by their sorted values, the target scaled") {
+  const Rows rows = rows_of(kHouses, options_of({"price"}));
+  CHECK(rows.count == 4);
+  CHECK(rows.schema.kind == TargetKind::kNumbers);
+  CHECK(rows.schema.width() == 1 + 3 + 2);
+  CHECK(rows.schema.features[1].values == std::vector<std::string>{"Aachen", "Bonn", "Köln, Süd"});
+  CHECK(rows.schema.features[0].mean == 3);
+  CHECK(rows.schema.features[0].std == doctest::Approx(std::sqrt(2.0)));
+  const auto root = static_cast<float>(std::sqrt(2.0));
+  CHECK(features_of(rows, 1) == std::vector<float>{-root, 0, 0, 1, 1, 0});
+  CHECK(features_of(rows, 2) == std::vector<float>{root, 0, 1, 0, 0, 1});
+  CHECK(rows.schema.targets[0].mean == 300);
+  float target = 0;
+  write_targets(rows, rows.schema, 2, &target);
+  CHECK(static_cast<double>(target) == doctest::Approx(300 / std::sqrt((0 + 22500 + 90000 + 22500) / 4.0)));
+}
+
+TEST_CASE("rows: what a target is, by its values, by being a list and by the loss") {
+  const std::string table = "x,word,digit,a,b\n1,up,2,0,true\n2,down,10,1,false\n3,up,2,1,true\n";
+  CHECK(rows_of(table, options_of({"word"})).schema.outputs() == std::vector<std::string>{"down", "up"});
+  CHECK(rows_of(table, options_of({"word"})).labels == std::vector<std::int32_t>{1, 0, 1});
+  CHECK(rows_of(table, options_of({"digit"})).schema.kind == TargetKind::kNumbers);
+  RowOptions classes = options_of({"digit"});
+  classes.loss = "softmax";
+  CHECK(rows_of(table, classes).schema.outputs() == std::vector<std::string>{"2", "10"});
+  const Rows labels = rows_of(table, options_of({"a", "b"}, true));
+  CHECK(labels.schema.kind == TargetKind::kLabels);
+  CHECK(labels.targets == std::vector<double>{0, 1, 1, 0, 1, 1});
+  CHECK(rows_of(table, options_of({"a", "digit"}, true)).schema.kind == TargetKind::kNumbers);
+  RowOptions binary = options_of({"digit"});
+  binary.loss = "binary";
+  CHECK(says(failure(table, binary, ErrorKind::kUsage), "t.toml:3: [data] target: column 'digit' holds '2'"));
+  RowOptions squared = options_of({"word"});
+  squared.loss = "mse";
+  CHECK(says(failure(table, squared, ErrorKind::kUsage), "column 'word' holds 'up', loss = \"mse\" needs numbers"));
+  RowOptions several = options_of({"a", "b"}, true);
+  several.loss = "softmax";
+  CHECK(says(failure(table, several, ErrorKind::kUsage), "2 columns cannot be one class"));
+  CHECK(says(failure(table, options_of({"a", "word"}, true), ErrorKind::kUsage), "column 'word' holds 'up'"));
+}
+
+TEST_CASE("rows: JSON lines give what CSV gives, escapes and keys in any order") {
+  const std::string lines =
+      "{\"rooms\":3,\"city\":\"Bonn\",\"garden\":true,\"price\":300}\n"
+      "{\"garden\":false,\"city\":\"K\\u00f6ln, S\\u00fcd\",\"rooms\":1.0,\"price\":1.5e2}\n\n"
+      "{\"rooms\":5,\"city\":\"Bonn\",\"garden\":true,\"price\":600}\n"
+      "{\"rooms\":3,\"city\":\"Aachen\",\"garden\":false,\"price\":150}\n";
+  const Rows json = rows_of(lines, options_of({"price"}), TableKind::kJsonLines);
+  const Rows csv = rows_of(kHouses, options_of({"price"}));
+  CHECK(json.schema == csv.schema);
+  for (std::int64_t i = 0; i < 4; ++i) CHECK(features_of(json, i) == features_of(csv, i));
+  CHECK(says(failure("{\"a\":[1],\"y\":1}\n", options_of({"y"}), ErrorKind::kCorrupt, TableKind::kJsonLines),
+             "train.jsonl: line 1: column 'a': [1] is a list"));
+  CHECK(says(failure("{\"a\":1,\"y\":1}\n{\"y\":2}\n", options_of({"y"}), ErrorKind::kCorrupt, TableKind::kJsonLines),
+             "line 2: column 'a' has no value"));
+}
+
+TEST_CASE("rows: missing values are an error, or the mean and no category") {
+  const std::string table = "x,c,y\n1,a,1\n,b,2\n3,,3\nnan,a,4\n";
+  CHECK(says(failure(table, options_of({"y"}), ErrorKind::kCorrupt), "train.csv: line 3: column 'x' has no value"));
+  RowOptions mean = options_of({"y"});
+  mean.impute = true;
+  const Rows rows = rows_of(table, mean);
+  CHECK(rows.schema.features[0].mean == 2);
+  CHECK(features_of(rows, 1) == std::vector<float>{0, 0, 1});
+  CHECK(features_of(rows, 2) == std::vector<float>{1, 0, 0});
+  CHECK(says(failure("x,y\n1,\n2,3\n", mean, ErrorKind::kCorrupt), "line 2: column 'y' has no value"));
+  CHECK(says(failure("x,y\n,1\n,3\n", mean, ErrorKind::kCorrupt), "column 'x' has no value in any row"));
+}
+
+TEST_CASE("rows: another split is read by the training split's schema") {
+  const Rows train = rows_of(kHouses, options_of({"price"}));
+  NoProgress silent;
+  const Rows test = read_rows(file_of("price,more,city,garden,rooms\n7,x,Ulm,true,4\n"), train.schema, true, silent);
+  CHECK(features_of(test, 0) == std::vector<float>{static_cast<float>(1 / std::sqrt(2.0)), 0, 0, 0, 0, 1});
+  const Rows plain = read_rows(file_of("city,garden,rooms\nBonn,true,4\n"), train.schema, false, silent);
+  CHECK(plain.targets.empty());
+  const auto read = [&](const std::string& text, bool targets) {
+    return failure([&] { (void)read_rows(file_of(text), train.schema, targets, silent); }, ErrorKind::kUsage);
+  };
+  CHECK(says(read("city,garden\nBonn,true\n", false), "train.csv has no column 'rooms' | the model takes it"));
+  CHECK(says(read("city,garden,rooms\nBonn,true,4\n", true), "has no column 'price'"));
+  CHECK(says(
+      failure([&] { (void)read_rows(file_of("city,garden,rooms\nBonn,true,many\n"), train.schema, false, silent); },
+              ErrorKind::kCorrupt),
+      "line 2: column 'rooms': 'many' is no number"));
+  const Rows words = rows_of("x,y\n1,a\n2,b\n", options_of({"y"}));
+  CHECK(says(
+      failure([&] { (void)read_rows(file_of("x,y\n1,a\n1,c\n"), words.schema, true, silent); }, ErrorKind::kCorrupt),
+      "line 3: column 'y': 'c' is none of the classes"));
+}
+
+TEST_CASE("rows: hostile and mistaken tables") {
+  const RowOptions price = options_of({"price"});
+  CHECK(says(failure(kHouses, options_of({"prise"}), ErrorKind::kUsage),
+             "t.toml:3: [data] target: train.csv has no column 'prise' | did you mean 'price'?"));
+  CHECK(says(failure(kHouses, options_of({}), ErrorKind::kUsage),
+             "which column of train.csv is to be learned? | it has: rooms"));
+  RowOptions features = price;
+  features.features = {"room"};
+  CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "features: train.csv has no column 'room' | did you mean"));
+  features.features = {"price"};
+  CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'price' is a target"));
+  features.features = {"rooms", "rooms"};
+  CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'rooms' stands twice"));
+  CHECK(says(failure("a,price\n1,2\n1,2,3\n", price, ErrorKind::kCorrupt), "train.csv: line 3: 3 cells, 2 columns"));
+  CHECK(says(failure("a,price\n\"1,2\n", price, ErrorKind::kCorrupt), "line 2: a quoted cell that does not end"));
+  CHECK(says(failure("a,price\n1e999,2\n", price, ErrorKind::kCorrupt), "column 'a': 1e999 is not a finite number"));
+  CHECK(says(failure("a,price\n", price, ErrorKind::kCorrupt), "it has no rows"));
+  CHECK(says(failure("", price, ErrorKind::kCorrupt), "it has no rows"));
+  CHECK(says(failure("a,price\n\xff\xfe,2\n", price, ErrorKind::kCorrupt), "not UTF-8"));
+  CHECK(says(failure("price\n1\n2\n", options_of({"price"}), ErrorKind::kUsage), "no column"));
+  std::string ids = "id,price\n";
+  for (int i = 0; i < 5000; ++i) ids += fmt::format("n{},1\n", i);
+  CHECK(
+      says(failure(ids, price, ErrorKind::kUsage), "column 'id' has more than 4096 different values ('n0' in line 2"));
+}
+
+TEST_CASE("rows: a schema survives model.json, and a damaged one is refused") {
+  for (const RowOptions& options : {options_of({"price"}), options_of({"city"}), options_of({"garden"}, true)}) {
+    const RowSchema schema = rows_of(kHouses, options).schema;
+    CHECK(schema_from_json(parse_json(canonical(to_json(schema)), "x"), "x") == schema);
+  }
+  const Json good = to_json(rows_of(kHouses, options_of({"price"})).schema);
+  const auto changed = [&](auto change) {
+    Json json = good;
+    change(json);
+    return failure([&] { (void)schema_from_json(json, "model.json"); }, ErrorKind::kCorrupt);
+  };
+  CHECK(says(changed([](Json& j) { j["target"] = "price"; }), "model.json: 'target': unknown word 'price'"));
+  CHECK(says(changed([](Json& j) { j["features"][0]["std"] = 0; }), "'rooms': 'std': expected a number above 0"));
+  CHECK(says(changed([](Json& j) { j["features"][1]["values"] = {"a", "a"}; }), "'a' stands twice"));
+  CHECK(says(changed([](Json& j) { j["features"][1]["name"] = "rooms"; }), "'rooms' stands twice"));
+  CHECK(says(changed([](Json& j) { j["target"] = "class"; }), "'targets' are not what 'target' says"));
+  CHECK(says(changed([](Json& j) { j.erase("features"); }), "features"));
+}
+
+TEST_CASE("rows: batches hold every row once, the same for one seed and epoch, resumed or not") {
+  std::string table = "x,y\n";
+  for (int i = 0; i < 103; ++i) table += fmt::format("{},{}\n", i, i);
+  const Rows rows = rows_of(table, options_of({"y"}));
+  const auto epoch = [&](std::uint64_t number, std::int64_t first, bool drop) {
+    const auto source = row_batches(rows, rows.schema, {.batch = 16, .seed = 3, .shuffle = true, .drop_last = drop});
+    source->start(number, first);
+    std::vector<float> all;
+    while (const BatchView* batch = source->next()) {
+      const auto* x = static_cast<const float*>(batch->input);
+      const auto* y = static_cast<const float*>(batch->target);
+      CHECK(batch->input_dims == std::vector<std::int64_t>{batch->count, 1});
+      CHECK(std::equal(x, x + batch->count, y));  // both are scaled alike
+      all.insert(all.end(), x, x + batch->count);
+    }
+    return all;
+  };
+  std::vector<float> whole = epoch(0, 0, false);
+  CHECK(whole.size() == 103);
+  CHECK(epoch(0, 0, true).size() == 96);
+  CHECK(epoch(1, 0, false) != whole);
+  const std::vector<float> rest = epoch(0, 4, false);
+  CHECK(std::equal(rest.begin(), rest.end(), whole.begin() + 64, whole.end()));
+  std::sort(whole.begin(), whole.end());
+  CHECK(std::adjacent_find(whole.begin(), whole.end()) == whole.end());
+}
+
+TEST_CASE("rows: splits by their files' names, or declared") {
+  StoredDataset dataset;
+  NoProgress silent;
+  Reading reading;
+  reading.rows = options_of({"price"});
+  const Digest named =
+      dataset.add({{"a/train.csv.gz", gzip(to_bytes(kHouses))},
+                   {"test.jsonl", to_bytes("{\"rooms\":1,\"city\":\"x\",\"garden\":true,\"price\":2}\n")},
+                   {"other.csv", to_bytes("x\n")}});
+  CHECK(splits(*dataset.store, named) == std::vector<std::string>{"test", "train"});
+  const Split train = load(*dataset.store, named, "train", reading, silent);
+  CHECK(train.about.kind == Kind::kFeatures);
+  CHECK(train.about.features == 6);
+  CHECK(describe(*dataset.store, named, "train", reading).count == 4);
+  reading.schema = std::make_shared<RowSchema>(train.rows.schema);
+  CHECK(load(*dataset.store, named, "test", reading, silent).rows.count == 1);
+  CHECK(splits(*dataset.store, dataset.add({{"houses.csv", to_bytes(kHouses)}, {"README.txt", to_bytes("x")}})) ==
+        std::vector<std::string>{"train"});
+  const Digest declared = dataset.add({{"a.csv", to_bytes(kHouses)},
+                                       {"b.csv", to_bytes(kHouses)},
+                                       {"dataset.toml", to_bytes("[splits.mine]\nrows = \"b.csv\"\n")}});
+  CHECK(splits(*dataset.store, declared) == std::vector<std::string>{"mine"});
+  CHECK(says(failure(
+                 [&] {
+                   (void)splits(*dataset.store, dataset.add({{"train.csv", {}}, {"x/train.jsonl", {}}}));
+                 },
+                 ErrorKind::kCorrupt),
+             "would both be the split 'train'"));
+  CHECK(says(failure([&] { (void)load_split(*dataset.store, declared, "mine", silent); }, ErrorKind::kUsage),
+             "holds rows, expected images"));
+}

@@ -1,0 +1,114 @@
+// Text as examples: files behind one another, windows, and what is held out.
+
+#include <set>
+
+#include "data/batches.h"
+#include "data/split.h"
+#include "stored_dataset.h"
+
+using namespace mlx;
+using namespace mlx::data;
+
+namespace {
+
+Text text_of(std::int64_t tokens) {
+  Text text;
+  text.tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
+  for (std::int64_t i = 0; i < tokens; ++i) text.tokens.push_back(static_cast<std::int32_t>(i));
+  return text;
+}
+
+using Epoch = std::vector<std::vector<std::int32_t>>;  // windows
+
+Epoch epoch_of(const Text& text, std::int64_t context, const BatchOptions& options, std::uint64_t epoch,
+               std::int64_t first = 0) {
+  const auto source = text_batches(text, context, options);
+  source->start(epoch, first);
+  Epoch out;
+  while (const BatchView* batch = source->next()) {
+    const auto* ids = static_cast<const std::int32_t*>(batch->input);
+    const auto* labels = static_cast<const std::int32_t*>(batch->target);
+    CHECK(batch->input_dims == std::vector<std::int64_t>{batch->count, context});
+    for (std::int64_t i = 0; i < batch->count * context; ++i)
+      CHECK((labels[i] == ids[i] + 1 || (labels[i] == -1 && ids[i] == -1)));
+    for (std::int64_t i = 0; i < batch->count; ++i) out.emplace_back(ids + i * context, ids + (i + 1) * context);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("text: evaluation sees every token once, the last window filled up") {
+  const Epoch windows = epoch_of(text_of(11), 4, {.batch = 2}, 0);
+  CHECK(windows == Epoch{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, -1, -1}});
+  CHECK(epoch_of(text_of(9), 4, {.batch = 8}, 0).size() == 2);
+  CHECK(epoch_of(text_of(2), 4, {.batch = 8}, 0) == Epoch{{0, -1, -1, -1}});
+}
+
+TEST_CASE("text: an epoch cuts windows that do not overlap, from an offset of its own, in an order of its own") {
+  const Text text = text_of(1000);
+  const BatchOptions options{.batch = 8, .seed = 7, .shuffle = true, .drop_last = true};
+  std::set<std::int32_t> offsets, seen;
+  for (std::uint64_t number = 0; number < 400; ++number) {
+    Epoch windows = epoch_of(text, 30, options, number);
+    CHECK(windows.size() == 32);
+    CHECK(!std::is_sorted(windows.begin(), windows.end()));
+    std::sort(windows.begin(), windows.end());
+    const std::int32_t offset = windows[0][0] % 30;
+    offsets.insert(offset);
+    for (const auto& window : windows) {
+      CHECK(window[0] % 30 == offset);
+      seen.insert(window.begin(), window.end());
+    }
+    CHECK(std::adjacent_find(windows.begin(), windows.end()) == windows.end());
+  }
+  CHECK(offsets.size() > 20);
+  CHECK(seen.size() == 999);  // all but the last, behind which nothing stands
+  const Epoch whole = epoch_of(text, 30, options, 5), rest = epoch_of(text, 30, options, 5, 2);
+  CHECK(std::equal(rest.begin(), rest.end(), whole.begin() + 16, whole.end()));
+}
+
+TEST_CASE("text: shorter than a window") {
+  CHECK_THROWS_WITH_AS((void)text_batches(text_of(8), 8, {.batch = 1, .shuffle = true}),
+                       "the text has 8 tokens, a window and the token behind it needs 9", Error);
+  CHECK(epoch_of(text_of(9), 8, {.batch = 1, .shuffle = true}, 0).size() == 1);
+  CHECK_THROWS_AS((void)text_batches(text_of(1), 8, {.batch = 1}), Error);
+}
+
+TEST_CASE("text: the end that is held out is counted in bytes and cut between characters") {
+  Text text;
+  const std::string bytes = "abcé€";  // 1 1 1 2 3
+  text.tokenizer = std::make_shared<Tokenizer>(Tokenizer::chars(bytes, "x"));
+  text.tokens = text.tokenizer->encode(bytes, "x");
+  CHECK(byte_count(text) == 8);
+  const auto [rest, end] = split_end(text, 4);
+  CHECK(text.tokenizer->decode(rest.tokens) == "abc");
+  CHECK(text.tokenizer->decode(end.tokens) == "é€");
+  CHECK(split_end(text, 8).second.tokens.empty());
+}
+
+TEST_CASE("text: files of a split, plain or gzip, one behind another") {
+  StoredDataset dataset;
+  NoProgress silent;
+  const Digest id = dataset.add({{"train/b.txt", to_bytes("world")},
+                                 {"train/a.txt.gz", gzip(to_bytes("hello "))},
+                                 {"valid.txt", to_bytes("hold!")},
+                                 {"notes.txt", to_bytes("x")}});
+  CHECK(splits(*dataset.store, id) == std::vector<std::string>{"train", "valid"});
+  Reading reading;
+  reading.tokenizer = "chars";
+  const Split train = load(*dataset.store, id, "train", reading, silent);
+  CHECK(train.about.kind == Kind::kTokens);
+  CHECK(train.text.tokenizer->decode(train.text.tokens) == "hello world");
+  CHECK(train.about.outputs == 8);
+  CHECK(describe(*dataset.store, id, "train", reading).outputs == 8);
+  reading.known_tokenizer = train.text.tokenizer;
+  const Split valid = load(*dataset.store, id, "valid", reading, silent);
+  CHECK(valid.text.unknown == 1);  // the exclamation mark
+  CHECK(valid.text.tokenizer->decode(valid.text.tokens) == "hold");
+  CHECK(load(*dataset.store, id, "valid", {}, silent).about.outputs == 256);
+  CHECK(splits(*dataset.store, dataset.add({{"bible.txt", to_bytes("x")}})) == std::vector<std::string>{"train"});
+  CHECK(splits(*dataset.store, dataset.add({{"a.txt", to_bytes("x")}, {"b.txt", to_bytes("x")}})).empty());
+  CHECK_THROWS_WITH_AS((void)load(*dataset.store, dataset.add({{"train.txt", {}}}), "train", {}, silent),
+                       "train.txt: the file is empty, expected text", Error);
+}
