@@ -104,7 +104,7 @@ void batch_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (problem.op == Op::kBatchNormBackward) {
     check.input_equals(1, Checker::dims_of(check.input(0)));
     for (const int i : {2, 3, 4}) check.input_equals(i, {c});
-    if (problem.attrs.activation == Activation::kRelu) check.input_equals(5, Checker::dims_of(check.input(0)));
+    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, Checker::dims_of(check.input(0)));
     check.outputs_like(0, 0);
     for (const int i : {1, 2}) check.output_equals(i, {c});
     return;
@@ -122,8 +122,14 @@ void same_shape(Checker& check, int inputs) {
   check.outputs_like(0, 0);
 }
 
-void dropout(Checker& check, const Problem& problem) {
+void add(Checker& check, const Problem& problem) {
+  same_shape(check, 2);
+  check.require(problem.attrs.activation != Activation::kGelu, "addition fuses no gelu");
+}
+
+void dropout(Checker& check, const Problem& problem, Geometry& g) {
   same_shape(check, 1);
+  if (problem.attrs.whole_example && check.input_is(0, 1)) g.n = dim(check.input(0), 0);
   check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "the dropout rate must be in [0, 1)");
 }
 
@@ -233,12 +239,15 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kBatchNormInference:
       return batch_norm(check, problem, g);
     case Op::kRelu:
+    case Op::kRelu6:
     case Op::kGelu:
       return same_shape(check, 1);
     case Op::kReluBackward:
+    case Op::kRelu6Backward:
     case Op::kGeluBackward:
-    case Op::kAdd:
       return same_shape(check, 2);
+    case Op::kAdd:
+      return add(check, problem);
     case Op::kMaxPool:
     case Op::kMaxPoolBackward:
       return max_pool(check, problem, g);
@@ -247,7 +256,7 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return avg_pool(check, problem, g);
     case Op::kDropout:
     case Op::kDropoutBackward:
-      return dropout(check, problem);
+      return dropout(check, problem, g);
     case Op::kSoftmaxCrossEntropy:
       return cross_entropy(check, problem, g);
     case Op::kBinaryCrossEntropy:

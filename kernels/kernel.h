@@ -34,7 +34,8 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu };  // gelu: tanh approximation (Hendrycks & Gimpel 2016)
+// gelu: tanh approximation (Hendrycks & Gimpel 2016); relu6: relu cut off at 6 (Krizhevsky 2010)
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kRelu6 };
 
 // What an operation needs beside its tensors; plain data, unused fields keep their defaults. op.h says which are read.
 struct Attrs {
@@ -56,9 +57,10 @@ struct Attrs {
   std::uint64_t stream = 0;              // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
   float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
-  std::int64_t kv_heads = 0;  // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
-  float theta = 10000.0f;     // rotary positions: base of the wavelengths
-  float delta = 0.0f;         // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
+  std::int64_t kv_heads = 0;   // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
+  float theta = 10000.0f;      // rotary positions: base of the wavelengths
+  bool whole_example = false;  // dropout: one number for each index of the first dim (stochastic depth)
+  float delta = 0.0f;          // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
   bool operator==(const Attrs&) const = default;
 };
 

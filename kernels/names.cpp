@@ -19,6 +19,8 @@ constexpr const char* kOpNames[] = {
     "layer_norm_backward",
     "relu",
     "relu_backward",
+    "relu6",
+    "relu6_backward",
     "gelu",
     "gelu_backward",
     "add",

@@ -24,28 +24,30 @@ enum class Op : std::uint16_t {
 
   // Batch norm over all but the last dim: x, gamma[C], beta[C], running_mean[C], running_var[C] → y, saved_mean[C],
   // saved_rstd[C], and running_mean, running_var again (in place, outputs 3 and 4; unbiased variance, attrs.momentum).
-  // attrs.epsilon, attrs.activation (none, relu).
+  // attrs.epsilon, attrs.activation (none, relu, relu6).
   kBatchNorm,
-  kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (y: for relu) → dx, dgamma, dbeta
+  kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (y: for an activation) → dx, dgamma, dbeta
   kBatchNormInference,  // x, gamma, beta, running_mean, running_var → y
 
   // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.
   kLayerNorm,
   kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
 
-  kRelu,          // x → y, in place
-  kReluBackward,  // y, dy → dx, in place on dy
-  kGelu,          // x → y
-  kGeluBackward,  // x, dy → dx, in place on dy
-  kAdd,           // a, b → y (same shapes), in place on either
-  kAddPositions,  // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
+  kRelu,           // x → y, in place
+  kReluBackward,   // y, dy → dx, in place on dy
+  kRelu6,          // x → min(max(x, 0), 6), in place
+  kRelu6Backward,  // y, dy → dx, in place on dy
+  kGelu,           // x → y
+  kGeluBackward,   // x, dy → dx, in place on dy
+  kAdd,            // a, b → y (same shapes), in place on either. attrs.activation (none, relu, relu6)
+  kAddPositions,   // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
   kAddPositionsBackward,  // dy, (positions) → dtable[P,D]   (attrs.axis: P)
 
   kMaxPool,  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. f32, u8, s8
   kMaxPoolBackward,  // dy, index → dx   (output shape given)
   kAvgPool,          // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x
   kAvgPoolBackward,  // dy[N,C] → dx[N,H,W,C]
-  kDropout,          // x → y; attrs.rate, stream. The mask is drawn again in backward, never stored.
+  kDropout,          // x → y; attrs.rate, stream, whole_example. The mask is drawn again in backward, never stored.
   kDropoutBackward,  // dy → dx
 
   // Softmax cross-entropy: logits[…,V], labels s32[…] (outside 0 … V-1: ignored) → loss[1] (mean over the counted),

@@ -1,4 +1,5 @@
-// AVX-512 batch norm with fused relu (op.h): two passes over memory forward, two backward, channels in the lanes.
+// AVX-512 batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
+// lanes.
 //
 // Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
 // the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
@@ -59,12 +60,11 @@ void statistics(const State* s, const Args& args, Range rows, double* sums) {
   }
 }
 
-// y = (x - mean) * scale + beta, then relu.
+// y = (x - mean) * scale + beta, then the activation.
 void normalise(const State* s, const float* x, const float* mean, const float* scale, const float* beta, float* y,
                Range rows) {
   const std::int64_t width = s->g.width;
-  const bool relu = s->attrs.activation == Activation::kRelu;
-  const __m512 floor = _mm512_set1_ps(relu ? 0.0f : -__builtin_inff());
+  const Bounds bounds = bounds_of(s->attrs.activation);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
@@ -82,7 +82,7 @@ void normalise(const State* s, const float* x, const float* mean, const float* s
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
           const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
-          _mm512_mask_storeu_ps(y + i, mask, _mm512_max_ps(floor, _mm512_fmadd_ps(off, scales[v], betas[v])));
+          _mm512_mask_storeu_ps(y + i, mask, bounded16(bounds, _mm512_fmadd_ps(off, scales[v], betas[v])));
         }
       }
     });
@@ -129,9 +129,9 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
             range_of(s, phase, slice));
 }
 
-// dy where relu let it through.
-inline __m512 gradient_at(const float* dy, const float* y, std::int64_t i, __mmask16 mask) {
-  if (y) mask = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, y + i), _mm512_setzero_ps(), _CMP_GT_OQ);
+// dy where the activation, which gave y, let it through; y is null where there is none.
+inline __m512 gradient_at(const float* dy, const float* y, __m512 last, std::int64_t i, __mmask16 mask) {
+  if (y) mask = passes16(_mm512_maskz_loadu_ps(mask, y + i), last);
   return _mm512_maskz_loadu_ps(mask, dy + i);
 }
 
@@ -139,6 +139,7 @@ inline __m512 gradient_at(const float* dy, const float* y, std::int64_t i, __mma
 void gradient_sums(const State* s, const Args& args, const float* y, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  const __m512 passing = last_passing(s->attrs.activation);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
@@ -154,7 +155,7 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
         for (int v = 0; v < N; ++v) {
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const __m512 g = gradient_at(dy, y, i, mask);
+          const __m512 g = gradient_at(dy, y, passing, i, mask);
           plain[v] = _mm512_add_ps(plain[v], g);
           weighted[v] = _mm512_fmadd_ps(g, _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]), weighted[v]);
         }
@@ -172,6 +173,7 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
 void gradient_rows(const State* s, const Args& args, const float* y, Range rows, const float* factors) {
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  const __m512 passing = last_passing(s->attrs.activation);
   float* dx = f32_out(s, args, 0);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
@@ -190,7 +192,7 @@ void gradient_rows(const State* s, const Args& args, const float* y, Range rows,
         for (int v = 0; v < N; ++v) {
           const __mmask16 mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const __m512 centred = _mm512_sub_ps(gradient_at(dy, y, i, mask), plain[v]);
+          const __m512 centred = _mm512_sub_ps(gradient_at(dy, y, passing, i, mask), plain[v]);
           const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
           const __m512 inner = _mm512_fnmadd_ps(off, weighted[v], centred);
           _mm512_mask_storeu_ps(dx + i, mask, _mm512_mul_ps(inner, scale[v]));
@@ -203,7 +205,7 @@ void gradient_rows(const State* s, const Args& args, const float* y, Range rows,
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
-  const float* y = s->attrs.activation == Activation::kRelu ? f32_in(s, args, 5) : nullptr;
+  const float* y = s->attrs.activation != Activation::kNone ? f32_in(s, args, 5) : nullptr;
   const Range rows = range_of(s, phase, slice);
   if (phase == 0) return gradient_sums(s, args, y, rows, sums_of(s, args, slice));
   float* factors = factors_of(s, args, slice);

@@ -9,7 +9,7 @@ struct Forward {
   const float* image;    // padded
   const float* weights;  // packed: [taps][channels padded to 16]
   const float* bias;
-  __m512 floor;                 // 0 for relu, else -inf
+  Bounds bounds;                // of y
   const std::int32_t* offsets;  // of each tap in the padded image
   std::int64_t taps, stride;    // stride: of a tap's weights
 };
@@ -46,7 +46,7 @@ void pixels(const Forward& f, const float* row, std::int64_t any_step, float* y,
     MLX_UNROLL
     for (int p = 0; p < P; ++p) {
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) _mm512_storeu_ps(out + p * width + 16 * v, _mm512_max_ps(f.floor, sum[p][v]));
+      for (int v = 0; v < N; ++v) _mm512_storeu_ps(out + p * width + 16 * v, bounded16(f.bounds, sum[p][v]));
     }
     return;
   }
@@ -54,7 +54,7 @@ void pixels(const Forward& f, const float* row, std::int64_t any_step, float* y,
   for (int p = 0; p < P; ++p) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v)
-      _mm512_mask_storeu_ps(out + p * width + 16 * v, lanes_of(v, N, last), _mm512_max_ps(f.floor, sum[p][v]));
+      _mm512_mask_storeu_ps(out + p * width + 16 * v, lanes_of(v, N, last), bounded16(f.bounds, sum[p][v]));
   }
 }
 
@@ -93,11 +93,10 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t tap = 0; tap < taps(g); ++tap)
     offsets[tap] = static_cast<std::int32_t>(tap / in_row * row_size(g) + tap % in_row);
   float* image = static_cast<float*>(args.workspace) + image_floats(g) * slice;
-  const bool relu = s->attrs.activation == Activation::kRelu;
   const Forward f{image,
                   static_cast<const float*>(args.packed),
                   f32_in(s, args, 2),
-                  relu ? _mm512_setzero_ps() : _mm512_set1_ps(-__builtin_inff()),
+                  bounds_of(s->attrs.activation),
                   offsets,
                   taps(g),
                   padded_channels(g)};

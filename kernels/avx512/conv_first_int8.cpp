@@ -33,7 +33,8 @@ struct Int8 {
   std::int64_t quads, stride;  // stride: bytes of a quad's weights
   std::int64_t step, width;    // bytes from window to window; channels of y
   const float *scale, *bias;   // of y's steps; per channel, padded
-  bool relu, tame;             // tame: no result is NaN or beyond 2^30, so that conversion and packing alone saturate
+  float low, high;             // what the activation keeps, in steps of y
+  bool tame;                   // tame: no result is NaN or beyond 2^30, so that conversion and packing alone saturate
   void* y;                     // of this image
 };
 
@@ -109,9 +110,9 @@ void pixels(const Int8& f, const std::uint8_t* window, std::int64_t at, std::int
     scale[v] = _mm512_loadu_ps(f.scale + o + 16 * v);
     bias[v] = _mm512_loadu_ps(f.bias + o + 16 * v);
   }
-  const __m512 floor = f.relu ? _mm512_setzero_ps() : _mm512_set1_ps(-__builtin_inff());
+  const Bounds bounds{_mm512_set1_ps(f.low), _mm512_set1_ps(f.high)};
   const auto real = [&](int p, int v) {
-    return _mm512_max_ps(floor, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][v]), scale[v], bias[v]));
+    return bounded16(bounds, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][v]), scale[v], bias[v]));
   };
   if constexpr (Y != DType::kF32 && P * N % 4 == 0) {
     if (last == 0xffff && f.tame) {
@@ -174,6 +175,11 @@ void copy_bytes(const Geometry& g, const std::uint8_t* x, std::uint8_t* image, s
   });
 }
 
+// What a step of y stands for.
+float step_of(const State* s) {
+  return s->g.y_type == DType::kF32 ? 1.0f : s->attrs.scale_y;
+}
+
 // From sums to y's steps, per channel: scale and bias, each [channels padded]. Returns whether every result is `tame`;
 // false also where a scale or a bias is NaN, since no comparison with NaN holds.
 bool make_factors(const State* s, const Args& args, float* factors) {
@@ -181,7 +187,7 @@ bool make_factors(const State* s, const Args& args, float* factors) {
   const std::int64_t channels = padded_channels(g);
   const float *b = f32_in(s, args, 2), *w_scales = f32_in(s, args, 3);
   const double largest = 255.0 * 128.0 * static_cast<double>(taps(g));
-  const double step = g.y_type == DType::kF32 ? 1.0 : s->attrs.scale_y;
+  const double step = step_of(s);
   bool tame = true;
   for (std::int64_t o = 0; o < channels; ++o) {
     const double scale = o < g.o ? static_cast<double>(s->attrs.scale_x) * w_scales[o] / step : 0.0;
@@ -204,11 +210,13 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const std::int64_t stride = padded_channels(g) * 4, plane = g.oh * g.ow * g.o;
   const auto* weights = static_cast<const std::int8_t*>(args.packed);
   const auto* start = reinterpret_cast<const std::int32_t*>(weights + quads(g) * stride);
-  const bool relu = s->attrs.activation == Activation::kRelu;
+  const Activation activation = s->attrs.activation;
+  const float low = activation == Activation::kNone ? -__builtin_inff() : 0.0f;
+  const float high = activation == Activation::kRelu6 ? 6.0f / step_of(s) : __builtin_inff();
   const std::uint8_t flip = g.x_type == DType::kS8 ? 0x80 : 0;
   const bool tame = make_factors(s, args, factors);
-  Int8 f{image, weights, start,  offsets, quads(g), stride, g.sw * g.c, g.o, factors, factors + padded_channels(g),
-         relu,  tame,    nullptr};
+  Int8 f{image, weights, start, offsets, quads(g), stride, g.sw * g.c, g.o, factors, factors + padded_channels(g),
+         low,   high,    tame,  nullptr};
   fill_image(g, image, flip);
   const Range images = range_of(s, phase, slice);
   for (std::int64_t n = images.begin; n < images.end; ++n) {

@@ -1,4 +1,5 @@
-// AVX-512 dropout: sixteen Philox blocks at a time, the same numbers as philox.h gives one by one.
+// AVX-512 dropout: sixteen Philox blocks at a time, the same numbers as philox.h gives one by one; for single
+// elements or for whole examples (stochastic depth).
 #include "kernels/avx512/lanes.h"
 
 namespace mlx::kernels::avx512 {
@@ -42,12 +43,16 @@ inline void draw(const Stream& stream, std::uint64_t block, __m512i out[4]) {
   out[2] = _mm512_unpacklo_epi64(b, d), out[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+Stream stream_of(const State* s, const Args& args) {
+  return {args.seed, s->attrs.stream * 0x9E3779B97F4A7C15u + args.step};
+}
+
 void dropout(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const float* x = f32_in(s, args, 0);
   float* y = f32_out(s, args, 0);
   const __m512 scale = _mm512_set1_ps(1.0f / (1.0f - s->attrs.rate)), rate = _mm512_set1_ps(s->attrs.rate);
-  const Stream stream{args.seed, s->attrs.stream * 0x9E3779B97F4A7C15u + args.step};
+  const Stream stream = stream_of(s, args);
   const Range range = elements_of(s, phase, slice, s->g.count);
   for (std::int64_t i = range.begin; i < range.end; i += 64) {
     __m512i bits[4];
@@ -61,11 +66,38 @@ void dropout(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
+// Sliced by example, each kept or dropped whole.
+void drop_examples(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const std::int64_t each = s->g.n > 0 ? s->g.count / s->g.n : 0;
+  const __m512 scale = _mm512_set1_ps(1.0f / (1.0f - s->attrs.rate));
+  const Stream stream = stream_of(s, args);
+  const Range examples = range_of(s, phase, slice);
+  for (std::int64_t n = examples.begin; n < examples.end; ++n) {
+    alignas(64) std::uint32_t bits[64];
+    __m512i drawn[4];
+    draw(stream, static_cast<std::uint64_t>(n) / 64 * 16, drawn);
+    for (int v = 0; v < 4; ++v) _mm512_store_si512(bits + 16 * v, drawn[v]);
+    const bool kept = static_cast<float>(bits[n % 64] >> 8) * 0x1p-24f >= s->attrs.rate;
+    const float* x = f32_in(s, args, 0) + n * each;
+    float* y = f32_out(s, args, 0) + n * each;
+    for (std::int64_t i = 0; i < each; i += 16) {
+      const __mmask16 mask = lanes(each - i), read = kept ? mask : __mmask16{0};
+      _mm512_mask_storeu_ps(y + i, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(read, x + i), scale));
+    }
+  }
+}
+
 }  // namespace
 
 bool prepare_dropout(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, dropout);
   if (!s) return false;
+  if (s->attrs.whole_example) {
+    plan.run = drop_examples;
+    cut(s, plan, 0, s->g.n, s->g.count * 8);
+    return true;
+  }
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
   return true;
 }

@@ -58,6 +58,26 @@ static inline __m512 relu16(__m512 x) {
   return _mm512_max_ps(_mm512_setzero_ps(), x);
 }  // NaN stays
 
+// What an activation other than gelu keeps of a number: relu [0, inf), relu6 [0, 6], none all of it. NaN stays.
+struct Bounds {
+  __m512 low, high;
+};
+static inline Bounds bounds_of(Activation activation) {
+  const float low = activation == Activation::kNone ? -__builtin_inff() : 0.0f;
+  const float high = activation == Activation::kRelu6 ? 6.0f : __builtin_inff();
+  return {_mm512_set1_ps(low), _mm512_set1_ps(high)};
+}
+static inline __m512 bounded16(Bounds bounds, __m512 x) {
+  return _mm512_min_ps(bounds.high, _mm512_max_ps(bounds.low, x));
+}
+// The largest y at which relu or relu6 let the gradient through: every one, or the last float below 6.
+static inline __m512 last_passing(Activation activation) {
+  return _mm512_set1_ps(activation == Activation::kRelu6 ? 0x1.7ffffep+2f : __builtin_inff());
+}
+static inline __mmask16 passes16(__m512 y, __m512 last) {
+  return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), y, last, _CMP_LE_OQ);
+}
+
 // f32 lanes 0-7 and 8-15 added to doubles at `sums`.
 static inline void add_to_doubles(double* sums, __m512 x, __mmask16 mask) {
   const auto low = static_cast<__mmask8>(mask), high = static_cast<__mmask8>(mask >> 8);

@@ -57,6 +57,7 @@ void tile(const Product& m, std::int64_t i, std::int64_t j, __mmask16 last, std:
       if (end == m.depth) {
         value = _mm512_add_ps(value, shift);
         if (m.activation == Activation::kRelu) value = relu16(value);
+        if (m.activation == Activation::kRelu6) value = bounded16(bounds_of(Activation::kRelu6), value);
         if (m.activation == Activation::kGelu) value = gelu16(value);
       }
       _mm512_mask_storeu_ps(c + r * m.c_stride + 16 * v, mask, value);

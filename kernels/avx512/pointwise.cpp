@@ -1,4 +1,4 @@
-// AVX-512 relu, gelu, addition and their gradients: one pass at memory speed.
+// AVX-512 relu, relu6, gelu, addition and their gradients: one pass at memory speed.
 #include "kernels/avx512/lanes.h"
 
 namespace mlx::kernels::avx512 {
@@ -25,6 +25,14 @@ void relu_backward(const void* opaque, const Args& args, int phase, int slice) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), dy);
   });
 }
+void relu6(const void* opaque, const Args& args, int phase, int slice) {
+  const Bounds bounds = bounds_of(Activation::kRelu6);
+  each(opaque, args, phase, slice, [bounds](__m512 x, __m512) { return bounded16(bounds, x); });
+}
+void relu6_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const __m512 last = last_passing(Activation::kRelu6);
+  each(opaque, args, phase, slice, [last](__m512 y, __m512 dy) { return _mm512_maskz_mov_ps(passes16(y, last), dy); });
+}
 void gelu(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](__m512 x, __m512) { return gelu16(x); });
 }
@@ -41,7 +49,8 @@ void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 void add(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](__m512 a, __m512 b) { return _mm512_add_ps(a, b); });
+  const Bounds bounds = bounds_of(state_of(opaque)->attrs.activation);
+  each(opaque, args, phase, slice, [bounds](__m512 a, __m512 b) { return bounded16(bounds, _mm512_add_ps(a, b)); });
 }
 void scaled_add(const void* opaque, const Args& args, int phase, int slice) {
   const __m512 scale_a = _mm512_set1_ps(state_of(opaque)->attrs.scale_a);
@@ -56,6 +65,8 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   Run run = add;
   if (problem.op == Op::kRelu) run = relu;
   if (problem.op == Op::kReluBackward) run = relu_backward;
+  if (problem.op == Op::kRelu6) run = relu6;
+  if (problem.op == Op::kRelu6Backward) run = relu6_backward;
   if (problem.op == Op::kGelu) run = gelu;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;

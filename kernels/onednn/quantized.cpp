@@ -21,10 +21,10 @@ bool is_usable(float scale) {
 // `post_scale` multiplies what the activation gives.
 void append_activation(dnnl::primitive_attr& attr, Activation activation, float post_scale) {
   if (activation == Activation::kNone) return;
-  const auto algorithm =
-      activation == Activation::kRelu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_gelu_tanh;
   dnnl::post_ops post;
-  post.append_eltwise(post_scale, algorithm, 0.0f, 0.0f);
+  if (activation == Activation::kRelu) post.append_eltwise(post_scale, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  if (activation == Activation::kRelu6) post.append_eltwise(post_scale, dnnl::algorithm::eltwise_clip, 0.0f, 6.0f);
+  if (activation == Activation::kGelu) post.append_eltwise(post_scale, dnnl::algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
   attr.set_post_ops(post);
 }
 
@@ -39,8 +39,9 @@ std::optional<Epilogue> quantized_epilogue(const Problem& problem) {
 
   const float scale_x = problem.attrs.scale_x, scale_y = is_quantized(y.dtype) ? problem.attrs.scale_y : 1.0f;
   if (!is_usable(scale_x) || !is_usable(scale_y)) return std::nullopt;
-  // Relu commutes with a positive scale; gelu wants the real number, and is scaled after.
-  const bool scale_after = problem.attrs.activation == Activation::kGelu;
+  // Relu commutes with a positive scale; the others want the real number, and are scaled after.
+  const bool scale_after =
+      problem.attrs.activation == Activation::kGelu || problem.attrs.activation == Activation::kRelu6;
   Epilogue result;
   result.attr = user_scratchpad();
   std::vector<float> scales;

@@ -1,4 +1,5 @@
-// Reference batch norm over all but the last dim (Ioffe & Szegedy 2015): training, its gradient, inference; relu fused.
+// Reference batch norm over all but the last dim (Ioffe & Szegedy 2015): training, its gradient, inference; relu and
+// relu6 fused.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -43,9 +44,10 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const std::int64_t rows = s.g.rows, width = s.g.width;
   const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
-  const float* y = s.attrs.activation == Activation::kRelu ? f32_in(&s, args, 5) : nullptr;
+  const Activation activation = s.attrs.activation;
+  const float* y = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
   auto* sums = static_cast<double*>(args.workspace);  // of dy, then of dy times the normalised x
-  const auto gradient = [&](std::int64_t i) { return y && !(y[i] > 0.0f) ? 0.0 : double{dy[i]}; };
+  const auto gradient = [&](std::int64_t i) { return y && !passes(activation, y[i]) ? 0.0 : double{dy[i]}; };
   const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{x[i]} - mean[c]) * rstd[c]; };
   const Range range = range_of(&s, phase, slice);
   if (phase == 0) {

@@ -1,5 +1,5 @@
-// Reference dropout: an element stays, scaled by 1 / (1 - rate), where its Philox number is at least the rate. Backward
-// draws the same numbers again.
+// Reference dropout: an element stays, scaled by 1 / (1 - rate), where its Philox number is at least the rate; with
+// whole_example the elements of an example share the number of its index. Backward draws the same numbers again.
 #include "kernels/philox.h"
 #include "kernels/ref/ref.h"
 
@@ -11,9 +11,11 @@ void dropout(const void* opaque, const Args& args, int phase, int slice) {
   const float* x = f32_in(&s, args, 0);
   float* y = f32_out(&s, args, 0);
   const float scale = 1.0f / (1.0f - s.attrs.rate);
+  const std::int64_t shared = s.attrs.whole_example && s.g.n > 0 ? s.g.count / s.g.n : 1;  // elements of one number
   const Range range = elements_of(&s, phase, slice, s.g.count);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
-    const float drawn = to_unit(random_u32(args.seed, s.attrs.stream, args.step, static_cast<std::uint64_t>(i)));
+    const float drawn =
+        to_unit(random_u32(args.seed, s.attrs.stream, args.step, static_cast<std::uint64_t>(i / shared)));
     y[i] = drawn >= s.attrs.rate ? x[i] * scale : 0.0f;
   }
 }

@@ -1,4 +1,4 @@
-// Reference relu, gelu, addition and their gradients (op.h).
+// Reference relu, relu6, gelu, addition and their gradients (op.h).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -25,7 +25,13 @@ void relu(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float x, float) { return x < 0.0f ? 0.0f : x; });
 }
 void relu_backward(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](float y, float dy) { return y > 0.0f ? dy : 0.0f; });
+  each(opaque, args, phase, slice, [](float y, float dy) { return passes(Activation::kRelu, y) ? dy : 0.0f; });
+}
+void relu6(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float x, float) { return activate(Activation::kRelu6, x); });
+}
+void relu6_backward(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float y, float dy) { return passes(Activation::kRelu6, y) ? dy : 0.0f; });
 }
 void gelu_forward(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float x, float) { return gelu(x); });
@@ -34,7 +40,8 @@ void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float x, float dy) { return gelu_slope(x) * dy; });
 }
 void add(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](float a, float b) { return a + b; });
+  const Activation activation = state_of(opaque).attrs.activation;
+  each(opaque, args, phase, slice, [activation](float a, float b) { return activate(activation, a + b); });
 }
 void scaled_add(const void* opaque, const Args& args, int phase, int slice) {
   const double scale_a = state_of(opaque).attrs.scale_a, scale_b = state_of(opaque).attrs.scale_b;
@@ -47,6 +54,8 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   Run run = add;
   if (problem.op == Op::kRelu) run = relu;
   if (problem.op == Op::kReluBackward) run = relu_backward;
+  if (problem.op == Op::kRelu6) run = relu6;
+  if (problem.op == Op::kRelu6Backward) run = relu6_backward;
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;

@@ -19,7 +19,7 @@ bool prepare_layer_norm(const Problem& problem, Plan& plan);
 bool prepare_rms_norm(const Problem& problem, Plan& plan);
 bool prepare_swiglu(const Problem& problem, Plan& plan);
 bool prepare_rope(const Problem& problem, Plan& plan);
-bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, gelu, add and their backwards
+bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, relu6, gelu, add and their backwards
 bool prepare_pool(const Problem& problem, Plan& plan);
 bool prepare_dropout(const Problem& problem, Plan& plan);
 bool prepare_loss(const Problem& problem, Plan& plan);  // softmax, softmax cross-entropy
@@ -50,8 +50,15 @@ inline double activate(Activation activation, double x) {
       return x < 0.0 ? 0.0 : x;  // NaN stays
     case Activation::kGelu:
       return gelu(x);
+    case Activation::kRelu6:
+      return x < 0.0 ? 0.0 : x > 6.0 ? 6.0 : x;
   }
   return x;
+}
+
+// Whether relu or relu6 let the gradient through where they gave y.
+inline bool passes(Activation activation, float y) {
+  return y > 0.0f && (activation != Activation::kRelu6 || y < 6.0f);
 }
 
 // Nearest even, saturating; NaN becomes 0.

@@ -21,6 +21,8 @@ std::vector<Kernel> ref_kernels() {
       {Op::kLayerNormBackward, kBackend, prepare_layer_norm},
       {Op::kRelu, kBackend, prepare_pointwise},
       {Op::kReluBackward, kBackend, prepare_pointwise},
+      {Op::kRelu6, kBackend, prepare_pointwise},
+      {Op::kRelu6Backward, kBackend, prepare_pointwise},
       {Op::kGelu, kBackend, prepare_pointwise},
       {Op::kGeluBackward, kBackend, prepare_pointwise},
       {Op::kAdd, kBackend, prepare_pointwise},

@@ -234,7 +234,9 @@ bool is_unsigned(const Graph& graph, ValueId value) {
   if (node == nullptr) return false;
   if (node->op == Op::kMaxPool || node->op == Op::kAvgPool || node->op == Op::kReshape)
     return is_unsigned(graph, node->inputs[0]);
-  return node->op == Op::kRelu || node->attrs.activation == graph::Activation::kRelu;
+  const graph::Activation activation = node->attrs.activation;
+  return node->op == Op::kRelu || node->op == Op::kRelu6 || activation == graph::Activation::kRelu ||
+         activation == graph::Activation::kRelu6;
 }
 
 std::vector<ValueId> values_to_quantize(const Graph& graph) {

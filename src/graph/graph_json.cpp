@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxAttr = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNames = 1 << 20;
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
-const char* const kActivations[] = {"none", "relu", "gelu"};
+const char* const kActivations[] = {"none", "relu", "gelu", "relu6"};
 const DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64};
 
 // The shortest decimal that is this float again, as a double: 0.1f stands as 0.1.
@@ -54,6 +54,7 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("clip", attrs.clip);
   visit("kv_heads", attrs.kv_heads);
   visit("theta", attrs.theta);
+  visit("whole_example", attrs.whole_example);
   visit("delta", attrs.delta);
 }
 

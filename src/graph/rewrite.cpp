@@ -19,12 +19,18 @@ bool written_in_place(const Graph& graph, ValueId id) {
   return id != kNone && graph.value(id).role != Role::kActivation;
 }
 
-bool takes(const Node& producer, const Node& activation, bool gelu) {
+// What a node computes beside others as attrs.activation; kNone where it is something else.
+Activation activation_of(Op op) {
+  if (op == Op::kRelu) return Activation::kRelu;
+  if (op == Op::kRelu6) return Activation::kRelu6;
+  return op == Op::kGelu ? Activation::kGelu : Activation::kNone;
+}
+
+bool takes(const Node& producer, Activation activation, bool gelu) {
   if (producer.attrs.activation != Activation::kNone || producer.attrs.output != DType::kF32) return false;
-  if (activation.op == Op::kGelu) return gelu && producer.op == Op::kLinear;
-  if (activation.op != Op::kRelu) return false;
+  if (activation == Activation::kGelu) return gelu && producer.op == Op::kLinear;
   return producer.op == Op::kConv2d || producer.op == Op::kLinear || producer.op == Op::kBatchNorm ||
-         producer.op == Op::kBatchNormInference;
+         producer.op == Op::kBatchNormInference || producer.op == Op::kAdd;
 }
 
 }  // namespace
@@ -65,13 +71,14 @@ void fuse_activations(Graph& graph, bool gelu) {
   std::vector<char> fused(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op != Op::kRelu && node.op != Op::kGelu) continue;
+    const Activation activation = activation_of(node.op);
+    if (activation == Activation::kNone) continue;
     const ValueId before = node.inputs[0];
     const std::size_t at = producer(graph, before);
     if (at >= graph.nodes.size() || uses[index(before)] != 1) continue;
     Node& feeds = graph.nodes[at];
-    if (feeds.outputs[0] != before || !takes(feeds, node, gelu)) continue;
-    feeds.attrs.activation = node.op == Op::kRelu ? Activation::kRelu : Activation::kGelu;
+    if (feeds.outputs[0] != before || !takes(feeds, activation, gelu)) continue;
+    feeds.attrs.activation = activation;
     feeds.outputs[0] = node.outputs[0];
     fused[i] = 1;
   }

@@ -16,8 +16,8 @@ void replace_uses(Graph& graph, ValueId from, ValueId to);
 std::size_t producer(const Graph& graph, ValueId value);
 // Removes the nodes that are marked.
 void erase_nodes(Graph& graph, const std::vector<char>& marked);
-// Makes a relu (and, with `gelu`, a gelu after a linear layer) part of the operation that alone feeds it: convolution,
-// linear layer, batch norm.
+// Makes a relu or relu6 (and, with `gelu`, a gelu after a linear layer) part of the operation that alone feeds it:
+// convolution, linear layer, batch norm, addition.
 void fuse_activations(Graph& graph, bool gelu);
 
 }  // namespace mlx::graph

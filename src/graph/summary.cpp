@@ -27,6 +27,7 @@ LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int
   row.operation = kernels::name_of(node.op);
   if (node.attrs.activation == Activation::kRelu) row.operation += "+relu";
   if (node.attrs.activation == Activation::kGelu) row.operation += "+gelu";
+  if (node.attrs.activation == Activation::kRelu6) row.operation += "+relu6";
   row.output = graph.value(node.outputs.at(0)).dims;
   row.dtype = graph.value(node.outputs.at(0)).dtype;
   std::vector<kernels::Shape> inputs, outputs;

@@ -24,7 +24,7 @@ void read_conv(TomlReader& layer, Network& network, Json& config) {
   config["stride"] = conv.stride = layer.integer("stride", 1, kLargestWindow, 1);
   const std::string padding = layer.one_of("padding", {"same", "valid"}, "same");
   config["padding"] = padding;
-  conv.same = padding == "same";
+  conv.padding = padding == "same" ? Padding::kSame : Padding::kNone;
   config["groups"] = conv.groups = layer.integer("groups", 1, kMostChannels, 1);
   conv.norm = read_norm(layer, config);
   conv.activation = read_activation(layer, config);
@@ -46,7 +46,8 @@ void read_pool(TomlReader& layer, Network& network, Json& config) {
   config["stride"] = stride;
   config["padding"] = padding;
   layer.finish();
-  at_key(layer, "pool", [&] { add_max_pool(network, size, stride, padding == "same"); });
+  at_key(layer, "pool",
+         [&] { add_max_pool(network, size, stride, padding == "same" ? Padding::kSame : Padding::kNone); });
 }
 
 void read_dropout(TomlReader& layer, Network& network, Json& config) {

@@ -22,10 +22,8 @@ struct Family {
   LanguageGraph (*language)(TomlReader& model, std::int64_t vocabulary, Json& config) = nullptr;
 };
 constexpr Family kFamilies[] = {
-    {"cnn", build_cnn},
-    {"mlp", build_mlp, kImages | kFeatures},
-    {"gpt2", nullptr, kTokens, read_gpt2},
-    {"llama", nullptr, kTokens, read_llama},
+    {"cnn", build_cnn},       {"mlp", build_mlp, kImages | kFeatures}, {"mobilenet_v2", build_mobilenet_v2},
+    {"resnet", build_resnet}, {"gpt2", nullptr, kTokens, read_gpt2},   {"llama", nullptr, kTokens, read_llama},
 };
 
 unsigned bit_of(InputKind kind) {
@@ -56,6 +54,7 @@ void build_layers(const Family& family, TomlReader& model, const InputSpec& inpu
   model.finish();
   at_key(model, model.has("layers") ? "layers" : "family", [&] { add_classifier(network, input.outputs); });
   built.graph = std::move(network.graph);
+  built.zeros = std::move(network.zeros);
 }
 
 void build_language(const Family& family, TomlReader& model, const InputSpec& input, Json& config, Built& built) {
@@ -75,9 +74,10 @@ std::vector<std::string> family_names() {
 }
 
 kernels::Activation read_activation(TomlReader& table, Json& config) {
-  const std::string name = table.one_of("activation", {"none", "relu", "gelu"}, "relu");
+  const std::string name = table.one_of("activation", {"none", "relu", "relu6", "gelu"}, "relu");
   config["activation"] = name;
   if (name == "none") return kernels::Activation::kNone;
+  if (name == "relu6") return kernels::Activation::kRelu6;
   return name == "relu" ? kernels::Activation::kRelu : kernels::Activation::kGelu;
 }
 
@@ -85,6 +85,18 @@ Norm read_norm(TomlReader& table, Json& config) {
   const std::string name = table.one_of("norm", {"none", "batch"}, "none");
   config["norm"] = name;
   return name == "batch" ? Norm::kBatch : Norm::kNone;
+}
+
+double read_width(TomlReader& table, Json& config) {
+  const double width = table.number("width", 0.0625, 16, 1);
+  config["width"] = width;
+  return width;
+}
+
+float read_rate(TomlReader& table, std::string_view key, double fallback, Json& config) {
+  const double rate = table.number(key, 0, 0.99, fallback);
+  config[std::string(key)] = rate;
+  return static_cast<float>(rate);
 }
 
 Built build(TomlReader model, const InputSpec& input) {

@@ -13,10 +13,11 @@ namespace mlx::nn {
 
 struct Built {
   std::string family;
-  std::string config;               // canonical JSON, resolved: every default written out
-  graph::Graph graph;               // forward; its one output is "logits"
-  std::int64_t context = 0;         // tokens: the longest sequence that it takes
-  std::vector<std::string> frozen;  // parameters that are not trained (nn/finetune.h)
+  std::string config;                // canonical JSON, resolved: every default written out
+  graph::Graph graph;                // forward; its one output is "logits"
+  std::int64_t context = 0;          // tokens: the longest sequence that it takes
+  std::vector<std::string> frozen;   // parameters that are not trained (nn/finetune.h)
+  std::vector<std::string> zeros{};  // parameters that start at zero instead of what initialize() gives
 };
 
 // What the data gives to the network, and how wide its answer is.
@@ -46,6 +47,8 @@ std::vector<std::string> family_names();  // in the order of the table; they sta
 // tokens N(0, 0.02²), divided by the root of how many there are where a layer's output is added to what passes it by.
 // Keyed by (seed, name), so that the order of layers does not matter.
 graph::Tensors initialize(const graph::Graph& graph, const std::string& family, std::uint64_t seed);
+// The same, and zero where the family wants it.
+graph::Tensors initialize(const Built& built, std::uint64_t seed);
 
 struct GptConfig {
   std::int64_t vocabulary = 0, context = 0, width = 0, heads = 0, layers = 0;

@@ -94,7 +94,7 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
 Start start_from(const Built& built, const std::vector<std::string>& labels, const Model& base, std::uint64_t seed) {
   check_base(base);
   Start start;
-  start.tensors = initialize(built.graph, built.family, seed);
+  start.tensors = initialize(built, seed);
   const std::set<std::string> head = labels == base.labels ? std::set<std::string>{} : head_of(built.graph);
   std::string misfits;
   std::size_t taken = 0;

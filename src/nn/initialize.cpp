@@ -88,14 +88,16 @@ Use first_use(const Graph& graph, ValueId id) {
   return {};
 }
 
-// Whether what `node` gives goes into relu or gelu, at once or through norm and dropout.
+// Whether what `node` gives goes into a rectifier, at once or through norm, dropout and the sum of a residual block.
 bool before_rectifier(const Graph& graph, const Node* node) {
   while (node != nullptr) {
     if (node->attrs.activation != kernels::Activation::kNone) return true;
     const Node* const next = first_use(graph, node->outputs[0]).node;
     if (next == nullptr) return false;
-    if (next->op == Op::kRelu || next->op == Op::kGelu) return true;
-    if (next->op != Op::kBatchNorm && next->op != Op::kLayerNorm && next->op != Op::kDropout) return false;
+    if (next->op == Op::kRelu || next->op == Op::kRelu6 || next->op == Op::kGelu) return true;
+    if (next->op != Op::kBatchNorm && next->op != Op::kLayerNorm && next->op != Op::kDropout && next->op != Op::kAdd) {
+      return false;
+    }
     node = next;
   }
   return false;
@@ -174,6 +176,12 @@ graph::Tensors initialize(const Graph& graph, const std::string& family, std::ui
       fill_normal(elements, weight_deviation(graph, use, tensor.shape, family), seed, value.name);
     }
   }
+  return tensors;
+}
+
+graph::Tensors initialize(const Built& built, std::uint64_t seed) {
+  graph::Tensors tensors = initialize(built.graph, built.family, seed);
+  for (const std::string& name : built.zeros) std::ranges::fill(tensors.at(name).data, std::uint8_t{0});
   return tensors;
 }
 

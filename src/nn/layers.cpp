@@ -46,12 +46,13 @@ void pad_same(Attrs& attrs, std::int64_t height, std::int64_t width) {
 }
 
 // Kernel, stride and padding over the network's images; a window that does not fit is refused.
-Attrs window(const Network& network, const char* what, std::int64_t kernel, std::int64_t stride, bool same) {
+Attrs window(const Network& network, const char* what, std::int64_t kernel, std::int64_t stride, Padding padding) {
   const std::int64_t height = network.dims()[1].size, width = network.dims()[2].size;
   Attrs attrs;
   attrs.kernel = {kernel, kernel};
   attrs.stride = {stride, stride};
-  if (same) pad_same(attrs, height, width);
+  if (padding == Padding::kSame) pad_same(attrs, height, width);
+  if (padding == Padding::kHalf) attrs.pad.fill(kernel / 2);
   if (height + attrs.pad[0] + attrs.pad[1] < kernel || width + attrs.pad[2] + attrs.pad[3] < kernel) {
     fail(ErrorKind::kUsage, "a {} of {}x{} does not fit its input of {}", what, kernel, kernel, network.shape());
   }
@@ -67,6 +68,13 @@ void add_batch_norm(Network& network, const std::string& name) {
   network.x = graph.add(Op::kBatchNorm, {}, {network.x, gamma, beta, mean, var}, name)[0];
 }
 
+void add_activation(Network& network, Activation activation, const std::string& name) {
+  graph::Graph& graph = network.graph;
+  if (activation == Activation::kRelu) network.x = graph.add(Op::kRelu, {}, {network.x}, name + ".relu")[0];
+  if (activation == Activation::kRelu6) network.x = graph.add(Op::kRelu6, {}, {network.x}, name + ".relu6")[0];
+  if (activation == Activation::kGelu) network.x = graph.add(Op::kGelu, {}, {network.x}, name + ".gelu")[0];
+}
+
 // The convolution or linear operation `op` with its weights, then norm and activation as nodes of their own (passes
 // fuse them).
 void add_weighted(Network& network, Op op, const Attrs& attrs, const graph::Dims& weight_dims, const std::string& name,
@@ -77,8 +85,7 @@ void add_weighted(Network& network, Op op, const Attrs& attrs, const graph::Dims
   if (norm == Norm::kNone) inputs.push_back(graph.parameter(name + ".bias", {weight_dims[0]}));
   network.x = graph.add(op, attrs, std::move(inputs), name)[0];
   if (norm == Norm::kBatch) add_batch_norm(network, name + ".norm");
-  if (activation == Activation::kRelu) network.x = graph.add(Op::kRelu, {}, {network.x}, name + ".relu")[0];
-  if (activation == Activation::kGelu) network.x = graph.add(Op::kGelu, {}, {network.x}, name + ".gelu")[0];
+  add_activation(network, activation, name);
 }
 
 }  // namespace
@@ -112,12 +119,12 @@ void add_conv(Network& network, const ConvLayer& layer) {
          layer.groups, channels, network.shape(), layer.filters);
   }
   check_weights({layer.filters, layer.kernel, layer.kernel, channels / layer.groups});
-  Attrs attrs = window(network, "kernel", layer.kernel, layer.stride, layer.same);
+  Attrs attrs = window(network, "kernel", layer.kernel, layer.stride, layer.padding);
   attrs.groups = layer.groups;
   const graph::Dims weight{Dim::of(layer.filters), Dim::of(layer.kernel), Dim::of(layer.kernel),
                            Dim::of(channels / layer.groups)};
-  add_weighted(network, Op::kConv2d, attrs, weight, fmt::format("conv{}", ++network.convs), layer.norm,
-               layer.activation);
+  const std::string name = layer.name.empty() ? fmt::format("conv{}", ++network.convs) : layer.name;
+  add_weighted(network, Op::kConv2d, attrs, weight, name, layer.norm, layer.activation);
 }
 
 void add_dense(Network& network, const DenseLayer& layer) {
@@ -133,9 +140,9 @@ void add_dense(Network& network, const DenseLayer& layer) {
                fmt::format("dense{}", ++network.denses), layer.norm, layer.activation);
 }
 
-void add_max_pool(Network& network, std::int64_t size, std::int64_t stride, bool same) {
+void add_max_pool(Network& network, std::int64_t size, std::int64_t stride, Padding padding) {
   require_image(network, "pooling");
-  const Attrs attrs = window(network, "window", size, stride, same);
+  const Attrs attrs = window(network, "window", size, stride, padding);
   network.x = network.graph.add(Op::kMaxPool, attrs, {network.x}, fmt::format("pool{}", ++network.pools))[0];
 }
 
@@ -150,6 +157,20 @@ void add_dropout(Network& network, float rate) {
   attrs.rate = rate;
   attrs.stream = static_cast<std::uint64_t>(++network.dropouts);
   network.x = network.graph.add(Op::kDropout, attrs, {network.x}, fmt::format("dropout{}", network.dropouts))[0];
+}
+
+void add_stochastic_depth(Network& network, float rate, const std::string& name) {
+  if (rate == 0) return;
+  Attrs attrs;
+  attrs.rate = rate;
+  attrs.whole_example = true;
+  attrs.stream = static_cast<std::uint64_t>(++network.dropouts);
+  network.x = network.graph.add(Op::kDropout, attrs, {network.x}, name)[0];
+}
+
+void add_sum(Network& network, ValueId other, Activation activation, const std::string& name) {
+  network.x = network.graph.add(Op::kAdd, {}, {network.x, other}, name)[0];
+  add_activation(network, activation, name);
 }
 
 void add_flatten(Network& network) {

@@ -76,7 +76,7 @@ class Loop {
         return std::move(*state);
     }
     CheckpointState fresh;
-    fresh.tensors = options_.initial ? *options_.initial : nn::initialize(built_.graph, built_.family, config_.seed);
+    fresh.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
     return fresh;
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -58,6 +59,19 @@ void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64
                      flops});
 }
 
+// As MobileNetV2 has them: 3x3, no bias, relu6 behind the norm.
+void depthwise(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c, std::int64_t stride) {
+  Attrs attrs;
+  attrs.kernel = {3, 3}, attrs.pad = {1, 1, 1, 1}, attrs.stride = {stride, stride}, attrs.groups = c;
+  const std::int64_t half = (size - 1) / stride + 1;
+  const Shape x = f32({n, size, size, c}), w = f32({c, 3, 3, 1}), y = f32({n, half, half, c});
+  const double flops = 2.0 * 9.0 * static_cast<double>(n * half * half * c);
+  const std::string shape = fmt::format("{}x{}x{}x{} /{}", n, size, size, c, stride);
+  entries.push_back({"depthwise " + shape, Op::kConv2d, attrs, {x, w}, {y}, flops});
+  entries.push_back({"depthwise back data " + shape, Op::kConv2dBackwardData, attrs, {y, w}, {x}, flops});
+  entries.push_back({"depthwise back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x, y}, {w}, flops});
+}
+
 void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   const Shape x = f32({n, k}), w = f32({o, k}), b = f32({o}), y = f32({n, o});
   const double flops = 2.0 * static_cast<double>(n * k * o);
@@ -91,6 +105,17 @@ Entries table() {
   convolution(entries, 128, 28, 32, 32);
   convolution(entries, 128, 14, 64, 64);
   convolution(entries, 128, 7, 128, 128);
+  for (const auto& [size, c, stride] : {std::array<std::int64_t, 3>{48, 32, 1},
+                                        {48, 96, 2},
+                                        {24, 144, 1},
+                                        {24, 144, 2},
+                                        {12, 192, 1},
+                                        {12, 192, 2},
+                                        {6, 384, 1},
+                                        {6, 576, 2},
+                                        {3, 960, 1}}) {
+    depthwise(entries, 32, size, c, stride);
+  }
   linear(entries, 128, 6272, 128);
   linear(entries, 128, 128, 10);
   images(entries, 128, 28, 32);

@@ -155,7 +155,7 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   return g.add(Op::kConv2d, conv, {x, w, g.parameter("b", {Dim::of(6)})}, "conv")[0];
                                 }),
                   seen);
-  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
     check_gradients(image_problem("batch norm",
                                   [&](Graph& g, ValueId x) {
                                     const Dims c{Dim::of(4)};
@@ -187,6 +187,19 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   const ValueId b = g.add(Op::kGelu, {}, {x}, "gelu")[0];
                                   const ValueId sum = g.add(Op::kAdd, {}, {a, b}, "sum")[0];
                                   return g.add(Op::kDropout, rate, {sum}, "dropout")[0];
+                                }),
+                  seen);
+  check_gradients(image_problem("residual sum with a fused activation, stochastic depth, relu6",
+                                [](Graph& g, ValueId x) {
+                                  Attrs drop;
+                                  drop.rate = 0.3f;
+                                  drop.stream = 4;
+                                  drop.whole_example = true;
+                                  const ValueId branch = g.add(Op::kRelu6, {}, {x}, "relu6")[0];
+                                  const ValueId kept = g.add(Op::kDropout, drop, {branch}, "drop")[0];
+                                  Attrs relu;
+                                  relu.activation = Activation::kRelu;
+                                  return g.add(Op::kAdd, relu, {x, kept}, "sum")[0];
                                 }),
                   seen);
   Problem transformer{"transformer with a tied table", sample::transformer(), {}};

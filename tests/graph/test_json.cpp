@@ -24,8 +24,18 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
   const ValueId scales = quantized.constant("scales", {Dim::of(4)}, DType::kF32);
   quantized.outputs = {quantized.add(Op::kLinear, linear, {xq, w, kNone, scales}, "dense")[0]};
 
+  Graph residual;
+  const ValueId image = residual.input("x", DType::kF32, {Dim::sym(residual.symbol("batch")), Dim::of(8)});
+  Attrs drop;
+  drop.rate = 0.2f;
+  drop.whole_example = true;
+  const ValueId branch = residual.add(Op::kDropout, drop, {image}, "drop")[0];
+  Attrs relu6;
+  relu6.activation = Activation::kRelu6;
+  residual.outputs = {residual.add(Op::kAdd, relu6, {image, branch}, "sum")[0]};
+
   for (const Graph& g : {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
-                         to_inference(sample::cnn())}) {
+                         to_inference(sample::cnn()), residual}) {
     const std::string text = canonical(to_json(g));
     const Graph back = graph_from_json(parse_json(text, "model.json"), "model.json");
     CHECK(canonical(to_json(back)) == text);

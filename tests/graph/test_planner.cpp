@@ -54,8 +54,10 @@ bool takes_place(const Graph& graph, ValueId a, ValueId b, const std::vector<Lif
   const auto at = static_cast<std::size_t>(std::ranges::find_if(node.inputs, shows_a) - node.inputs.begin());
   switch (node.op) {
     case Op::kRelu:
+    case Op::kRelu6:
       return at == 0;
     case Op::kReluBackward:
+    case Op::kRelu6Backward:
     case Op::kGeluBackward:
       return at == 1;
     case Op::kAdd:

@@ -1,27 +1,19 @@
 // The problems that every kernel of the table is tested on: per operation sizes of 0, 1, a vector's lanes ± 1 and large
 // ones, and values that are not finite or denormal. A new kernel is tested by its row alone; a new operation adds a
-// function here.
+// function here; convolutions stand in cases_conv.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
 
-#include "harness.h"
+#include "cases.h"
 
 namespace mlx::kernels::test {
 namespace {
 
-using Dims = std::vector<std::int64_t>;
-using Cases = std::vector<Case>;
-
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-Shape f32(Dims dims) {
-  return shape_of(DType::kF32, std::move(dims));
-}
-Tensor random(Dims dims, std::uint64_t seed) {
-  return uniform(std::move(dims), -2.0f, 2.0f, seed);
-}
 Tensor positive(Dims dims, std::uint64_t seed) {
   return uniform(std::move(dims), 0.1f, 2.0f, seed);
 }
@@ -39,6 +31,14 @@ Tensor odd(Tensor tensor, float huge = 3e38f) {
   return tensor;
 }
 
+// What relu6 may have given: numbers from 0 to 6, both among them.
+Tensor cut_off(Dims dims, std::uint64_t seed) {
+  Tensor tensor = uniform(std::move(dims), -3.0f, 9.0f, seed);
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+    tensor.data<float>()[i] = std::fmin(std::fmax(tensor.data<float>()[i], 0.0f), 6.0f);
+  return tensor;
+}
+
 const std::vector<std::int64_t> kCounts = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000};
 const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
 
@@ -49,8 +49,15 @@ void pointwise(Cases& cases) {
       cases.push_back({fmt::format("{}", n), op, {}, {a}, {f32({n})}, {}, {{0, 0}}});
     for (const Op op : {Op::kReluBackward, Op::kGeluBackward})
       cases.push_back({fmt::format("{}", n), op, {}, {a, b}, {f32({n})}, {}, {{1, 0}}});
-    cases.push_back({fmt::format("{}", n), Op::kAdd, {}, {a, b}, {f32({n})}, {}, {{0, 0}}});
+    const Tensor wide = n == 1000 ? odd(uniform({n}, -3.0f, 9.0f, 4)) : uniform({n}, -3.0f, 9.0f, 4);
+    cases.push_back({fmt::format("{}", n), Op::kRelu6, {}, {wide}, {f32({n})}, {}, {{0, 0}}});
+    cases.push_back({fmt::format("{}", n), Op::kRelu6Backward, {}, {cut_off({n}, 5), b}, {f32({n})}, {}, {{1, 0}}});
     Attrs attrs;
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
+      attrs.activation = activation;
+      cases.push_back({fmt::format("{}", n), Op::kAdd, attrs, {wide, b}, {f32({n})}, {}, {{0, 0}}});
+    }
+    attrs = {};
     attrs.rate = 0.3f, attrs.stream = 5;
     for (const Op op : {Op::kDropout, Op::kDropoutBackward})
       cases.push_back({fmt::format("{}", n), op, attrs, {a}, {f32({n})}, {}, {}});
@@ -64,6 +71,16 @@ void pointwise(Cases& cases) {
       cases.push_back({name, Op::kDequantize, attrs, {bytes}, {f32({n})}, {}, {}});
     }
   }
+}
+
+void stochastic_depth(Cases& cases) {
+  Attrs attrs;
+  attrs.rate = 0.4f, attrs.stream = 3, attrs.whole_example = true;
+  for (const Dims& dims :
+       {Dims{0, 4}, Dims{1}, Dims{5, 0}, Dims{3, 15}, Dims{70, 17}, Dims{130, 2, 3, 16}, Dims{5, 9000}})
+    for (const Op op : {Op::kDropout, Op::kDropoutBackward})
+      cases.push_back(
+          {fmt::format("examples [{}]", fmt::join(dims, ",")), op, attrs, {random(dims, 1)}, {f32(dims)}, {}, {}});
 }
 
 void optimizers(Cases& cases) {
@@ -151,12 +168,17 @@ void gradients(Cases& cases) {
 
 void batch_norm(Cases& cases) {
   const auto one = [&](std::int64_t rows, std::int64_t c, const Tensor& x, const char* name) {
-    for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
       Attrs attrs;
       attrs.activation = activation;
-      const std::string title =
-          fmt::format("[{},{}] {} {}", rows, c, activation == Activation::kRelu ? "relu" : "", name);
-      const Tensor gamma = positive({c}, 2), beta = random({c}, 3), mean = random({c}, 4), variance = positive({c}, 5);
+      const bool six = activation == Activation::kRelu6;
+      const std::string title = fmt::format("[{},{}] {} {}", rows, c,
+                                            six                               ? "relu6"
+                                            : activation == Activation::kRelu ? "relu"
+                                                                              : "",
+                                            name);
+      const Tensor gamma = six ? uniform({c}, 3.0f, 9.0f, 2) : positive({c}, 2), beta = random({c}, 3),
+                   mean = random({c}, 4), variance = positive({c}, 5);
       const Shape y = f32({rows, c}), channels = f32({c});
       cases.push_back({title,
                        Op::kBatchNorm,
@@ -170,7 +192,9 @@ void batch_norm(Cases& cases) {
                        Op::kBatchNormBackward,
                        attrs,
                        {x, random({rows, c}, 6), gamma, mean, variance,
-                        activation == Activation::kRelu ? random({rows, c}, 7) : absent()},
+                        six                               ? cut_off({rows, c}, 7)
+                        : activation == Activation::kRelu ? random({rows, c}, 7)
+                                                          : absent()},
                        {y, channels, channels},
                        {},
                        {}});
@@ -206,21 +230,6 @@ void layer_norm(Cases& cases) {
                        {},
                        {}});
     }
-}
-
-struct WindowCase {
-  Dims x;
-  std::int64_t kernel, stride, pad;
-};
-
-std::int64_t windows(std::int64_t size, const WindowCase& w) {
-  return (size + 2 * w.pad - w.kernel) / w.stride + 1;
-}
-
-Attrs window_attrs(const WindowCase& w) {
-  Attrs attrs;
-  attrs.kernel = {w.kernel, w.kernel}, attrs.stride = {w.stride, w.stride}, attrs.pad = {w.pad, w.pad, w.pad, w.pad};
-  return attrs;
 }
 
 // The index that max pooling of `x` gives: computed by ref, for its backward.
@@ -333,12 +342,6 @@ void embeddings(Cases& cases) {
     }
 }
 
-// int8: weights per channel; the scale of y keeps most results inside its range.
-Attrs quantized_attrs(Attrs attrs, DType y) {
-  attrs.scale_x = 0.02f, attrs.scale_y = y == DType::kU8 ? 0.05f : 0.1f;
-  return attrs;
-}
-
 void linear(Cases& cases) {
   for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{{0, 4, 4},
                                                                            {1, 1, 1},
@@ -351,7 +354,7 @@ void linear(Cases& cases) {
     const std::string name = fmt::format("{}x{} to {}", rows, k, n);
     const Tensor x = rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1);
     const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = random({rows, n}, 4);
-    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kRelu6}) {
       if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice
       Attrs attrs;
       attrs.activation = activation;
@@ -379,53 +382,12 @@ void linear(Cases& cases) {
   }
 }
 
-struct ConvCase {
-  WindowCase window;
-  std::int64_t out, groups;
-};
-
-void conv(Cases& cases) {
-  const std::vector<ConvCase> table = {
-      {{{2, 5, 5, 1}, 3, 1, 1}, 8, 1},     {{{3, 9, 7, 1}, 5, 2, 2}, 33, 1}, {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
-      {{{17, 28, 28, 1}, 3, 1, 1}, 32, 1}, {{{1, 6, 6, 4}, 3, 1, 0}, 50, 1}, {{{2, 6, 6, 16}, 3, 1, 1}, 32, 1},
-      {{{3, 7, 7, 32}, 3, 1, 1}, 48, 1},   {{{2, 4, 4, 8}, 1, 1, 0}, 16, 1}, {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
-      {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},  {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},  {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}};
-  for (const ConvCase& t : table) {
-    const WindowCase& w = t.window;
-    const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), t.out};
-    const Dims kernel{t.out, w.kernel, w.kernel, w.x[3] / t.groups};
-    Attrs attrs = window_attrs(w);
-    attrs.groups = t.groups;
-    const std::string name = fmt::format("{}x{}x{}x{} to {} kernel {}/{} groups {}", w.x[0], w.x[1], w.x[2], w.x[3],
-                                         t.out, w.kernel, w.stride, t.groups);
-    const Tensor x = random(w.x, 1), weights = random(kernel, 2), b = random({t.out}, 3), dy = random(y, 4);
-    cases.push_back({name + " no bias", Op::kConv2d, attrs, {x, weights, absent()}, {f32(y)}, {}, {}});
-    cases.push_back({name, Op::kConv2dBackwardData, attrs, {dy, weights}, {f32(w.x)}, {}, {}});
-    cases.push_back({name, Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel), f32({t.out})}, {}, {}});
-    cases.push_back({name + " no bias", Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel)}, {}, {}});
-    attrs.activation = Activation::kRelu;
-    cases.push_back({name + " relu", Op::kConv2d, attrs, {x, weights, b}, {f32(y)}, {}, {}});
-    for (const DType from : {DType::kU8, DType::kS8})
-      for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
-        const Tensor bytes = integers(from, w.x, from == DType::kS8 ? -128 : 0, from == DType::kS8 ? 127 : 255, 5);
-        cases.push_back({fmt::format("{} {} to {}", name, name_of(from), name_of(to)),
-                         Op::kConv2d,
-                         quantized_attrs(attrs, to),
-                         {bytes, integers(DType::kS8, kernel, -127, 127, 6), b, uniform({t.out}, 0.0005f, 0.002f, 7)},
-                         {shape_of(to, y)},
-                         {},
-                         {},
-                         true});
-      }
-  }
-}
-
 }  // namespace
 
 std::vector<Case> all_cases() {
   Cases cases;
-  for (void (*add)(Cases&) : {pointwise, optimizers, gradients, batch_norm, layer_norm, pools, losses, target_losses,
-                              embeddings, linear, conv})
+  for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
+                              target_losses, embeddings, linear, convolutions})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -220,6 +220,8 @@ Tolerance tolerance_of(Op op, Backend backend) {
   switch (op) {
     case Op::kRelu:
     case Op::kReluBackward:
+    case Op::kRelu6:
+    case Op::kRelu6Backward:
     case Op::kAdd:
     case Op::kAddPositions:
     case Op::kMaxPool:

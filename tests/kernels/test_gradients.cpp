@@ -88,7 +88,7 @@ TEST_CASE("gradients: convolution with stride, padding and groups") {
   check_gradient("db", forward, 2, dy, weights[1]);
 }
 
-// Inputs whose normalised values keep off relu's corner, where there is no gradient to compare.
+// Inputs whose normalised values keep off the corners of relu and relu6, where there is no gradient to compare.
 static Tensor away_from_corner(const Tensor& gamma, const Tensor& beta) {
   for (std::uint64_t seed = 1;; ++seed) {
     Tensor x = random({9, 3}, seed);
@@ -102,16 +102,18 @@ static Tensor away_from_corner(const Tensor& gamma, const Tensor& beta) {
                               {},
                               {}})[0];
     float nearest = 1.0f;
-    for (int i = 0; i < 27; ++i) nearest = std::fmin(nearest, std::fabs(y.data<float>()[i]));
+    for (int i = 0; i < 27; ++i)
+      for (const float corner : {0.0f, 6.0f}) nearest = std::fmin(nearest, std::fabs(y.data<float>()[i] - corner));
     if (nearest > 0.02f) return x;
   }
 }
 
-TEST_CASE("gradients: batch norm, with and without relu") {
-  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+TEST_CASE("gradients: batch norm, with and without relu and relu6") {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
     Attrs attrs;
     attrs.activation = activation;
-    const Tensor gamma = random({3}, 2), beta = uniform({3}, 0.1f, 0.2f, 3), dy = random({9, 3}, 4);
+    const Tensor gamma = activation == Activation::kRelu6 ? uniform({3}, 4.0f, 5.0f, 2) : random({3}, 2);
+    const Tensor beta = uniform({3}, 0.1f, 0.2f, 3), dy = random({9, 3}, 4);
     const Tensor x = away_from_corner(gamma, beta);
     const Shape channels = f32({3});
     const Case forward{"",
@@ -125,7 +127,7 @@ TEST_CASE("gradients: batch norm, with and without relu") {
     const auto got = run_ref({"",
                               Op::kBatchNormBackward,
                               attrs,
-                              {x, dy, gamma, y[1], y[2], activation == Activation::kRelu ? y[0] : absent()},
+                              {x, dy, gamma, y[1], y[2], activation != Activation::kNone ? y[0] : absent()},
                               {x.shape, channels, channels},
                               {},
                               {}});
@@ -147,17 +149,26 @@ TEST_CASE("gradients: layer norm") {
   check_gradient("dbeta", forward, 2, dy, got[2]);
 }
 
-TEST_CASE("gradients: relu, gelu, dropout") {
+TEST_CASE("gradients: relu, relu6, gelu, dropout of elements and of examples") {
   const Tensor x = uniform({40}, -3.0f, 3.0f, 1), dy = random({40}, 2);
   const Case relu{"", Op::kRelu, {}, {x}, {x.shape}, {}, {}};
   check_gradient("relu", relu, 0, dy,
                  run_ref({"", Op::kReluBackward, {}, {run_ref(relu)[0], dy}, {x.shape}, {}, {}})[0], 1e-3f);
+  const Tensor wide = uniform({40}, -3.0f, 9.0f, 3);
+  const Case relu6{"", Op::kRelu6, {}, {wide}, {x.shape}, {}, {}};
+  check_gradient("relu6", relu6, 0, dy,
+                 run_ref({"", Op::kRelu6Backward, {}, {run_ref(relu6)[0], dy}, {x.shape}, {}, {}})[0], 1e-3f);
   const Case gelu{"", Op::kGelu, {}, {x}, {x.shape}, {}, {}};
   check_gradient("gelu", gelu, 0, dy, run_ref({"", Op::kGeluBackward, {}, {x, dy}, {x.shape}, {}, {}})[0]);
   Attrs attrs;
   attrs.rate = 0.4f;
   const Case dropout{"", Op::kDropout, attrs, {x}, {x.shape}, {}, {}};
   check_gradient("dropout", dropout, 0, dy, run_ref({"", Op::kDropoutBackward, attrs, {dy}, {x.shape}, {}, {}})[0]);
+  attrs.whole_example = true;
+  const Tensor examples = random({8, 5}, 4), dexamples = random({8, 5}, 5);
+  const Case depth{"", Op::kDropout, attrs, {examples}, {examples.shape}, {}, {}};
+  check_gradient("stochastic depth", depth, 0, dexamples,
+                 run_ref({"", Op::kDropoutBackward, attrs, {dexamples}, {examples.shape}, {}, {}})[0]);
 }
 
 TEST_CASE("gradients: pooling") {

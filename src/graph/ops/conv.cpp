@@ -81,11 +81,7 @@ Ids infer_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, 
 }
 
 Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
-  ValueId dy = gradients[0];
-  CHECK(node.attrs.activation != Activation::kGelu);  // only fused for inference: its backward needs what went in
-  if (node.attrs.activation == Activation::kRelu) {
-    dy = graph.add(Op::kReluBackward, {}, {node.outputs[0], dy}, node.name + ".backward_relu")[0];
-  }
+  const ValueId dy = before_activation(graph, node, gradients[0]);
   Attrs attrs = node.attrs;
   attrs.activation = Activation::kNone;
   const bool bias = node.inputs.size() > 2 && node.inputs[2] != kNone;

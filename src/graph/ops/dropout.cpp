@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al. 2014): scaled at training, absent at inference. Backward draws the same mask from the same
-// stream.
+// Dropout (Srivastava et al. 2014), of elements or of whole examples (stochastic depth, Huang et al. 2016): scaled at
+// training, absent at inference. Backward draws the same mask from the same stream.
 
 #include "graph/ops/rule.h"
 
@@ -13,6 +13,7 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   Rule rule(graph, kOp, inputs, name);
   rule.require_f32();
   rule.require(attrs.rate >= 0 && attrs.rate < 1, "the rate must be at least 0 and less than 1");
+  rule.require(!attrs.whole_example || rule.rank(0) >= 1, "an example is an index of the first dimension");
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 

@@ -54,11 +54,7 @@ Ids infer_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const 
 }
 
 Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
-  ValueId dy = gradients[0];
-  CHECK(node.attrs.activation != Activation::kGelu);  // only fused for inference: its backward needs what went in
-  if (node.attrs.activation == Activation::kRelu) {
-    dy = graph.add(Op::kReluBackward, {}, {node.outputs[0], dy}, node.name + ".backward_relu")[0];
-  }
+  const ValueId dy = before_activation(graph, node, gradients[0]);
   const bool bias = node.inputs.size() > 2 && node.inputs[2] != kNone;
   const ValueId dx = graph.add(Op::kLinearBackwardData, {}, {dy, node.inputs[1]}, node.name + ".backward_data")[0];
   const Ids dw = graph.add(Op::kLinearBackwardWeights, {}, {node.inputs[0], dy}, node.name + ".backward_weights");

@@ -14,15 +14,15 @@ std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
   return c;
 }
 
-void require_relu_or_none(const Rule& rule, const Attrs& attrs) {
-  rule.require(attrs.activation != Activation::kGelu, "only relu can be part of it");
+void require_attrs(const Rule& rule, const Attrs& attrs) {
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
 }
 
 Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kBatchNorm, inputs, name);
   rule.require_f32();
-  require_relu_or_none(rule, attrs);
+  require_attrs(rule, attrs);
   rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
   const std::int64_t c = channels(rule, 1, 5);
   rule.require_written_in_place(3);
@@ -36,10 +36,11 @@ Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& input
                               const std::string& name) {
   Rule rule(graph, Op::kBatchNormBackward, inputs, name);
   rule.require_f32();
-  require_relu_or_none(rule, attrs);
+  require_attrs(rule, attrs);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
-  rule.require(rule.has(5) == (attrs.activation == Activation::kRelu), "the output is wanted with relu and only then");
+  rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
+               "the output is wanted with an activation and only then");
   if (rule.has(5)) rule.require_shape(5, rule.dims(0));
   const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
@@ -50,13 +51,13 @@ Ids infer_batch_norm_inference(Graph& graph, const Attrs& attrs, const Ids& inpu
                                const std::string& name) {
   Rule rule(graph, Op::kBatchNormInference, inputs, name);
   rule.require_f32();
-  require_relu_or_none(rule, attrs);
+  require_attrs(rule, attrs);
   channels(rule, 1, 5);
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
 Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
-  const ValueId y = node.attrs.activation == Activation::kRelu ? node.outputs[0] : kNone;
+  const ValueId y = node.attrs.activation != Activation::kNone ? node.outputs[0] : kNone;
   const Ids d = graph.add(Op::kBatchNormBackward, node.attrs,
                           {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], y},
                           node.name + ".backward");

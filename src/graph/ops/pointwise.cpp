@@ -15,8 +15,9 @@ Ids infer_same(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
-Ids backward_relu(Graph& graph, const Node& node, const Ids& gradients) {
-  return graph.add(Op::kReluBackward, {}, {node.outputs[0], gradients[0]}, node.name + ".backward");
+template <Op kBackward>
+Ids backward_from_output(Graph& graph, const Node& node, const Ids& gradients) {
+  return graph.add(kBackward, {}, {node.outputs[0], gradients[0]}, node.name + ".backward");
 }
 
 Ids backward_gelu(Graph& graph, const Node& node, const Ids& gradients) {
@@ -47,8 +48,15 @@ Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
   return graph.add(Op::kSwiGluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
 }
 
-Ids backward_add(Graph&, const Node&, const Ids& gradients) {
-  return {gradients[0], gradients[0]};
+Ids infer_add(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule(graph, Op::kAdd, inputs, name)
+      .require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  return infer_same<Op::kAdd>(graph, attrs, inputs, nullptr, name);
+}
+
+Ids backward_add(Graph& graph, const Node& node, const Ids& gradients) {
+  const ValueId gradient = before_activation(graph, node, gradients[0]);
+  return {gradient, gradient};
 }
 
 // x[B,T,D]; `positions` (input `at`), where present, is s32[B].
@@ -97,7 +105,7 @@ std::vector<OpDef> pointwise_ops() {
        .max_inputs = 1,
        .in_place = 1u << 0,
        .infer = infer_same<Op::kRelu>,
-       .backward = backward_relu,
+       .backward = backward_from_output<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kReluBackward,
        .required_inputs = 2,
@@ -105,6 +113,19 @@ std::vector<OpDef> pointwise_ops() {
        .in_place = 1u << 1,
        .infer = infer_same<Op::kReluBackward>,
        .cost = per_output<1>},
+      {.op = Op::kRelu6,
+       .required_inputs = 1,
+       .max_inputs = 1,
+       .in_place = 1u << 0,
+       .infer = infer_same<Op::kRelu6>,
+       .backward = backward_from_output<Op::kRelu6Backward>,
+       .cost = per_output<2>},
+      {.op = Op::kRelu6Backward,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = 1u << 1,
+       .infer = infer_same<Op::kRelu6Backward>,
+       .cost = per_output<2>},
       {.op = Op::kGelu,
        .required_inputs = 1,
        .max_inputs = 1,
@@ -132,7 +153,7 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = (1u << 0) | (1u << 1),
-       .infer = infer_same<Op::kAdd>,
+       .infer = infer_add,
        .backward = backward_add,
        .cost = per_output<1>},
       {.op = Op::kAddPositions,

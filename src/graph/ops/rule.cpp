@@ -98,4 +98,12 @@ Cost with_bytes(double flops, std::span<const kernels::Shape> inputs, std::span<
   return cost;
 }
 
+ValueId before_activation(Graph& graph, const Node& node, ValueId gradient) {
+  CHECK(node.attrs.activation != Activation::kGelu);
+  if (node.attrs.activation == Activation::kNone) return gradient;
+  const bool relu = node.attrs.activation == Activation::kRelu;
+  return graph.add(relu ? Op::kReluBackward : Op::kRelu6Backward, {}, {node.outputs[0], gradient},
+                   node.name + (relu ? ".backward_relu" : ".backward_relu6"))[0];
+}
+
 }  // namespace mlx::graph

@@ -69,6 +69,10 @@ struct GroupedHeads {
 };
 GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs);
 
+// The gradient before the activation that is part of `node`, given the one behind it. Gelu is fused for inference only:
+// its backward needs what went in.
+ValueId before_activation(Graph& graph, const Node& node, ValueId gradient);
+
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> conv_ops();
 std::vector<OpDef> norm_ops();

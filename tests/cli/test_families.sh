@@ -1,0 +1,54 @@
+# Residual networks and MobileNetV2 through the real binary: trained, evaluated, quantized; what is wrong is named.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+python3 - <<'PY'
+import os, random, struct
+random.seed(3)
+os.makedirs("data/bars")
+for name, count in (("train", 240), ("t10k", 60)):
+    pixels, labels = bytearray(), bytearray()
+    for i in range(count):
+        label = i % 2
+        labels.append(label)
+        for y in range(10):
+            for x in range(10):
+                pixels.append((150 if (x, y)[label] % 4 < 2 else 10) + random.randrange(90))
+    open(f"data/bars/{name}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, count, 10, 10) + pixels)
+    open(f"data/bars/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, count) + labels)
+PY
+mlx init >/dev/null
+mlx add data/bars >/dev/null
+mlx commit -m bars >/dev/null
+
+config() { # NAME MODEL...: writes NAME.toml, a line a key
+  local name=$1
+  shift
+  printf '%s\n' '[data]' 'dataset = "data/bars"' '[model]' "name = \"$name\"" "$@" '[train]' 'epochs = 3' 'batch = 24' >"$name.toml"
+}
+config small 'family = "resnet"' 'depth = 20' 'width = 0.25' 'stochastic_depth = 0.1'
+config mobile 'family = "mobilenet_v2"' 'width = 0.25' 'halvings = 2' 'dropout = 0.0'
+for name in small mobile; do
+  expect 0 mlx train -c "$name.toml" --json
+  digest=$(json "d['digest']")
+  MLX_THREADS=1 expect 0 mlx train -c "$name.toml" --force --json
+  same "$(json "d['digest']")" "$digest"
+  expect 0 mlx eval "$name" --data data/bars --json
+  same "$(json "d['accuracy'] > 0.8")" True
+  expect 0 mlx quantize "$name" --calibrate data/bars --json
+  same "$(json "d['model']")" "$name@v2"
+  expect 0 mlx eval "$name@v2" --data data/bars --json
+  same "$(json "d['accuracy'] > 0.8")" True
+done
+
+# Configs that are wrong, with file and line; nothing is trained.
+config bad 'family = "resnet"' 'depth = 21'
+error 2 'bad.toml:6: [model] depth: expected one of 18, 20' mlx train -c bad.toml
+config bad 'family = "resnet"' 'depth = 50'
+error 2 'bad.toml:6: [model] depth: the images are too small' mlx train -c bad.toml
+config bad 'family = "mobilenet_v2"' 'halvings = 2' 'widht = 0.5'
+error 2 "did you mean 'width'" mlx train -c bad.toml
+config bad 'family = "mobilenet_v3"'
+error 2 'did you mean "mobilenet_v2"' mlx train -c bad.toml
+expect 0 mlx ls
+lacks "$out" "bad"

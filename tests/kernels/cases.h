@@ -1,0 +1,43 @@
+// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp and cases_conv.cpp.
+#pragma once
+
+#include <vector>
+
+#include "harness.h"
+
+namespace mlx::kernels::test {
+
+using Dims = std::vector<std::int64_t>;
+using Cases = std::vector<Case>;
+
+inline Shape f32(Dims dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
+inline Tensor random(Dims dims, std::uint64_t seed) {
+  return uniform(std::move(dims), -2.0f, 2.0f, seed);
+}
+
+struct WindowCase {
+  Dims x;
+  std::int64_t kernel, stride, pad;
+};
+
+inline std::int64_t windows(std::int64_t size, const WindowCase& w) {
+  return (size + 2 * w.pad - w.kernel) / w.stride + 1;
+}
+
+inline Attrs window_attrs(const WindowCase& w) {
+  Attrs attrs;
+  attrs.kernel = {w.kernel, w.kernel}, attrs.stride = {w.stride, w.stride}, attrs.pad = {w.pad, w.pad, w.pad, w.pad};
+  return attrs;
+}
+
+// int8: weights per channel; the scale of y keeps most results inside its range.
+inline Attrs quantized_attrs(Attrs attrs, DType y) {
+  attrs.scale_x = 0.02f, attrs.scale_y = y == DType::kU8 ? 0.05f : 0.1f;
+  return attrs;
+}
+
+void convolutions(Cases& cases);
+
+}  // namespace mlx::kernels::test
