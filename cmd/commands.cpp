@@ -45,6 +45,7 @@ Command add_tag();
 Command add_config();
 Command add_erase();
 Command add_eval();
+Command add_predict();
 Command add_quantize();
 Command add_report();
 Command add_serve();
@@ -85,6 +86,7 @@ const std::vector<CommandRow> kCommands = {
     {"lineage", add_lineage, kNeedsRepo},
     {"train", add_train, kNeedsRepo},
     {"eval", add_eval, kNeedsRepo},
+    {"predict", add_predict, kNeedsRepo},
     {"quantize", add_quantize, kNeedsRepo},
     {"serve", add_serve, kNeedsRepo},
     {"help", add_help, kNothing},

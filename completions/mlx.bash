@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push import export promote audit key erase lineage train eval quantize serve help completion config report version serve-store'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -521,6 +521,24 @@ _mlx_command() {
       case $2 in
         -d|--data) kind=reference ;;
         -s|--split) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'predict')
+      options='-p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -p|--prompt) kind=nothing ;;
+        --max-tokens) kind=nothing ;;
+        --temperature) kind=nothing ;;
+        --top-k) kind=nothing ;;
+        --top-p) kind=nothing ;;
+        --seed) kind=nothing ;;
+        --count) kind=nothing ;;
+        --stop) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

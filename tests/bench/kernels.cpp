@@ -99,6 +99,19 @@ void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c)
   entries.push_back({"dropout " + shape, Op::kDropout, dropout, {x}, {x}});
 }
 
+// Heads of 64; FLOPs of the causal half.
+void attention(Entries& entries, std::int64_t n, std::int64_t time, std::int64_t heads, std::int64_t kv_heads) {
+  Attrs attrs;
+  attrs.heads = heads, attrs.kv_heads = kv_heads, attrs.axis = time;
+  const std::int64_t d = heads * 64, kv = kv_heads * 64;
+  const Shape qkv = f32({n, time, d + 2 * kv}), y = f32({n, time, d}), lse = f32({n, heads, time});
+  const double flops = 2.0 * 2.0 * static_cast<double>(n * d * time * (time + 1) / 2);
+  const std::string shape = fmt::format("{}x{} {}/{} heads", n, time, heads, kv_heads);
+  entries.push_back({"rope " + shape, Op::kRope, attrs, {qkv}, {qkv}});
+  entries.push_back({"attention " + shape, Op::kAttention, attrs, {qkv}, {y, lse}, flops});
+  entries.push_back({"attention back " + shape, Op::kAttentionBackward, attrs, {qkv, y, lse, y}, {qkv}, 2.5 * flops});
+}
+
 Entries table() {
   Entries entries;
   convolution(entries, 128, 28, 1, 32);
@@ -133,13 +146,14 @@ Entries table() {
   entries.push_back({"adamw 1M", Op::kAdamW, {}, {w, w, w, w, one}, {w, w, w}});
   entries.push_back({"layer norm 1024x768", Op::kLayerNorm, {}, {rows, d, d}, {rows, r, r}});
   entries.push_back({"layer norm back 1024x768", Op::kLayerNormBackward, {}, {rows, rows, d, r, r}, {rows, d, d}});
-  Attrs attention;
-  attention.heads = 12;
-  const Shape qkv = f32({2, 256, 3 * 768}), y = f32({2, 256, 768}), lse = f32({2, 12, 256});
-  const double flops = 2.0 * 2.0 * 2 * 768 * 256 * 257 / 2;
-  entries.push_back({"attention 2x256x768", Op::kAttention, attention, {qkv}, {y, lse}, flops});
-  entries.push_back(
-      {"attention back 2x256x768", Op::kAttentionBackward, attention, {qkv, y, lse, y}, {qkv}, 2.5 * flops});
+  entries.push_back({"rms norm 1024x768", Op::kRmsNorm, {}, {rows, d}, {rows, r}});
+  entries.push_back({"rms norm back 1024x768", Op::kRmsNormBackward, {}, {rows, rows, d, r}, {rows, d}});
+  const Shape gated = f32({1024, 4096}), half = f32({1024, 2048});
+  entries.push_back({"swiglu 1024x2048", Op::kSwiGlu, {}, {gated}, {half}});
+  entries.push_back({"swiglu back 1024x2048", Op::kSwiGluBackward, {}, {gated, half}, {gated}});
+  attention(entries, 2, 256, 12, 12);
+  attention(entries, 1, 1024, 12, 12);
+  attention(entries, 1, 1024, 12, 4);
   return entries;
 }
 

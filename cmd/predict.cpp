@@ -1,0 +1,54 @@
+// mlx predict: what a model says to new data. Which kind it is follows from the model's input: text goes on from a
+// prompt.
+#include "cmd/predict.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "registry/repository.h"
+#include "train/inputs.h"
+
+namespace mlx::cmd {
+namespace {
+
+int run(const PredictOptions& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  PredictInputs inputs;
+  inputs.version = train::resolve_model(repository, options.model);
+  inputs.model = nn::load_model(repository.store(), inputs.version.digest);
+  if (inputs.model.graph.find("ids") != graph::kNone) return predict_text(options, inputs, context);
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("{} is of family '{}', which does not write text", inputs.version.name(), inputs.model.family),
+      fmt::format("`mlx serve {}` answers for it", options.model));
+}
+
+}  // namespace
+
+Command add_predict() {
+  auto options = std::make_shared<PredictOptions>();
+  Command command;
+  command.name = "predict";
+  command.summary = "Ask a model: text goes on from a prompt";
+  command.group = "work";
+  command.options = {
+      argument("MODEL", options->model, "The model's reference: gpt, gpt@v2, gpt@production", Complete::kReference),
+      option("-p,--prompt", "TEXT", options->prompt, "What the text begins with (default: standard input)"),
+      integer("--max-tokens", "N", options->max_tokens, "At most so many tokens (default: 200)"),
+      number("--temperature", "T", options->temperature,
+             "Below 1 likely tokens are likelier, 0 always takes the likeliest (default: 0.8)"),
+      integer("--top-k", "K", options->top_k, "Only the K likeliest tokens (default: 0, all)"),
+      number("--top-p", "P", options->top_p, "Only the likeliest tokens that together have probability P (default: 1)"),
+      integer("--seed", "N", options->seed, "Another seed gives another text, the same seed the same (default: 1)"),
+      integer("--count", "N", options->count, "So many texts (default: 1)"),
+      option("--stop", "TEXT", options->stop, "End behind the first TEXT that is written"),
+  };
+  command.examples = {"mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
+                      "mlx predict gpt@v2 --temperature 0 --json < prompt.txt"};
+  command.run = [options](Context& context) { return run(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,29 @@
+// What the kinds of `mlx predict` share: predict.cpp reads the options and asks the kind that the model is of, one file
+// each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cmd/cli.h"
+#include "nn/model.h"
+#include "registry/artifacts.h"
+
+namespace mlx::cmd {
+
+struct PredictOptions {
+  std::string model;
+  // Text.
+  std::string prompt, stop;
+  std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
+  double temperature = 0.8, top_p = 1;
+};
+
+struct PredictInputs {
+  registry::Version version;
+  nn::Model model;
+};
+
+int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+
+}  // namespace mlx::cmd

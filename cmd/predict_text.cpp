@@ -1,0 +1,123 @@
+// mlx predict for language models: the text that follows a prompt, printed as it comes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <system_error>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cmd/level.h"
+#include "cmd/predict.h"
+#include "nn/generate.h"
+#include "registry/repository.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::int64_t kMostTokens = 1 << 24, kMostTexts = 1 << 16;
+constexpr std::size_t kLongestPrompt = std::size_t{64} << 20;
+
+void check(const PredictOptions& options) {
+  const auto between = [](const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value < least || value > most)
+      fail(ErrorKind::kUsage, "{}: expected an integer from {} to {}, got {}", name, least, most, value);
+  };
+  between("--max-tokens", options.max_tokens, 0, kMostTokens);
+  between("--top-k", options.top_k, 0, kMostTokens);
+  between("--count", options.count, 1, kMostTexts);
+  between("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max());
+  if (!(options.temperature >= 0 && options.temperature <= 1000))
+    fail(ErrorKind::kUsage, "--temperature: expected a number from 0 to 1000, got {}", options.temperature);
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    fail(ErrorKind::kUsage, "--top-p: expected a number above 0 and at most 1, got {}", options.top_p);
+}
+
+// Standard input without its last newline; nothing from a terminal.
+std::string read_prompt() {
+  std::string text;
+  if (isatty(STDIN_FILENO)) return text;
+  std::array<char, 65536> block{};
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
+    if (got < 0 && errno == EINTR) {
+      check_interrupted();
+      continue;
+    }
+    if (got < 0) fail(ErrorKind::kIo, "standard input: {}", std::generic_category().message(errno));
+    if (got == 0) break;
+    text.append(block.data(), static_cast<std::size_t>(got));
+    if (text.size() > kLongestPrompt) fail(ErrorKind::kUsage, "a prompt of more than {}", format_bytes(kLongestPrompt));
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
+  if (inputs.model.tokenizer) return *inputs.model.tokenizer;
+  throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", inputs.version.name()),
+              "a model that `mlx train` made from text has one");
+}
+
+// Where there is no prompt the text begins as behind the end of a line.
+std::vector<std::int32_t> start_of(const data::Tokenizer& tokenizer, const std::string& prompt) {
+  if (!prompt.empty()) return tokenizer.encode(prompt, "the prompt");
+  std::int64_t unknown = 0;
+  const std::vector<std::int32_t> newline = tokenizer.encode("\n", "a newline", &unknown);
+  return unknown == 0 ? newline : std::vector<std::int32_t>{0};
+}
+
+// Tokens, and the time from the first to the last of each text, when the prompt had been taken in.
+struct Speed {
+  std::int64_t tokens = 0;
+  double seconds = 0;
+};
+
+}  // namespace
+
+int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
+  check(options);
+  const data::Tokenizer& tokenizer = tokenizer_of(inputs);
+  const std::string prompt = options.prompt.empty() ? read_prompt() : options.prompt;
+  const std::vector<std::int32_t> start = start_of(tokenizer, prompt), stop = tokenizer.encode(options.stop, "--stop");
+  const nn::Sampling sampling{options.temperature, options.top_k, options.top_p,
+                              static_cast<std::uint64_t>(options.seed)};
+  nn::Generator generator(inputs.model, chosen_level(), context.repository().pool());
+  Json texts = Json::array();
+  Speed speed;
+  for (std::int64_t sample = 0; sample < options.count; ++sample) {
+    if (options.count > 1) context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
+    double first = 0;
+    const nn::Generated made = generator.generate(start, options.max_tokens, sampling,
+                                                  static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
+                                                    if (first == 0) first = seconds_now();
+                                                    if (context.wants_json()) return;
+                                                    context.out(tokenizer.piece(token));
+                                                    context.flush();
+                                                  });
+    if (made.tokens.size() > 1) {
+      speed.seconds += seconds_now() - first;
+      speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
+    }
+    context.line("");
+    texts.push_back(
+        {{"text", tokenizer.decode(made.tokens)}, {"tokens", made.tokens}, {"end", made.stopped ? "stop" : "length"}});
+  }
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.predict/1"},
+                  {"model", inputs.version.name()},
+                  {"digest", inputs.version.digest.text()},
+                  {"kind", "text"},
+                  {"prompt", prompt},
+                  {"seed", options.seed},
+                  {"texts", texts}});
+  }
+  if (speed.seconds > 0) context.say(fmt::format("{:.0f} tokens/s", static_cast<double>(speed.tokens) / speed.seconds));
+  return 0;
+}
+
+}  // namespace mlx::cmd
