@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/progress.h"
 #include "store/keys.h"
 
 namespace mlx::train {
@@ -30,12 +31,14 @@ void require_repository(const registry::Repository& repository) {
 }
 
 void end_badly(registry::Repository& repository, const std::string& run, const Error& error) noexcept {
+  const int signal = g_interrupted.exchange(0);  // or the store would stop for it in the middle of the last blob
   try {
     const char* status = error.kind == ErrorKind::kInterrupted ? "interrupted" : "failed";
     registry::end_run(repository, run, status, {}, Json::object(), error.message);
   } catch (const std::exception& again) {
     log("run:{} could not be ended: {}", run, again.what());
   }
+  if (signal != 0) g_interrupted = signal;
 }
 
 }  // namespace mlx::train
