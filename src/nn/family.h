@@ -13,11 +13,11 @@ namespace mlx::nn {
 
 struct Built {
   std::string family;
-  std::string config;                // canonical JSON, resolved: every default written out
-  graph::Graph graph;                // forward; its one output is "logits"
-  std::int64_t context = 0;          // tokens: the longest sequence that it takes
-  std::vector<std::string> frozen;   // parameters that are not trained (nn/finetune.h)
-  std::vector<std::string> zeros{};  // parameters that start at zero instead of what initialize() gives
+  std::string config;                 // canonical JSON, resolved: every default written out
+  graph::Graph graph;                 // forward; its one output is "logits"
+  std::int64_t context = 0;           // tokens: the longest sequence that it takes
+  std::vector<std::string> zeros{};   // parameters that start at zero instead of what initialize() gives
+  std::vector<std::string> frozen{};  // parameters that are not trained (nn/finetune.h)
 };
 
 // What the data gives to the network, and how wide its answer is.

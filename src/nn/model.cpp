@@ -104,7 +104,9 @@ Json load_model_json(const store::Store& store, const Digest& manifest) {
 }
 
 Model load_description(const store::Store& store, const Digest& manifest) {
-  return model_from_json(load_model_json(store, manifest), place(manifest, kModelFile));
+  Model model = model_from_json(load_model_json(store, manifest), place(manifest, kModelFile));
+  model.tokenizer = load_tokenizer(store, manifest, model.graph);
+  return model;
 }
 
 Model load_model(const store::Store& store, const Digest& manifest) {
@@ -113,7 +115,6 @@ Model load_model(const store::Store& store, const Digest& manifest) {
   const std::string what = place(manifest, kWeightsFile);
   model.tensors = decode_tensors(weights, what);
   check_tensors(model, what);
-  model.tokenizer = load_tokenizer(store, manifest, model.graph);
   return model;
 }
 

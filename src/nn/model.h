@@ -40,7 +40,7 @@ Json model_json(const Model& model);
 // `base` is the version that it was fine-tuned from: what is stored of the weights may be how they differ.
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base = {});
 Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
-// The same without its tensors: model.json alone is read.
+// The same without its tensors.
 Model load_description(const store::Store& store, const Digest& manifest);
 // Only model.json, for listings.
 Json load_model_json(const store::Store& store, const Digest& manifest);

@@ -7,6 +7,7 @@
 #include "registry/domains.h"
 #include "registry/pointers.h"
 #include "train/base_model.h"
+#include "train/batches.h"
 #include "train/inputs.h"
 #include "train/numerics.h"
 #include "train/process_use.h"
@@ -51,13 +52,20 @@ void check_config(const TrainConfig& config, const data::Description& data) {
   if (data.kind != data::Kind::kImages && !(config.augment == data::Augment{})) refuse("augment", "images");
 }
 
-Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
-                   Progress& progress) {
+// Columns and tokens mean to the base's weights what they meant when those were trained.
+void read_as_before(const nn::Model& base, data::Reading& reading) {
+  const data::Reading before = reading_of(base);
+  reading.schema = before.schema;
+  reading.known_tokenizer = before.known_tokenizer;
+}
+
+Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, std::optional<Base> base,
+                   const TrainOptions& options, Progress& progress) {
   Inputs in;
+  in.base = std::move(base);
   in.dataset = resolve_dataset(repository, config.dataset, progress);
   in.data = data::describe(repository.store(), in.dataset.digest, config.train_split, config.reading);
   check_config(config, in.data);
-  in.base = read_base(repository, config);
   const TomlReader table = model_table(config, in.base);
   in.built = nn::build(table, input_spec(in.data));
   nn::read_freeze(table, in.built);
@@ -180,9 +188,12 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
 
 }  // namespace
 
-TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+TrainOutcome train(registry::Repository& repository, const TrainConfig& given, const TrainOptions& options,
                    Progress& progress) {
-  Inputs in = read_inputs(repository, config, options, progress);
+  TrainConfig config = given;
+  std::optional<Base> base = read_base(repository, config);
+  if (base) read_as_before(base->model, config.reading);
+  Inputs in = read_inputs(repository, config, std::move(base), options, progress);
   if (!options.force) {
     if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key)) return *known;
   }
