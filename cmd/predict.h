@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cmd/cli.h"
 #include "nn/model.h"
@@ -13,6 +14,10 @@ namespace mlx::cmd {
 
 struct PredictOptions {
   std::string model;
+  // Images.
+  std::vector<std::string> inputs;
+  std::string split = "test";
+  std::int64_t top = 1;
   // Text.
   std::string prompt, stop;
   std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
@@ -24,6 +29,7 @@ struct PredictInputs {
   nn::Model model;
 };
 
+int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 
 }  // namespace mlx::cmd

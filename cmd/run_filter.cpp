@@ -80,7 +80,7 @@ Condition parse_condition(const std::string& text) {
     };
     condition = {trimmed(text.substr(0, at)), text.substr(at, end - at), trimmed(text.substr(end)), {}};
     condition.number = number_of(condition.text);
-    if (condition.operation == "==") condition.operation = "=";
+    if (condition.operation == "==") condition.operation.pop_back();
   }
   const bool known = std::ranges::any_of(std::initializer_list<const char*>{"<", "<=", ">", ">=", "=", "!="},
                                          [&](const char* one) { return condition.operation == one; });

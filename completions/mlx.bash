@@ -526,11 +526,14 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-s --split --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
+        [0-9]*) kind=file ;;
       esac
       case $2 in
+        -s|--split) kind=nothing ;;
+        --top) kind=nothing ;;
         -p|--prompt) kind=nothing ;;
         --max-tokens) kind=nothing ;;
         --temperature) kind=nothing ;;

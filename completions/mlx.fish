@@ -61,7 +61,7 @@ complete -c mlx -n '__mlx_at ""' -f -a erase -d 'Shred the key of a domain, so t
 complete -c mlx -n '__mlx_at ""' -f -a lineage -d 'Show what a version was made from, and what was made from it'
 complete -c mlx -n '__mlx_at ""' -f -a train -d 'Train a model from a config: makes its next version, and a run'
 complete -c mlx -n '__mlx_at ""' -f -a eval -d 'Measure a model on a split: accuracy, errors or perplexity, figures by class, speed'
-complete -c mlx -n '__mlx_at ""' -f -a predict -d 'Ask a model: text goes on from a prompt'
+complete -c mlx -n '__mlx_at ""' -f -a predict -d 'Ask a model: images get labels, text goes on from a prompt'
 complete -c mlx -n '__mlx_at ""' -f -a quantize -d 'Make an int8 child of a model, with activations calibrated on data'
 complete -c mlx -n '__mlx_at ""' -f -a serve -d 'Answer inference requests over HTTP (KServe Open Inference Protocol v2)'
 complete -c mlx -n '__mlx_at ""' -f -a help -d 'Show help on a command, or list all commands'
@@ -545,6 +545,9 @@ complete -c mlx -n '__mlx_at "eval"' -s v -l verbose -d 'Say more about what is 
 complete -c mlx -n '__mlx_at "eval"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "eval"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "predict"' -f -a '(__mlx_words reference)'
+complete -c mlx -n '__mlx_at "predict"' -F
+complete -c mlx -n '__mlx_at "predict"' -s s -l split -x -d 'Which split of a dataset of images (default: test)'
+complete -c mlx -n '__mlx_at "predict"' -l top -x -d 'The N likeliest labels of an image (default: 1)'
 complete -c mlx -n '__mlx_at "predict"' -s p -l prompt -x -d 'What the text begins with (default: standard input)'
 complete -c mlx -n '__mlx_at "predict"' -l max-tokens -x -d 'At most so many tokens (default: 200)'
 complete -c mlx -n '__mlx_at "predict"' -l temperature -x -d 'Below 1 likely tokens are likelier, 0 always takes the likeliest (default: 0.8)'

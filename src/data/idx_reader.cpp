@@ -3,6 +3,7 @@
 #include "data/idx_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "data/byte_stream.h"
@@ -51,23 +52,27 @@ Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t st
   return out;
 }
 
-Content read_idx(const store::Store& store, const store::Entry& entry, Progress& progress) {
-  const store::BlobReader blob = store.open_blob(entry.content);
-  const std::unique_ptr<ByteStream> stream = open_stream(blob, entry.path);
-  Content content{read_header(*stream, entry.path), {}};
+// `stored` bytes are known to be there.
+Content read_content(ByteStream& stream, const std::string& file, std::uint64_t stored, Progress& progress) {
+  Content content{read_header(stream, file), {}};
   const IdxHeader& header = content.header;
-  const char* const inside = stream->compressed() ? " of the uncompressed data" : "";
-  content.elements = read_elements(*stream, header.data_bytes, blob.size(), progress);
+  const char* const inside = stream.compressed() ? " of the uncompressed data" : "";
+  content.elements = read_elements(stream, header.data_bytes, stored, progress);
   if (content.elements.size() < header.data_bytes) {
-    fail(ErrorKind::kCorrupt, "{}: cut off: the header promises {} bytes after offset {}{}, found {}", entry.path,
+    fail(ErrorKind::kCorrupt, "{}: cut off: the header promises {} bytes after offset {}{}, found {}", file,
          header.data_bytes, header.header_bytes, inside, content.elements.size());
   }
   std::uint8_t more = 0;
-  if (stream->read(&more, 1) != 0) {  // also makes gzip check its sum
-    fail(ErrorKind::kCorrupt, "{}: offset {}{}: expected the end of the file, found more data", entry.path,
+  if (stream.read(&more, 1) != 0) {  // also makes gzip check its sum
+    fail(ErrorKind::kCorrupt, "{}: offset {}{}: expected the end of the file, found more data", file,
          header.header_bytes + header.data_bytes, inside);
   }
   return content;
+}
+
+Content read_idx(const store::Store& store, const store::Entry& entry, Progress& progress) {
+  const store::BlobReader blob = store.open_blob(entry.content);
+  return read_content(*open_stream(blob, entry.path), entry.path, blob.size(), progress);
 }
 
 std::string dims_text(const std::vector<std::uint64_t>& dims) {
@@ -91,13 +96,20 @@ IdxImages image_sizes(const IdxHeader& header, const std::string& file) {
   return images;
 }
 
+IdxImages images_of(Content content, const std::string& file) {
+  IdxImages images = image_sizes(content.header, file);
+  images.pixels = std::move(content.elements);
+  return images;
+}
+
 }  // namespace
 
 IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress) {
-  Content content = read_idx(store, file, progress);
-  IdxImages images = image_sizes(content.header, file.path);
-  images.pixels = std::move(content.elements);
-  return images;
+  return images_of(read_idx(store, file, progress), file.path);
+}
+
+IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress) {
+  return images_of(read_content(*open_stream(std::move(read_at), file), file, 0, progress), file);
 }
 
 IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "data/byte_stream.h"
 #include "store/store.h"
 
 namespace mlx::data {
@@ -17,6 +18,9 @@ struct IdxImages {
 };
 // u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
 IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
+
+// The same of a file that stands elsewhere.
+IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress);
 
 // The sizes alone, without reading the pixels.
 IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file);

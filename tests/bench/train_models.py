@@ -14,7 +14,7 @@ class Mlp(nn.Module):
     def __init__(self, config, shape, classes):
         super().__init__()
         sizes = [math.prod(shape)] + list(config["hidden"])
-        layers = [nn.Flatten()]
+        layers = [NhwcFlatten()]
         for a, b in zip(sizes, sizes[1:]):
             layers += [nn.Linear(a, b), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.Linear(sizes[-1], classes))

@@ -77,6 +77,71 @@ mlx train --resume "$run" >/dev/null 2>&1 || fail "the killed run is not resumed
 grep -q "$id" models/clf.mlx || fail "the resumed run made other bits"
 cd ..
 
+# SIGTERM and SIGINT make a checkpoint, say how to go on, and exit with their own codes.
+mkdir signals && cp -r data train.toml signals/ && cd signals
+mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
+sed -i 's/epochs = 4/epochs = 100000\ncheckpoint_every = "1 h"\noptimizer = "muon"\naccumulate = 3\nclip = 1.0\nema = 0.99/' train.toml
+stopped_by() { # SIGNAL CODE ARGUMENTS...: trains until the run has begun to write metrics; the step that it came to
+  local signal=$1 wanted=$2 code=0
+  shift 2
+  # A shell starts what runs in the background with SIGINT ignored, and mlx leaves that as it is.
+  python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$mlx_binary" train "$@" >out.txt 2>err.txt &
+  local pid=$!
+  sleep 0.2
+  for _ in $(seq 100); do
+    [ "$(mlx log --runs --json 2>/dev/null | field "['runs'][0]['status']" 2>/dev/null)" = running ] && break
+    sleep 0.1
+  done
+  sleep 0.4
+  kill "-$signal" "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = "$wanted" ] || fail "$signal gives exit $code, expected $wanted: $(cat err.txt)"
+  grep -q "a checkpoint is kept" err.txt || fail "$signal keeps no checkpoint: $(cat err.txt)"
+  grep -q -- "--resume run:" err.txt || fail "$signal does not say how to go on: $(cat err.txt)"
+  sed -n 's/.*interrupted after step \([0-9]*\).*/\1/p' err.txt
+}
+first=$(stopped_by TERM 143)
+run=$(mlx log --runs --json | field "['runs'][0]['id']")
+[ "$(mlx show "$run" --json | field "['status']")" = interrupted ] || fail "the run is not left as interrupted"
+second=$(stopped_by INT 130 --resume "$run")
+[ "$second" -gt "$first" ] || fail "resumed at $first, it came to step $second"
+
+# A repository that is removed in the middle is an error that says so.
+"$mlx_binary" train --resume "$run" >out.txt 2>err.txt &
+pid=$!
+for _ in $(seq 100); do
+  [ "$(mlx show "$run" --json | field "['status']")" = running ] && break
+  sleep 0.1
+done
+sleep 0.3
+rm -rf .mlx
+code=0
+wait "$pid" || code=$?
+[ "$code" = 3 ] || fail "a removed repository gives exit $code: $(cat err.txt)"
+grep -q "was removed while the run went on" err.txt || fail "a removed repository is not named: $(cat err.txt)"
+cd .. && rm -r signals
+
+# A rate that is too high: the step and the first operation.
+mkdir wild && cp -r data wild/ && sed 's/norm = "batch", //; s/epochs = 4/epochs = 40\nlearning_rate = 900/' train.toml >wild/train.toml
+cd wild
+mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
+error 1 "was the first not to be finite, at step" mlx train
+cd ..
+
+# Bad values are named with file and line.
+bad_train() { # LINE MESSAGE
+  sed "s/^batch = 24/batch = 24\n$1/" train.toml >bad.toml
+  error 2 "bad.toml:10" mlx train -c bad.toml
+  error 2 "$2" mlx train -c bad.toml
+}
+bad_train 'optimizer = "adam"' "adamw"
+bad_train 'accumulate = 5' "do not make a batch of 24"
+bad_train 'keep = "best"' "needs data to validate with"
+bad_train 'checkpoint_every = "5 parsecs"' "200 steps"
+bad_train 'gamma = 0.5' "it is for step"
+
 # Data that is broken is refused with what and where, and makes nothing.
 breaks() { # MESSAGE: the folder data/broken as it is now
   mlx add data/broken >/dev/null

@@ -81,7 +81,7 @@ void check_family(const std::string& family) {
   const compress::QuantizeOutcome outcome = compress::quantize_version(repository, quantize, silent);
 
   const data::Split test =
-      data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", silent);
+      data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
   const nn::Model f32 = nn::load_model(repository.store(), outcome.from.digest),
                   int8 = nn::load_model(repository.store(), outcome.to.digest);
   const double before = train::evaluate(f32, test, options.level, pool, silent).accuracy();

@@ -1,0 +1,135 @@
+// bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
+// step through a session, without a repository around it.
+//
+// usage: bench_train FOLDER [--threads N] [--precision f32]
+//
+// Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
+// parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
+// each step and peak memory of the process as JSON.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/parallel.h"
+#include "base/path.h"
+#include "graph/passes.h"
+#include "graph/session.h"
+#include "nn/family.h"
+#include "train/config.h"
+
+namespace {
+
+using namespace mlx;
+
+struct Case {
+  std::int64_t batch = 0, classes = 0, steps = 0, distinct = 0;
+  std::vector<std::int64_t> shape;  // of one input: H, W, C, or the length of a text
+  bool text() const { return shape.size() == 1; }
+};
+
+Case read_case(const std::string& folder) {
+  const std::string file = join_path(folder, "case.json");
+  const Json json = parse_json(read_text(file), file);
+  Case out;
+  out.batch = json_int(json, "batch", file);
+  out.classes = json_int(json, "classes", file);
+  out.steps = json_int(json, "steps", file);
+  out.distinct = json_int(json, "distinct", file);
+  for (const Json& size : json_array(json, "shape", file)) out.shape.push_back(size.get<std::int64_t>());
+  return out;
+}
+
+nn::InputSpec input_of(const Case& what) {
+  if (what.text()) return nn::InputSpec::tokens(what.classes);
+  return nn::InputSpec::images(what.shape.at(0), what.shape.at(1), what.shape.at(2), what.classes);
+}
+
+void write_initial(const std::string& folder, const graph::Graph& graph, const graph::Tensors& tensors) {
+  Json list = Json::array();
+  Bytes values;
+  for (const graph::Value& value : graph.values) {
+    if (value.role != graph::Role::kParameter) continue;
+    const graph::Tensor& tensor = tensors.at(value.name);
+    Json dims = Json::array();
+    for (int i = 0; i < tensor.shape.rank; ++i) dims.push_back(tensor.shape.dims[static_cast<std::size_t>(i)]);
+    list.push_back({{"name", value.name}, {"dims", dims}});
+    values.insert(values.end(), tensor.data.begin(), tensor.data.end());
+  }
+  write_file_atomically(join_path(folder, "init.bin"), values);
+  write_file_atomically(join_path(folder, "init.json"), as_bytes(list.dump()));
+}
+
+double peak_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void run(const std::string& folder, int threads) {
+  const Case what = read_case(folder);
+  const std::string file = join_path(folder, "train.toml");
+  const train::TrainConfig config = train::read_train_config(file);
+  const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
+  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, 0.0f);
+  const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
+  Pool pool(threads);
+  graph::SessionOptions options;
+  options.level = kernels::best_level();
+  options.seed = config.seed;
+  options.training = true;
+  graph::Tensors tensors = nn::initialize(built.graph, built.family, config.seed);
+  write_initial(folder, built.graph, tensors);
+  graph::Session session(training.graph, tensors, options, pool);
+  tensors.clear();
+
+  const Bytes inputs = read_file(join_path(folder, "inputs.bin")),
+              targets = read_file(join_path(folder, "targets.bin"));
+  std::vector<std::int64_t> input_dims{what.batch}, target_dims{what.batch};
+  input_dims.insert(input_dims.end(), what.shape.begin(), what.shape.end());
+  if (what.text()) target_dims = input_dims;
+  const std::size_t input_bytes = inputs.size() / static_cast<std::size_t>(what.distinct);
+  const std::size_t target_bytes = targets.size() / static_cast<std::size_t>(what.distinct);
+  const auto rate = static_cast<float>(config.schedule.rate);
+  Json losses = Json::array(), seconds = Json::array();
+  for (std::int64_t step = 0; step < what.steps; ++step) {
+    const auto at = static_cast<std::size_t>(step % what.distinct);
+    const double started = seconds_now();
+    session.run({{input, inputs.data() + at * input_bytes, input_dims},
+                 {training.labels, targets.data() + at * target_bytes, target_dims},
+                 {training.learning_rate, &rate, {1}}},
+                static_cast<std::uint64_t>(step));
+    float loss = 0;
+    std::memcpy(&loss, session.output(training.loss).data(), sizeof loss);
+    losses.push_back(loss);
+    seconds.push_back(seconds_now() - started);
+  }
+  fmt::print("{}\n", Json({{"losses", losses}, {"seconds", seconds}, {"peak_mib", peak_mib()}}).dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    int threads = mlx::cores();
+    for (int i = 2; i + 1 < argc; i += 2) {
+      const std::string option = argv[i], value = argv[i + 1];
+      if (option == "--threads")
+        threads = std::stoi(value);
+      else if (option != "--precision" || value != "f32")
+        mlx::fail(mlx::ErrorKind::kUsage, "bench_train: {} {} is not known", option, value);
+    }
+    if (argc < 2) mlx::fail(mlx::ErrorKind::kUsage, "usage: bench_train FOLDER [--threads N] [--precision f32]");
+    run(argv[1], threads);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,51 @@
+# `mlx predict` for models of images: PGM, IDX and datasets, labels with probabilities, sizes that do not fit.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=lib.sh
+source "$here/lib.sh"
+# shellcheck source=trained.sh
+source "$here/trained.sh"
+
+# The first two test images as files: one of each class.
+python3 - <<'PY'
+data = open("data/bars/t10k-images-idx3-ubyte", "rb").read()[16:]
+for i in range(2):
+    open(f"image{i}.pgm", "wb").write(b"P5\n# a comment\n6 6\n255\n" + data[36 * i:36 * i + 36])
+open("color.ppm", "wb").write(b"P6 6 6 255\n" + bytes(108))
+open("small.pgm", "wb").write(b"P5 5 6 255 " + bytes(30))
+open("cut.pgm", "wb").write(b"P5 6 6 255 " + bytes(30))
+open("deep.pgm", "wb").write(b"P5 6 6 65535 " + bytes(72))
+open("text.txt", "w").write("no image\n")
+PY
+expect 0 mlx predict clf image0.pgm image1.pgm
+same "$(wc -l <<<"$out")" 2
+[[ $out =~ ^image0\.pgm\ \ .*\ [01]\.[0-9]{4} ]] || fail "not NAME LABEL PROBABILITY: $out"
+expect 0 mlx predict clf image0.pgm --top 2 --json
+same "$(json "d['model'], len(d['predictions']), len(d['predictions'][0]['top'])")" "('clf@v1', 1, 2)"
+same "$(json "abs(sum(t['probability'] for t in d['predictions'][0]['top']) - 1) < 1e-9")" True
+label=$(json "d['predictions'][0]['label']")
+same "$(json "d['predictions'][0]['probability'] == d['predictions'][0]['top'][0]['probability'] >= 0.5")" True
+
+# The same image out of an IDX file, plain and gzip, and out of the dataset.
+cp data/bars/t10k-images-idx3-ubyte many.idx && gzip -k many.idx
+for what in many.idx many.idx.gz data/bars@v1; do
+  expect 0 mlx predict clf "$what" --json
+  same "$(json "len(d['predictions'])")" 40
+  same "$(json "d['predictions'][0]['label']")" "$label"
+done
+same "$(json "d['predictions'][3]['image']")" "data/bars@v1:test[3]"
+expect 0 mlx predict clf data/bars --split train --json
+same "$(json "len(d['predictions'])")" 120
+# As right as `mlx eval` says.
+accuracy=$(mlx eval clf --data data/bars --json 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["correct"])')
+expect 0 mlx predict clf data/bars --json
+same "$(json "sum(p['class'] == i % 2 for i, p in enumerate(d['predictions']))")" "$accuracy"
+
+error 2 "small.pgm: 6x5x1, but clf@v1 takes images of 6x6x1" mlx predict clf small.pgm
+error 2 "color.ppm: 6x6x3" mlx predict clf color.ppm
+error 6 "cut.pgm: 6x6x1 pixels are 36 bytes, the file has 30" mlx predict clf cut.pgm
+error 2 "a largest value of 65535 is not read" mlx predict clf deep.pgm
+error 2 "text.txt: neither PGM, PPM nor IDX" mlx predict clf text.txt
+error 3 "no such file, and no dataset" mlx predict clf missing.pgm
+error 3 "no split 'valid'" mlx predict clf data/bars --split valid
+error 2 "name some" mlx predict clf
+error 2 "--top 0" mlx predict clf image0.pgm --top 0
