@@ -1,5 +1,5 @@
-// mlx predict: what a model says to new data. Which kind it is follows from the model's input: images get
-// labels, text goes on from a prompt.
+// mlx predict: what a model says to new data. Which kind it is follows from the model's input: images and
+// rows get labels or numbers, text goes on from a prompt.
 #include "cmd/predict.h"
 
 #include <fmt/format.h>
@@ -18,13 +18,15 @@ int run(const PredictOptions& options, Context& context) {
   PredictInputs inputs;
   inputs.version = train::resolve_model(repository, options.model);
   inputs.model = nn::load_model(repository.store(), inputs.version.digest);
+  if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   const auto takes = [&](const char* input) { return inputs.model.graph.find(input) != graph::kNone; };
   if (takes("images")) return predict_images(options, inputs, context);
+  if (inputs.model.preprocessing.rows) return predict_rows(options, inputs, context);
   if (!options.inputs.empty())
     fail(ErrorKind::kUsage, "{} is of family '{}' and takes no files", inputs.version.name(), inputs.model.family);
   if (takes("ids")) return predict_text(options, inputs, context);
   throw Error(ErrorKind::kUsage,
-              fmt::format("{} is of family '{}', which neither takes images nor writes text", inputs.version.name(),
+              fmt::format("{} is of family '{}', which takes neither images, rows nor text", inputs.version.name(),
                           inputs.model.family),
               fmt::format("`mlx serve {}` answers for it", options.model));
 }
@@ -35,13 +37,14 @@ Command add_predict() {
   auto options = std::make_shared<PredictOptions>();
   Command command;
   command.name = "predict";
-  command.summary = "Ask a model: images get labels, text goes on from a prompt";
+  command.summary = "Ask a model: images and rows get labels or numbers, text goes on from a prompt";
   command.group = "work";
   command.options = {
       argument("MODEL", options->model, "The model's reference: clf, gpt@v2, clf@production", Complete::kReference),
-      arguments("INPUT", options->inputs, "Image files (PGM, PPM, IDX), or datasets of images", Complete::kFile, false),
-      option("-s,--split", "SPLIT", options->split, "Which split of a dataset of images (default: test)"),
-      integer("--top", "N", options->top, "The N likeliest labels of an image (default: 1)"),
+      arguments("INPUT", options->inputs, "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets",
+                Complete::kFile, false),
+      option("-s,--split", "SPLIT", options->split, "Which split of a dataset (default: test)"),
+      integer("--top", "N", options->top, "The N likeliest classes of each (default: 1)"),
       option("-p,--prompt", "TEXT", options->prompt, "What the text begins with (default: standard input)"),
       integer("--max-tokens", "N", options->max_tokens, "At most so many tokens (default: 200)"),
       number("--temperature", "T", options->temperature,
@@ -53,7 +56,7 @@ Command add_predict() {
       option("--stop", "TEXT", options->stop, "End behind the first TEXT that is written"),
   };
   command.examples = {"mlx predict clf shirt.pgm --top 3", "mlx predict clf data/fashion --split test --json",
-                      "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
+                      "mlx predict price offers.csv", "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
                       "mlx predict gpt@v2 --temperature 0 --json < prompt.txt"};
   command.run = [options](Context& context) { return run(*options, context); };
   return command;

@@ -14,7 +14,7 @@ namespace mlx::cmd {
 
 struct PredictOptions {
   std::string model;
-  // Images.
+  // Images and rows.
   std::vector<std::string> inputs;
   std::string split = "test";
   std::int64_t top = 1;
@@ -30,6 +30,7 @@ struct PredictInputs {
 };
 
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 
 }  // namespace mlx::cmd

@@ -13,8 +13,8 @@
 #include "base/progress.h"
 #include "report/diff_rows.h"
 #include "report/diff_tensors.h"
-#include "report/sequence_diff.h"
 #include "report/readers.h"
+#include "report/sequence_diff.h"
 #include "store/manifest.h"
 
 namespace mlx::report {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/row_hash.h"
 #include "report/readers.h"
+#include "report/row_hash.h"
 
 namespace mlx::report {
 

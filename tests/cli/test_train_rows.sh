@@ -92,6 +92,31 @@ same "$(json "d['target'], d['count'], d['metrics']['accuracy'] > 0.9, d['metric
 expect 0 mlx eval both --data data/houses
 has "$out" "dear"
 
+# Asked: rows in files, with other columns and in another order, and of a dataset.
+printf 'city,note,rooms,garden\nBonn,"a, b",7,true\nUlm,,1,false\n' >offers.csv
+gzip -k offers.csv
+printf '{"rooms": 7, "city": "Bonn", "garden": true}\n{"rooms": 1, "city": "Ulm", "garden": false}\n' >offers.jsonl
+for file in offers.csv offers.csv.gz offers.jsonl; do
+  expect 0 mlx predict price "$file" --json
+  same "$(json "[abs(p['values']['price'] - right) < 40 for p, right in zip(d['predictions'], (650, 50))]")" "[True, True]"
+done
+expect 0 mlx predict price offers.csv
+[[ $out =~ ^offers\.csv\[0\]\ \ price\ [0-9]+ ]] || fail "not NAME COLUMN VALUE: $out"
+expect 0 mlx predict kind offers.csv --json
+same "$(json "[p['label'] for p in d['predictions']], d['predictions'][0]['row']")" "(['big', 'small'], 'offers.csv[0]')"
+expect 0 mlx predict both offers.csv --json
+same "$(json "[[l['probability'] > 0.5 for l in p['labels']] for p in d['predictions']]")" "[[True, True], [False, False]]"
+expect 0 mlx predict rooms data/houses --json --top 3
+same "$(json "len(d['predictions']), len(d['predictions'][0]['top']), d['predictions'][0]['row']")" \
+  "(80, 3, 'data/houses@v1:test[0]')"
+error 2 "name some" mlx predict price
+error 2 "neither as CSV" mlx predict price price.toml
+printf 'rooms,city\n1,Bonn\n' >short.csv
+error 2 "short.csv has no column 'garden'" mlx predict price short.csv
+printf 'rooms,city,garden\nmany,Bonn,true\n' >words.csv
+error 6 "words.csv: line 2: column 'rooms': 'many' is no number" mlx predict price words.csv
+error 3 "there is no such file" mlx predict price missing.csv
+
 # What is wrong is said, with its place.
 refuses() { # CODE TEXT DATA-KEYS [TRAIN-KEYS]
   config bad "$3" "${4:-}"

@@ -1,0 +1,146 @@
+// mlx predict for models of rows: the class and its probability, the probability of each label, or the numbers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "cmd/level.h"
+#include "cmd/predictions.h"
+#include "data/split.h"
+#include "data/table.h"
+#include "graph/passes.h"
+#include "graph/session.h"
+#include "registry/repository.h"
+#include "train/inputs.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::int64_t kBatch = 256;
+
+// Rows that stand together: a file, or a split of a dataset.
+struct Table {
+  std::string name;
+  data::Rows rows;
+};
+
+Table read_file_rows(const std::string& word, const std::string& path, const data::RowSchema& schema,
+                     Context& context) {
+  const std::optional<data::TableKind> kind = data::table_kind(word);
+  if (!kind)
+    throw Error(ErrorKind::kUsage, fmt::format("{}: its name ends neither as CSV, TSV nor as JSON lines", word),
+                "names end in .csv, .tsv or .jsonl, or in one of these and .gz");
+  const data::RowFile file{data::inflated(data::disk_source(path), word), *kind, word};
+  context.progress().begin(fmt::format("reading {}", word), 0, "B");
+  Table table{word, data::read_rows(file, schema, false, context.progress())};
+  context.progress().end();
+  return table;
+}
+
+Table read_table(const std::string& word, const PredictOptions& options, const data::RowSchema& schema,
+                 Context& context) {
+  const std::string path = join_path(context.folder(), word);
+  if (path_exists(path) && !is_folder(path)) return read_file_rows(word, path, schema, context);
+  if (!registry::try_resolve(context.repository(), word))
+    fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
+  const registry::Version version = train::resolve_dataset(context.repository(), word, context.progress());
+  const store::Store& store = context.repository().store();
+  if (data::kind_of(store, version.digest, options.split) != data::Kind::kFeatures)
+    fail(ErrorKind::kUsage, "{}:{} holds no rows", version.name(), options.split);
+  data::Reading reading;
+  reading.schema = std::make_shared<data::RowSchema>(schema);
+  return {fmt::format("{}:{}", version.name(), options.split),
+          data::load(store, version.digest, options.split, reading, context.progress()).rows};
+}
+
+// The model's inference graph over batches of rows.
+class Network {
+ public:
+  Network(const nn::Model& model, Pool& pool) : schema_(*model.preprocessing.rows), tensors_(model.tensors) {
+    const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
+    graph::SessionOptions options;
+    options.level = chosen_level();
+    session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
+    input_ = graph.inputs.at(0);
+    output_ = graph.outputs.at(0);
+    features_.resize(static_cast<std::size_t>(kBatch * schema_.width()));
+  }
+  // [count, outputs()] of the rows from `first` on; until the next call.
+  const float* run(const data::Rows& rows, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      data::write_features(rows, schema_, first + i, features_.data() + i * schema_.width());
+    session_->run({{input_, features_.data(), {count, schema_.width()}}});
+    return reinterpret_cast<const float*>(session_->output(output_).data());
+  }
+
+ private:
+  const data::RowSchema& schema_;
+  graph::Tensors tensors_;
+  std::unique_ptr<graph::Session> session_;
+  graph::ValueId input_ = graph::kNone, output_ = graph::kNone;
+  std::vector<float> features_;
+};
+
+void add_labels(const std::string& name, const data::RowSchema& schema, const float* logits, Predictions& out) {
+  std::string text;
+  Json labels = Json::array();
+  for (std::size_t i = 0; i < schema.targets.size(); ++i) {
+    const double probability = 1 / (1 + std::exp(-static_cast<double>(logits[i])));
+    text += fmt::format("{}{} {:.4f}", i ? "  " : "", schema.targets[i].name, probability);
+    labels.push_back({{"label", schema.targets[i].name}, {"probability", probability}});
+  }
+  out.add(name, text, {{"labels", std::move(labels)}});
+}
+
+// In the units of the table.
+void add_numbers(const std::string& name, const data::RowSchema& schema, const float* values, Predictions& out) {
+  std::string text;
+  Json numbers = Json::object();
+  for (std::size_t i = 0; i < schema.targets.size(); ++i) {
+    const data::Column& column = schema.targets[i];
+    const double value = static_cast<double>(values[i]) * column.std + column.mean;
+    text += fmt::format("{}{} {:.6g}", i ? "  " : "", column.name, value);
+    numbers[column.name] = value;
+  }
+  out.add(name, text, {{"values", std::move(numbers)}});
+}
+
+}  // namespace
+
+int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
+  if (options.inputs.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} reads rows: name some", inputs.version.name()),
+                "files (CSV, TSV, JSON lines) or a dataset with --split");
+  }
+  const data::RowSchema& schema = *inputs.model.preprocessing.rows;
+  const auto outputs = static_cast<std::int64_t>(schema.outputs().size());
+  std::vector<Table> tables;
+  tables.reserve(options.inputs.size());
+  for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
+  Network network(inputs.model, context.pool());
+  Predictions predictions("row", inputs, context);
+  for (const Table& table : tables) {
+    for (std::int64_t first = 0; first < table.rows.count; first += kBatch) {
+      check_interrupted();
+      const std::int64_t count = std::min(kBatch, table.rows.count - first);
+      const float* const out = network.run(table.rows, first, count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::string name = fmt::format("{}[{}]", table.name, first + i);
+        const float* const row = out + i * outputs;
+        if (schema.kind == data::TargetKind::kClass)
+          predictions.add(name, rank_classes(row, outputs, options.top));
+        else if (schema.kind == data::TargetKind::kLabels)
+          add_labels(name, schema, row, predictions);
+        else
+          add_numbers(name, schema, row, predictions);
+      }
+    }
+  }
+  predictions.finish();
+  return 0;
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,41 @@
+// What models of images and of rows say, as it is printed: a line for each example, or one JSON document of all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "cmd/predict.h"
+
+namespace mlx::cmd {
+
+struct Ranked {
+  std::int64_t index = 0;
+  double probability = 0;
+};
+
+// The `top` likeliest classes, the likeliest first; softmax in double precision.
+std::vector<Ranked> rank_classes(const float* logits, std::int64_t classes, std::int64_t top);
+
+class Predictions {
+ public:
+  // `unit` is what an example is called in JSON: "image", "row".
+  Predictions(const char* unit, const PredictInputs& inputs, Context& context)
+      : unit_(unit), inputs_(inputs), context_(context) {}
+
+  void add(const std::string& name, const std::vector<Ranked>& classes);
+  // `text` and `members` say the same of an example.
+  void add(const std::string& name, const std::string& text, const Json& members);
+  void finish();
+
+  std::string label(std::int64_t index) const;
+
+ private:
+  const char* unit_;
+  const PredictInputs& inputs_;
+  Context& context_;
+  Json predictions_ = Json::array();
+};
+
+}  // namespace mlx::cmd
