@@ -87,7 +87,7 @@ printf '#!/bin/sh\necho "Welcome to this host!"\nexec mlx "$@"\n' >"$ssh_folder/
 MLX_REMOTE_MLX=greets error 7 "Welcome to this host!" mlx fetch origin
 printf '#!/bin/sh\nhead -c 100000 /dev/zero\n' >"$ssh_folder/bin/zeros" && chmod +x "$ssh_folder/bin/zeros"
 MLX_REMOTE_MLX=zeros error 7 "something else than mlx" mlx fetch origin
-printf '#!/bin/sh\nmlx "$@" | head -c 50; head -c 100000 /dev/urandom\n' >"$ssh_folder/bin/garbles" && chmod +x "$ssh_folder/bin/garbles"
+printf '#!/bin/sh\nmlx "$@" </dev/null | head -c 50; head -c 100000 /dev/urandom\n' >"$ssh_folder/bin/garbles" && chmod +x "$ssh_folder/bin/garbles"
 MLX_REMOTE_MLX=garbles error 6 "there" mlx fetch origin
 # shellcheck disable=SC2016
 for url in '-oProxyCommand=touch owned:x' 'ssh://-oProxyCommand=touch${IFS}owned/x' 'there;touch owned:x'; do
