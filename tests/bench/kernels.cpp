@@ -1,5 +1,7 @@
-// Speed of every kernel on the shapes of a small image classifier: GFLOP/s and GB/s per operation and level, on one
-// core and on all. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
+// Speed of every kernel on shapes of real networks: GFLOP/s and GB/s per operation and level on one core, and its share
+// of what the core can do at most: the time that max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the bandwidth
+// of a large copy) would take. More than 100 % means that the tensors fit into a cache. Prints a table; asserts
+// nothing. usage: bench_kernels [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "graph/machine_peak.h"
 #include "kernels/table.h"
 
 namespace mlx::kernels {
@@ -129,6 +132,12 @@ Entries table() {
                                         {3, 960, 1}}) {
     depthwise(entries, 32, size, c, stride);
   }
+  convolution(entries, 128, 32, 16, 16);
+  convolution(entries, 16, 56, 64, 64);
+  convolution(entries, 16, 14, 256, 256);
+  linear(entries, 128, 784, 512);
+  linear(entries, 8192, 384, 1536);
+  linear(entries, 1024, 768, 2304);
   linear(entries, 128, 6272, 128);
   linear(entries, 128, 128, 10);
   images(entries, 128, 28, 32);
@@ -144,6 +153,15 @@ Entries table() {
   const Shape w = f32({1 << 20}), one = f32({1}), rows = f32({1024, 768}), d = f32({768}), r = f32({1024});
   entries.push_back({"sgd 1M", Op::kSgd, {}, {w, w, w, one}, {w, w}});
   entries.push_back({"adamw 1M", Op::kAdamW, {}, {w, w, w, w, one}, {w, w, w}});
+  entries.push_back({"lion 1M", Op::kLion, {}, {w, w, w, one}, {w, w}});
+  entries.push_back({"muon direction 1M", Op::kMuonDirection, {}, {w, w}, {w, w}});
+  entries.push_back({"scaled add 1M", Op::kScaledAdd, {}, {w, w}, {w}});
+  entries.push_back({"norm 1M", Op::kNorm, {}, {w}, {one}});
+  Attrs vocabulary;
+  vocabulary.axis = 50257;
+  const Shape ids = tensor(DType::kS32, {1024}), words_table = f32({50257, 768});
+  entries.push_back(
+      {"embedding back 1024 of 50257x768", Op::kEmbeddingBackward, vocabulary, {ids, rows}, {words_table}});
   entries.push_back({"layer norm 1024x768", Op::kLayerNorm, {}, {rows, d, d}, {rows, r, r}});
   entries.push_back({"layer norm back 1024x768", Op::kLayerNormBackward, {}, {rows, rows, d, r, r}, {rows, d, d}});
   entries.push_back({"rms norm 1024x768", Op::kRmsNorm, {}, {rows, d}, {rows, r}});
@@ -196,7 +214,7 @@ double seconds(const Plan& plan, const Args& args, Pool& pool) {
   return best;
 }
 
-void measure(const Entry& entry, Level level, Pool& one, Pool& all) {
+void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Pool& one, Pool& all) {
   std::vector<Memory> memory;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
@@ -226,21 +244,24 @@ void measure(const Entry& entry, Level level, Pool& one, Pool& all) {
   if (plan.packed_input >= 0) plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], packed.get());
   const Args args{inputs.data(), outputs.data(), workspace.get(), packed.get(), 1, 1};
   const double alone = seconds(plan, args, one), together = seconds(plan, args, all);
-  fmt::print("{:36} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s   {} threads: {:9.1f} us\n", entry.name,
-             name_of(prepared.backend()), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
-             static_cast<double>(bytes) / alone * 1e-9, all.threads(), together * 1e6);
+  const double least = std::max(entry.flops / peak.flops, static_cast<double>(bytes) / peak.bytes);
+  fmt::print("{:44} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s {:5.0f} %   {} threads: {:9.1f} us\n",
+             entry.name, name_of(prepared.backend()), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
+             static_cast<double>(bytes) / alone * 1e-9, 100 * least / alone, all.threads(), together * 1e6);
 }
 
 }  // namespace
 
 int run(const std::string& part) {
   Pool one(1), all;
+  const graph::MachinePeak peak = graph::measure_peak(best_level(), one);
+  fmt::print("one core: {:.1f} GFLOP/s of f32, {:.1f} GB/s\n", peak.flops * 1e-9, peak.bytes * 1e-9);
   for (const Entry& entry : table())
     for (const char* name : {"avx512", "onednn"}) {
       if (entry.name.find(part) == std::string::npos) continue;
       try {
         const Level level = parse_level(name);
-        measure(entry, level, one, all);
+        measure(entry, level, peak, one, all);
       } catch (const Error& error) {
         fmt::print("{:36} {:8} {}\n", entry.name, name, error.message);
       }
