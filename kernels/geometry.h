@@ -1,5 +1,5 @@
 // The sizes of a problem as plain numbers, checked once: every kernel of every backend may take what describe()
-// accepted for consistent. Used by table.cpp before any kernel sees a problem, and by the kernels of ref and avx512.
+// accepted for consistent. Used by table.cpp before any kernel sees a problem, and by the kernels of ref and simd.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the hand-written kernels (ref, avx512) share: the state behind their plans and the rule that cuts work into
+// What the hand-written kernels (ref, simd, avx512) share: the state behind their plans and the rule that cuts work into
 // slices. State and range_of are plain data and internal functions, so that code of any instruction set may use them.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The cosines and sines of rotary positions (Su et al. 2021), made once when a kernel is prepared. Used by the rope
-// kernels of ref and avx512; plain data, so that code of any instruction set may read it.
+// kernels of ref and simd; plain data, so that code of any instruction set may read it.
 #pragma once
 
 #include "kernels/plan.h"

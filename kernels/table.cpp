@@ -13,8 +13,8 @@ namespace mlx::kernels {
 namespace {
 
 struct Cpu {
-  bool avx512 = false;  // F, BW, DQ, VL and FMA: what kernels/avx512 is compiled for
-  bool avx2 = false;
+  bool avx512 = false;  // F, BW, DQ, VL, VNNI, BF16 and FMA: what its objects are compiled for
+  bool avx2 = false;    // with FMA and F16C
   bool vnni = false, bf16 = false;
 };
 
@@ -42,7 +42,7 @@ Cpu ask_cpu() {
   const bool bf16 = __get_cpuid_count(7, 1, &a1, &b, &c, &d) && (a1 >> 5 & 1u);
   cpu.vnni = cpu.avx512 && vnni;
   cpu.bf16 = cpu.avx512 && bf16;
-  // The files of kernels/avx512 are compiled with VNNI and BF16 allowed, so the level needs both.
+  // The objects for AVX-512 are compiled with VNNI and BF16 allowed, so the level needs both.
   cpu.avx512 = cpu.vnni && cpu.bf16;
   return cpu;
 }
@@ -80,11 +80,14 @@ const OneDnn& onednn() {
 
 const std::vector<Kernel>& rows_of(Level level) {
   static const std::vector<Kernel> ref = ref_kernels();
+  static const std::vector<Kernel> avx2 = cpu().avx2 ? avx2_kernels() : std::vector<Kernel>{};
   static const std::vector<Kernel> avx512 = cpu().avx512 ? avx512_kernels() : std::vector<Kernel>{};
   static const std::vector<Kernel> none;
   switch (level) {
     case Level::kRef:
       return ref;
+    case Level::kAvx2:
+      return avx2;
     case Level::kAvx512:
       return avx512;
     case Level::kOneDnn:
@@ -107,10 +110,10 @@ bool try_level(const Problem& problem, Level level, Prepared& prepared) {
   return false;
 }
 
-// Where kernels/avx512 measured faster than oneDNN 2.6, which pads images of few channels to blocks of them. GFLOP/s on
-// a core of a Zen 4, ours/oneDNN's: 28×28×1 to 32, 3×3: forward 85/60, gradient to the weights 103/48, u8 129/55, s8
-// 143/73; stride 2: 78/44, 94/48, 105/42. 32×32×3 to 32: 103/93, 96/74, but u8 175/171; 112×112×3 to 64, 7×7, stride 2:
-// 103/110, 96/89, u8 245/314: there oneDNN keeps what it does better.
+// Where kernels/simd by AVX-512 measured faster than oneDNN 2.6, which pads images of few channels to blocks of them.
+// GFLOP/s on a core of a Zen 4, ours/oneDNN's: 28×28×1 to 32, 3×3: forward 85/60, gradient to the weights 103/48, u8
+// 129/55, s8 143/73; stride 2: 78/44, 94/48, 105/42. 32×32×3 to 32: 103/93, 96/74, but u8 175/171; 112×112×3 to 64,
+// 7×7, stride 2: 103/110, 96/89, u8 245/314: there oneDNN keeps what it does better.
 bool avx512_first(const Problem& problem, const Geometry& g) {
   if (g.groups != 1 || g.c > 4) return false;
   if (problem.op == Op::kConv2dBackwardWeights) return true;
@@ -141,18 +144,24 @@ std::string text_of(const Problem& problem) {
 std::vector<Kernel> onednn_kernels() {
   if (!onednn().problem.empty())
     throw Error(ErrorKind::kMissing, "oneDNN kernels: " + onednn().problem,
-                "install mlx whole (lib/mlx beside its executable), or use MLX_KERNELS=avx512 or ref");
+                "install mlx whole (lib/mlx beside its executable), or use MLX_KERNELS=avx512, avx2 or ref");
   return onednn().kernels;
 }
 
 Level best_level() {
   if (cpu().avx2 && onednn().problem.empty()) return Level::kOneDnn;
-  return cpu().avx512 ? Level::kAvx512 : Level::kRef;
+  return cpu().avx512 ? Level::kAvx512 : cpu().avx2 ? Level::kAvx2 : Level::kRef;
 }
 
 Level parse_level(const std::string& name) {
   if (name.empty()) return best_level();
   if (name == "ref") return Level::kRef;
+  if (name == "avx2") {
+    if (!cpu().avx2)
+      throw Error(ErrorKind::kMissing, "kernels 'avx2': this CPU lacks AVX2 or FMA, or the OS does not enable them",
+                  "leave MLX_KERNELS unset for the best this machine has");
+    return Level::kAvx2;
+  }
   if (name == "avx512") {
     if (!cpu().avx512)
       throw Error(ErrorKind::kMissing,
@@ -165,13 +174,15 @@ Level parse_level(const std::string& name) {
     return Level::kOneDnn;
   }
   throw Error(ErrorKind::kUsage, fmt::format("unknown kernels '{}'", name),
-              "MLX_KERNELS is one of ref, avx512, onednn");
+              "MLX_KERNELS is one of ref, avx2, avx512, onednn");
 }
 
 const char* name_of(Level level) {
   switch (level) {
     case Level::kRef:
       return "ref";
+    case Level::kAvx2:
+      return "avx2";
     case Level::kAvx512:
       return "avx512";
     case Level::kOneDnn:
@@ -196,7 +207,7 @@ Prepared prepare(const Problem& problem, Level level) {
   Prepared prepared;
   if (level >= Level::kAvx512 && avx512_first(problem, geometry) && try_level(problem, Level::kAvx512, prepared))
     return prepared;
-  for (const Level candidate : {Level::kOneDnn, Level::kAvx512, Level::kRef})
+  for (const Level candidate : {Level::kOneDnn, Level::kAvx512, Level::kAvx2, Level::kRef})
     if (candidate <= level && try_level(problem, candidate, prepared)) return prepared;
   fail(ErrorKind::kUsage, "no kernel of level {} serves {}", name_of(level), text_of(problem));
 }

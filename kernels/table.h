@@ -8,20 +8,22 @@
 
 namespace mlx::kernels {
 
-// What may be used, best last: ref, then avx512 and oneDNN where CPU and OS have it.
-enum class Level { kRef, kAvx512, kOneDnn };
+// What may be used, best last: ref, then avx2, avx512 and oneDNN where CPU and OS have it. avx2 and avx512 give the
+// same bits of f32.
+enum class Level { kRef, kAvx2, kAvx512, kOneDnn };
 
 // Rows of one backend; a backend is one function like this and a line in table.cpp.
 std::vector<Kernel> ref_kernels();
+std::vector<Kernel> avx2_kernels();
 std::vector<Kernel> avx512_kernels();
 std::vector<Kernel>
 onednn_kernels();  // opens lib/mlx/mlx_onednn.so relative to the executable; kMissing where it cannot be
 
 Level best_level();
-// "ref", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.
+// "ref", "avx2", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.
 Level parse_level(const std::string& name);
 const char* name_of(Level level);
-// Says which ISA results depend on: "avx512_vnni_bf16"; part of the numerics id.
+// Says which ISA results depend on: "avx2", "avx512_vnni_bf16"; part of the numerics id.
 std::string isa_name();
 std::string onednn_version();  // of the library that is loaded; "" where there is none
 

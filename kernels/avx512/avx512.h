@@ -1,40 +1,12 @@
-// The AVX-512 kernels' prepare functions, one file a family, and what their loops share. Used by kernels/avx512 and by
-// avx512_rows.cpp, which is compiled for any CPU.
-//
-// Files of this folder hold raw pointers and functions of internal linkage only: an inline function or template that
-// other files share could be emitted here with AVX-512 code and chosen by the linker for all (tests/house checks the
-// symbols).
+// The prepare functions of kernels that need more than kernels/simd has: VNNI's products of bytes. Under the same rules
+// (kernels/simd/simd.h). Used by kernels/avx512 and by simd_rows.cpp, which is compiled for any CPU.
 #pragma once
 
 #include "kernels/plan.h"
 
 namespace mlx::kernels::avx512 {
 
-bool prepare_linear(const Problem& problem, Plan& plan);  // f32, forward and both backwards
-// Convolution of up to four input channels: f32 forward, u8|s8 forward, f32 backward to the weights.
-bool prepare_conv_first(const Problem& problem, Plan& plan);
+// Convolution of up to four input channels, u8|s8.
 bool prepare_conv_first_int8(const Problem& problem, Plan& plan);
-bool prepare_conv_first_weights(const Problem& problem, Plan& plan);
-// Depthwise 3x3 convolution of stride 1 or 2, f32: forward and to the data; to the weights.
-bool prepare_depthwise(const Problem& problem, Plan& plan);
-bool prepare_depthwise_weights(const Problem& problem, Plan& plan);
-bool prepare_batch_norm(const Problem& problem, Plan& plan);
-bool prepare_layer_norm(const Problem& problem, Plan& plan);
-bool prepare_rms_norm(const Problem& problem, Plan& plan);
-bool prepare_swiglu(const Problem& problem, Plan& plan);
-bool prepare_rope(const Problem& problem, Plan& plan);
-bool prepare_pointwise(const Problem& problem, Plan& plan);
-bool prepare_max_pool(const Problem& problem, Plan& plan);
-bool prepare_avg_pool(const Problem& problem, Plan& plan);
-bool prepare_dropout(const Problem& problem, Plan& plan);
-bool prepare_loss(const Problem& problem, Plan& plan);
-bool prepare_target_loss(const Problem& problem, Plan& plan);
-bool prepare_embedding(const Problem& problem, Plan& plan);
-bool prepare_positions(const Problem& problem, Plan& plan);
-bool prepare_attention(const Problem& problem, Plan& plan);  // whole and with a cache
-bool prepare_attention_backward(const Problem& problem, Plan& plan);
-bool prepare_quantize(const Problem& problem, Plan& plan);
-bool prepare_optimizer(const Problem& problem, Plan& plan);
-bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 
 }  // namespace mlx::kernels::avx512

@@ -2,7 +2,9 @@
 // are multiplied at once: a row's KW·C taps are padded to a multiple of four with zero weights, so that pixels are read
 // straight from the padded image. Signed sources are stored with 128 added; 128 times the weights' sum is taken off, so
 // that sums are exact. Sliced by image.
-#include "kernels/avx512/conv_first.h"
+#include "kernels/simd/conv_first.h"
+
+#include "kernels/avx512/avx512.h"
 
 namespace mlx::kernels::avx512 {
 namespace {
@@ -110,9 +112,9 @@ void pixels(const Int8& f, const std::uint8_t* window, std::int64_t at, std::int
     scale[v] = _mm512_loadu_ps(f.scale + o + 16 * v);
     bias[v] = _mm512_loadu_ps(f.bias + o + 16 * v);
   }
-  const Bounds bounds{_mm512_set1_ps(f.low), _mm512_set1_ps(f.high)};
+  const Bounds bounds{broadcast(f.low), broadcast(f.high)};
   const auto real = [&](int p, int v) {
-    return bounded16(bounds, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][v]), scale[v], bias[v]));
+    return bounded16(bounds, {_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][v]), scale[v], bias[v])}).v;
   };
   if constexpr (Y != DType::kF32 && P * N % 4 == 0) {
     if (last == 0xffff && f.tame) {
@@ -132,7 +134,7 @@ void pixels(const Int8& f, const std::uint8_t* window, std::int64_t at, std::int
   for (int p = 0; p < P; ++p) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v)
-      store_vector<Y>(f.y, (at + p) * f.width + o + 16 * v, real(p, v), lanes_of(v, N, last), f.tame);
+      store_vector<Y>(f.y, (at + p) * f.width + o + 16 * v, real(p, v), lanes_of(v, N, {last}).bits, f.tame);
   }
 }
 
@@ -152,9 +154,9 @@ void convolve(const Geometry& g, const Int8& f) {
   for (std::int64_t oh = 0; oh < g.oh; ++oh)
     for (std::int64_t o = 0; o < g.o; o += 32) {
       if (g.o - o > 16)
-        output_row<2, Y>(g, f, oh, o, lanes(g.o - o - 16));
+        output_row<2, Y>(g, f, oh, o, lanes(g.o - o - 16).bits);
       else
-        output_row<1, Y>(g, f, oh, o, lanes(g.o - o));
+        output_row<1, Y>(g, f, oh, o, lanes(g.o - o).bits);
     }
 }
 

@@ -4,7 +4,7 @@
 // 128:
 //   16 and more channels: f32 104-136, backward to the data 106-139, int8 340-528 (3.8-4.0 times f32)
 //   3 channels: f32 89, int8 162-212; 1 channel: f32 59, int8 54 (u8) and 72 (s8), since its blocks of four channels
-//   stay mostly empty; depthwise: 27-76. All are served; where kernels/avx512 is faster, the table asks it first.
+//   stay mostly empty; depthwise: 27-76. All are served; where kernels/simd is faster, the table asks it first.
 #include "kernels/onednn/conv.h"
 
 #include "kernels/onednn/quantized.h"

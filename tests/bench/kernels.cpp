@@ -257,7 +257,7 @@ int run(const std::string& part) {
   const graph::MachinePeak peak = graph::measure_peak(best_level(), one);
   fmt::print("one core: {:.1f} GFLOP/s of f32, {:.1f} GB/s\n", peak.flops * 1e-9, peak.bytes * 1e-9);
   for (const Entry& entry : table())
-    for (const char* name : {"avx512", "onednn"}) {
+    for (const char* name : {"avx2", "avx512", "onednn"}) {
       if (entry.name.find(part) == std::string::npos) continue;
       try {
         const Level level = parse_level(name);

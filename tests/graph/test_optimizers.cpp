@@ -1,6 +1,7 @@
 // What optimizers add to a graph: which parameters Muon takes and what its direction is, weight decay, unknown names.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -80,7 +81,8 @@ TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the
     const TrainingGraph training = to_training(two_layers(in, out), spec, 0.0f);
     const Tensors before = sample::random_tensors(training.graph);
     Pool pool(1);
-    for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
+    for (const kernels::Level level :
+         {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
       SessionOptions options;
       options.training = true;
       options.level = level;

@@ -68,7 +68,8 @@ std::string refusal(auto&& body) {
 }  // namespace
 
 TEST_CASE("a small net learns with every optimizer, at every level, with the same bits for any number of threads") {
-  for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
+  for (const kernels::Level level :
+       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
     for (const std::string& name : optimizer_names()) {
       const std::string at = fmt::format("{} {}", name, kernels::name_of(level));
       CAPTURE(at);
@@ -102,7 +103,8 @@ TEST_CASE("memory is reused without a trace in the results") {
     }
     return session.tensors();
   };
-  for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
+  for (const kernels::Level level :
+       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
     naive.level = level;
     check_same_bits({{}, train(training_options(level))}, {{}, train(naive)});
   }
@@ -169,7 +171,8 @@ TEST_CASE("inference: dropout gone, statistics used, folding and fusing change n
     return sample::floats(session.output(graph.outputs[0]));
   };
   const std::vector<float> expected = logits(plain, tensors, kernels::Level::kRef);
-  for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
+  for (const kernels::Level level :
+       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
     const std::vector<float> got = logits(fused, folded, level);
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-4f);

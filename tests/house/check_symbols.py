@@ -1,5 +1,6 @@
-"""Code compiled for an instruction set must not leak: a weak function (inline, template) of an avx512 object could be the one
-copy that the linker keeps for the whole program. So objects below kernels/avx512 define no weak functions.
+"""Code compiled for an instruction set must not leak: a weak function (inline, template) of an AVX2 or AVX-512 object could be the
+one copy that the linker keeps for the whole program. So the objects of mlx_kernels_avx2 and mlx_kernels_avx512 define no weak
+functions.
 
 usage: check_symbols.py SOURCE_FOLDER BUILD_FOLDER
 """
@@ -29,14 +30,16 @@ def self_test():
 
 
 self_test()
+ISAS = ("mlx_kernels_avx2", "mlx_kernels_avx512")
 objects = []
 for place, _, files in os.walk(os.path.join(sys.argv[2], "kernels")):
-    if os.sep + "avx512" in place:
+    if any(os.sep + isa + ".dir" in place for isa in ISAS):
         objects += [os.path.join(place, file) for file in sorted(files) if file.endswith(".o")]
-if not objects and os.path.isdir(os.path.join(sys.argv[1], "kernels", "avx512")) and any(
-        name.endswith(".cpp") for name in os.listdir(os.path.join(sys.argv[1], "kernels", "avx512"))):
-    sys.exit("no avx512 objects in the build folder: build first")
+sources = [name for name in os.listdir(os.path.join(sys.argv[1], "kernels", "simd")) if name.endswith(".cpp")]
+for isa in ISAS:
+    if sum(os.sep + isa + ".dir" in path for path in objects) < len(sources):
+        sys.exit(f"fewer objects of {isa} in the build folder than sources in kernels/simd: build first")
 # Sanitizers and unoptimised builds add helpers of their own (asan's constructors are not weak; ubsan's are not functions of ours).
 problems = weak_functions(objects)
-print("\n".join(problems) or f"{len(objects)} avx512 objects define no weak functions")
+print("\n".join(problems) or f"{len(objects)} AVX2 and AVX-512 objects define no weak functions")
 sys.exit(1 if problems else 0)

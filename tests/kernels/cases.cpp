@@ -298,6 +298,14 @@ void losses(Cases& cases) {
     }
 }
 
+// e^-t for t up to 125, far into the denormals and beyond.
+void exponents(Cases& cases) {
+  constexpr std::int64_t kRows = 4001;
+  Tensor x = zeros(DType::kF32, {kRows, 2});
+  for (std::int64_t i = 0; i < kRows; ++i) x.data<float>()[2 * i + 1] = -static_cast<float>(i) / 32.0f;
+  cases.push_back({"exponents", Op::kSoftmax, {}, {x}, {f32({kRows, 2})}, {}, {}});
+}
+
 void target_losses(Cases& cases) {
   const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
   for (const std::int64_t n : kCounts) {
@@ -387,7 +395,7 @@ void linear(Cases& cases) {
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
-                              target_losses, embeddings, linear, convolutions})
+                              exponents, target_losses, embeddings, linear, convolutions})
     add(cases);
   add_sequence_cases(cases);
   return cases;

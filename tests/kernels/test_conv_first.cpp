@@ -1,6 +1,6 @@
-// Convolutions of few channels by AVX-512 against plain loops in double, at sizes that reach each of their paths: whole
-// and part vectors of channels, blocks and single pixels, saturation, scales that overflow; and that the table takes
-// them. What every kernel must hold (memory, NaN, sizes of 0) stands in test_every_kernel.
+// Convolutions of few channels by AVX2 and AVX-512 against plain loops in double, at sizes that reach each of their
+// paths: whole and part vectors of channels, blocks and single pixels, saturation, scales that overflow; and that the
+// table takes them. What every kernel must hold (memory, NaN, sizes of 0) stands in test_every_kernel.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -50,19 +50,23 @@ Case case_of(const Sizes& s, Op op) {
   return result;
 }
 
-bool has_avx512() {
+bool has(const char* level) {
   try {
-    return parse_level("avx512") == Level::kAvx512;
-  } catch (const Error&) {
-    MESSAGE("skipped: no AVX-512 here");
+    parse_level(level);
+    return true;
+  } catch (const Error& error) {
+    MESSAGE("skipped: " << error.message);
     return false;
   }
 }
+bool has_avx512() {
+  return has("avx512");
+}
 
-// The avx512 row's outputs; the same bits with slices in reverse and memory misaligned.
-std::vector<Tensor> run(const Case& test) {
+// The outputs of the row that serves it; the same bits with slices in reverse and memory misaligned.
+std::vector<Tensor> run(const Case& test, const std::vector<Kernel>& rows = avx512_kernels()) {
   CAPTURE(test.name);
-  for (const Kernel& kernel : avx512_kernels()) {
+  for (const Kernel& kernel : rows) {
     Prepared prepared;
     if (kernel.op != test.op || !prepare_case(kernel, test, prepared)) continue;
     std::string damage;
@@ -135,8 +139,7 @@ void check_int8(const Sizes& s, DType from, DType to, bool relu, bool extreme, f
 
 }  // namespace
 
-TEST_CASE("first convolution: f32 forward and gradients agree with plain loops") {
-  if (!has_avx512()) return;
+static void check_f32(const std::vector<Kernel>& rows) {
   for (const Sizes& s : kSizes) {
     const std::vector<std::int64_t> xs{s.n, s.h, s.w, s.c}, ws{s.o, s.kernel, s.kernel, s.c},
         ys{s.n, s.oh(), s.ow(), s.o};
@@ -158,16 +161,21 @@ TEST_CASE("first convolution: f32 forward and gradients agree with plain loops")
     forward.attrs.activation = Activation::kRelu;
     forward.inputs = {x, w, b};
     forward.outputs = {dy.shape};
-    check_close(run(forward)[0], y, 4e-7 * static_cast<double>(s.kernel * s.kernel * s.c + 8));
+    check_close(run(forward, rows)[0], y, 4e-7 * static_cast<double>(s.kernel * s.kernel * s.c + 8));
 
     Case backward = case_of(s, Op::kConv2dBackwardWeights);
     backward.inputs = {x, dy};
     backward.outputs = {w.shape, b.shape};
     const double allowed = 4e-7 * static_cast<double>(s.n * s.oh() * s.ow() + 8);
-    const auto both = run(backward);
+    const auto both = run(backward, rows);
     check_close(both[0], dw, allowed);
     check_close(both[1], db, allowed);
   }
+}
+
+TEST_CASE("first convolution: f32 forward and gradients agree with plain loops") {
+  if (has("avx2")) check_f32(avx2_kernels());
+  if (has_avx512()) check_f32(avx512_kernels());
 }
 
 TEST_CASE("first convolution: int8 sums are exact, results saturate") {

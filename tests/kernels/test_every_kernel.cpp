@@ -2,6 +2,7 @@
 // memory outside, misaligned and shared memory, and that the order in which slices run changes no bit.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -20,8 +21,8 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return a.size() == b.size();
 }
 
-std::vector<Tensor> reference(const Case& test) {
-  static const std::vector<Kernel> rows = ref_kernels();
+// The outputs of the first of `rows` that serves the case; none where none does.
+std::vector<Tensor> outputs_of(const std::vector<Kernel>& rows, const Case& test) {
   for (const Kernel& kernel : rows) {
     Prepared prepared;
     std::string damage;
@@ -29,6 +30,24 @@ std::vector<Tensor> reference(const Case& test) {
     return run_case(prepared.plan(), test, {}, damage);
   }
   return {};
+}
+
+std::vector<Tensor> reference(const Case& test) {
+  static const std::vector<Kernel> rows = ref_kernels();
+  return outputs_of(rows, test);
+}
+
+// The first element whose bits differ, -1 for none; NaN equals NaN.
+std::int64_t first_apart(const Tensor& a, const Tensor& b) {
+  if (a.shape.rank < 0) return -1;
+  const std::size_t size = size_of(a.shape.dtype);
+  for (std::int64_t i = 0; i < a.shape.count(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * size;
+    if (std::memcmp(a.bytes.data() + at, b.bytes.data() + at, size) == 0) continue;
+    const bool numbers = a.shape.dtype == DType::kF32;
+    if (!numbers || !std::isnan(a.data<float>()[i]) || !std::isnan(b.data<float>()[i])) return i;
+  }
+  return -1;
 }
 
 // How many cases each row served.
@@ -95,8 +114,28 @@ TEST_CASE("kernels: ref serves every operation, stays inside its memory and does
     CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
 }
 
+TEST_CASE("kernels: avx2 agrees with ref") {
+  if (available("avx2")) check_rows(avx2_kernels());
+}
+
 TEST_CASE("kernels: avx512 agrees with ref") {
   if (available("avx512")) check_rows(avx512_kernels());
+}
+
+TEST_CASE(
+    "kernels: avx2 and avx512 give the same bits, and serve the same problems but for bytes that are multiplied") {
+  if (!available("avx2") || !available("avx512")) return;
+  const std::vector<Kernel> two = avx2_kernels(), five = avx512_kernels();
+  for (const Case& test : all_cases()) {
+    const std::vector<Tensor> a = outputs_of(two, test), b = outputs_of(five, test);
+    const DType type = test.inputs[0].shape.dtype;
+    if (a.empty() && (type == DType::kU8 || type == DType::kS8)) continue;
+    CHECK_MESSAGE(a.size() == b.size(), name_of(test.op) << ": " << test.name << " is not served by both");
+    for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+      const std::int64_t apart = first_apart(a[i], b[i]);
+      CHECK_MESSAGE(apart < 0, name_of(test.op) << ": " << test.name << ", output " << i << ", element " << apart);
+    }
+  }
 }
 
 TEST_CASE("kernels: onednn agrees with ref") {

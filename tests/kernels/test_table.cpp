@@ -45,7 +45,7 @@ TEST_CASE("table: levels by name") {
   CHECK(parse_level("ref") == Level::kRef);
   CHECK(parse_level("") == best_level());
   CHECK_THROWS_AS(parse_level("sse9"), Error);
-  for (const Level level : {Level::kRef, Level::kAvx512, Level::kOneDnn})
+  for (const Level level : {Level::kRef, Level::kAvx2, Level::kAvx512, Level::kOneDnn})
     CHECK(std::string(name_of(level)) != "unknown");
 }
 

@@ -1,13 +1,11 @@
-// AVX-512 batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
+// Batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
 // lanes.
 //
 // Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
 // the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
-#include <math.h>
+#include "kernels/simd/lanes.h"
 
-#include "kernels/avx512/lanes.h"
-
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 constexpr std::int64_t kRows = 64;  // of one f32 partial sum; with 128 channels they stay in the first-level cache
@@ -35,20 +33,20 @@ void statistics(const State* s, const Args& args, Range rows, double* sums) {
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
-    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
-      __m512 shift[N], sum[N], square[N];
+    by_channels(width, [&]<int N>(std::int64_t c, auto last) {
+      Floats shift[N], sum[N], square[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        shift[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + c + 16 * v);
-        sum[v] = square[v] = _mm512_setzero_ps();
+        shift[v] = load(x + c + 16 * v, lanes_of(v, N, last));
+        sum[v] = square[v] = zeros();
       }
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
-          const __m512 value = _mm512_maskz_loadu_ps(lanes_of(v, N, last), x + r * width + c + 16 * v);
-          const __m512 off = _mm512_sub_ps(value, shift[v]);
-          sum[v] = _mm512_add_ps(sum[v], off);
-          square[v] = _mm512_fmadd_ps(off, off, square[v]);
+          const Floats value = load(x + r * width + c + 16 * v, lanes_of(v, N, last));
+          const Floats off = value - shift[v];
+          sum[v] = sum[v] + off;
+          square[v] = fma(off, off, square[v]);
         }
       }
       MLX_UNROLL
@@ -67,22 +65,22 @@ void normalise(const State* s, const float* x, const float* mean, const float* s
   const Bounds bounds = bounds_of(s->attrs.activation);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
-    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
-      __m512 means[N], scales[N], betas[N];
+    by_channels(width, [&]<int N>(std::int64_t c, auto last) {
+      Floats means[N], scales[N], betas[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        const __mmask16 mask = lanes_of(v, N, last);
-        means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
-        scales[v] = _mm512_maskz_loadu_ps(mask, scale + c + 16 * v);
-        betas[v] = _mm512_maskz_loadu_ps(mask, beta + c + 16 * v);
+        const auto mask = lanes_of(v, N, last);
+        means[v] = load(mean + c + 16 * v, mask);
+        scales[v] = load(scale + c + 16 * v, mask);
+        betas[v] = load(beta + c + 16 * v, mask);
       }
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
-          const __mmask16 mask = lanes_of(v, N, last);
+          const auto mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
-          _mm512_mask_storeu_ps(y + i, mask, bounded16(bounds, _mm512_fmadd_ps(off, scales[v], betas[v])));
+          const Floats off = load(x + i, mask) - means[v];
+          store(y + i, bounded16(bounds, fma(off, scales[v], betas[v])), mask);
         }
       }
     });
@@ -130,34 +128,35 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // dy where the activation, which gave y, let it through; y is null where there is none.
-inline __m512 gradient_at(const float* dy, const float* y, __m512 last, std::int64_t i, __mmask16 mask) {
-  if (y) mask = passes16(_mm512_maskz_loadu_ps(mask, y + i), last);
-  return _mm512_maskz_loadu_ps(mask, dy + i);
+template <typename M>
+inline Floats gradient_at(const float* dy, const float* y, Floats last, std::int64_t i, M mask) {
+  const Floats gradient = load(dy + i, mask);
+  return y ? keep(passes16(load(y + i, mask), last), gradient) : gradient;
 }
 
 // Sums of the gradient and of the gradient times x - mean.
 void gradient_sums(const State* s, const Args& args, const float* y, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
-  const __m512 passing = last_passing(s->attrs.activation);
+  const Floats passing = last_passing(s->attrs.activation);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
-    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
-      __m512 means[N], plain[N], weighted[N];
+    by_channels(width, [&]<int N>(std::int64_t c, auto last) {
+      Floats means[N], plain[N], weighted[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        means[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), mean + c + 16 * v);
-        plain[v] = weighted[v] = _mm512_setzero_ps();
+        means[v] = load(mean + c + 16 * v, lanes_of(v, N, last));
+        plain[v] = weighted[v] = zeros();
       }
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
-          const __mmask16 mask = lanes_of(v, N, last);
+          const auto mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const __m512 g = gradient_at(dy, y, passing, i, mask);
-          plain[v] = _mm512_add_ps(plain[v], g);
-          weighted[v] = _mm512_fmadd_ps(g, _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]), weighted[v]);
+          const Floats g = gradient_at(dy, y, passing, i, mask);
+          plain[v] = plain[v] + g;
+          weighted[v] = fma(g, load(x + i, mask) - means[v], weighted[v]);
         }
       }
       MLX_UNROLL
@@ -173,29 +172,29 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
 void gradient_rows(const State* s, const Args& args, const float* y, Range rows, const float* factors) {
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
-  const __m512 passing = last_passing(s->attrs.activation);
+  const Floats passing = last_passing(s->attrs.activation);
   float* dx = f32_out(s, args, 0);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
-    by_channels(width, [&]<int N>(std::int64_t c, __mmask16 last) {
-      __m512 means[N], scale[N], plain[N], weighted[N];
+    by_channels(width, [&]<int N>(std::int64_t c, auto last) {
+      Floats means[N], scale[N], plain[N], weighted[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        const __mmask16 mask = lanes_of(v, N, last);
-        means[v] = _mm512_maskz_loadu_ps(mask, mean + c + 16 * v);
-        scale[v] = _mm512_maskz_loadu_ps(mask, factors + c + 16 * v);
-        plain[v] = _mm512_maskz_loadu_ps(mask, factors + width + c + 16 * v);
-        weighted[v] = _mm512_maskz_loadu_ps(mask, factors + 2 * width + c + 16 * v);
+        const auto mask = lanes_of(v, N, last);
+        means[v] = load(mean + c + 16 * v, mask);
+        scale[v] = load(factors + c + 16 * v, mask);
+        plain[v] = load(factors + width + c + 16 * v, mask);
+        weighted[v] = load(factors + 2 * width + c + 16 * v, mask);
       }
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
-          const __mmask16 mask = lanes_of(v, N, last);
+          const auto mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const __m512 centred = _mm512_sub_ps(gradient_at(dy, y, passing, i, mask), plain[v]);
-          const __m512 off = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), means[v]);
-          const __m512 inner = _mm512_fnmadd_ps(off, weighted[v], centred);
-          _mm512_mask_storeu_ps(dx + i, mask, _mm512_mul_ps(inner, scale[v]));
+          const Floats centred = gradient_at(dy, y, passing, i, mask) - plain[v];
+          const Floats off = load(x + i, mask) - means[v];
+          const Floats inner = fnma(off, weighted[v], centred);
+          store(dx + i, inner * scale[v], mask);
         }
       }
     });
@@ -241,4 +240,4 @@ bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,20 +1,19 @@
-// AVX-512 rotary positions on the queries and keys of qkv, and their gradient. In place where the memory is the same.
+// Rotary positions on the queries and keys of qkv, and their gradient. In place where the memory is the same.
 #include "kernels/rope_table.h"
 
-#include "kernels/avx512/lanes.h"
+#include "kernels/simd/lanes.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // One head: (a, b) becomes (a cos - b sin, b cos + a sin).
 inline void rotate_head(const float* x, float* y, const float* turns, std::int64_t half) {
-  for (std::int64_t i = 0; i < half; i += 16) {
-    const __mmask16 mask = lanes(half - i);
-    const __m512 a = _mm512_maskz_loadu_ps(mask, x + i), b = _mm512_maskz_loadu_ps(mask, x + half + i);
-    const __m512 cosine = _mm512_maskz_loadu_ps(mask, turns + i), sine = _mm512_maskz_loadu_ps(mask, turns + half + i);
-    _mm512_mask_storeu_ps(y + i, mask, _mm512_fnmadd_ps(b, sine, _mm512_mul_ps(a, cosine)));
-    _mm512_mask_storeu_ps(y + half + i, mask, _mm512_fmadd_ps(a, sine, _mm512_mul_ps(b, cosine)));
-  }
+  by_vectors(0, half, [&](std::int64_t i, auto mask) {
+    const Floats a = load(x + i, mask), b = load(x + half + i, mask);
+    const Floats cosine = load(turns + i, mask), sine = load(turns + half + i, mask);
+    store(y + i, fnma(b, sine, a * cosine), mask);
+    store(y + half + i, fma(a, sine, b * cosine), mask);
+  });
 }
 
 void rotate(const void* opaque, const Args& args, int phase, int slice) {
@@ -26,10 +25,7 @@ void rotate(const void* opaque, const Args& args, int phase, int slice) {
     float* y = f32_out(s, args, 0) + r * width;
     for (std::int64_t at = 0; at < turned; at += size) rotate_head(x + at, y + at, turns, size / 2);
     if (x == y) continue;
-    for (std::int64_t i = turned; i < width; i += 16) {
-      const __mmask16 mask = lanes(width - i);
-      _mm512_mask_storeu_ps(y + i, mask, _mm512_maskz_loadu_ps(mask, x + i));
-    }
+    by_vectors(turned, width, [&](std::int64_t i, auto mask) { store(y + i, load(x + i, mask), mask); });
   }
 }
 
@@ -42,4 +38,4 @@ bool prepare_rope(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

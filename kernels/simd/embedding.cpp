@@ -1,18 +1,17 @@
-// AVX-512 embedding and added positions with their gradients; what lies outside a table reads zeros and gives no
+// Embedding and added positions with their gradients; what lies outside a table reads zeros and gives no
 // gradient.
-#include "kernels/avx512/lanes.h"
+#include "kernels/simd/lanes.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // y = a + b over `count` elements; b may be null.
 inline void add_row(float* y, const float* a, const float* b, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; i += 16) {
-    const __mmask16 mask = lanes(count - i);
-    __m512 x = a ? _mm512_maskz_loadu_ps(mask, a + i) : _mm512_setzero_ps();
-    if (b) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, b + i));
-    _mm512_mask_storeu_ps(y + i, mask, x);
-  }
+  by_vectors(0, count, [&](std::int64_t i, auto mask) {
+    Floats x = a ? load(a + i, mask) : zeros();
+    if (b) x = x + load(b + i, mask);
+    store(y + i, x, mask);
+  });
 }
 
 void embedding(const void* opaque, const Args& args, int phase, int slice) {
@@ -93,4 +92,4 @@ bool prepare_positions(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

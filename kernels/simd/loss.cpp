@@ -1,42 +1,38 @@
-// AVX-512 softmax and softmax cross-entropy with its gradient; a row's classes in the lanes.
-#include <math.h>
+// Softmax and softmax cross-entropy with its gradient; a row's classes in the lanes.
+#include "kernels/simd/lanes.h"
 
-#include "kernels/avx512/lanes.h"
-
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // NaN where the row holds one.
 float largest(const float* row, std::int64_t width) {
-  __m512 max = _mm512_set1_ps(-__builtin_inff());
-  __mmask16 nan = 0;
-  for (std::int64_t i = 0; i < width; i += 16) {
-    const __m512 x = _mm512_mask_loadu_ps(max, lanes(width - i), row + i);
-    nan |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    max = _mm512_max_ps(max, x);
-  }
-  return nan ? __builtin_nanf("") : _mm512_reduce_max_ps(max);
+  Floats most = broadcast(-__builtin_inff());
+  Mask numbers = every();
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats x = select(mask, load(row + i, mask), most);
+    numbers = numbers & ordered(x);
+    most = max(most, x);
+  });
+  return is_full(numbers) ? lane_max(most) : __builtin_nanf("");
 }
 
 // Sum of e^(x - max); the terms are kept in `out` where it is not null.
 float exponentials(const float* row, std::int64_t width, float max, float* out) {
-  __m512 sum = _mm512_setzero_ps();
-  for (std::int64_t i = 0; i < width; i += 16) {
-    const __mmask16 mask = lanes(width - i);
-    const __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, row + i), _mm512_set1_ps(max)));
-    sum = _mm512_mask_add_ps(sum, mask, sum, e);
-    if (out) _mm512_mask_storeu_ps(out + i, mask, e);
-  }
-  return _mm512_reduce_add_ps(sum);
+  Floats sum = zeros();
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats e = exp16(load(row + i, mask) - broadcast(max));
+    sum = select(mask, sum + e, sum);
+    if (out) store(out + i, e, mask);
+  });
+  return lane_sum(sum);
 }
 
 // row = row * factor - share
 void scale_row(float* row, std::int64_t width, float factor, float share) {
-  for (std::int64_t i = 0; i < width; i += 16) {
-    const __mmask16 mask = lanes(width - i);
-    const __m512 e = _mm512_maskz_loadu_ps(mask, row + i);
-    _mm512_mask_storeu_ps(row + i, mask, _mm512_fmsub_ps(e, _mm512_set1_ps(factor), _mm512_set1_ps(share)));
-  }
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats e = load(row + i, mask);
+    store(row + i, fms(e, broadcast(factor), broadcast(share)), mask);
+  });
 }
 
 void softmax(const void* opaque, const Args& args, int phase, int slice) {
@@ -54,19 +50,17 @@ void softmax(const void* opaque, const Args& args, int phase, int slice) {
 // The first of the largest: whether `label` is it.
 bool is_first_largest(const float* row, float max, std::int64_t label) {
   if (!(row[label] == max)) return false;
-  for (std::int64_t i = 0; i < label; i += 16) {
-    const __mmask16 mask = lanes(label - i);
-    if (_mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, row + i), _mm512_set1_ps(max), _CMP_EQ_OQ))
-      return false;
-  }
-  return true;
+  bool before = false;
+  by_vectors(0, label, [&](std::int64_t i, auto mask) {
+    before = before || any(mask & (load(row + i, mask) == broadcast(max)));
+  });
+  return !before;
 }
 
 double sum_of(const float* row, std::int64_t width) {
-  __m512 sum = _mm512_setzero_ps();
-  for (std::int64_t i = 0; i < width; i += 16)
-    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes(width - i), row + i));
-  return _mm512_reduce_add_ps(sum);
+  Floats sum = zeros();
+  by_vectors(0, width, [&](std::int64_t i, auto mask) { sum = sum + load(row + i, mask); });
+  return lane_sum(sum);
 }
 
 // What phase 0 leaves of each row for phase 1.
@@ -87,7 +81,7 @@ void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t 
   }
   const float max = largest(x, width), sum = exponentials(x, width, max, dx);
   const double smoothing = s->attrs.rate, share = smoothing / static_cast<double>(width);
-  const double log_sum = log(double{sum}) + max;
+  const double log_sum = logarithm(double{sum}) + max;
   out->loss = -(1.0 - smoothing) * (x[label] - log_sum);
   if (smoothing > 0.0) out->loss -= share * (sum_of(x, width) - static_cast<double>(width) * log_sum);
   out->correct = is_first_largest(x, max, label);
@@ -136,4 +130,4 @@ bool prepare_loss(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

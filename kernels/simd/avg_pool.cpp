@@ -1,7 +1,7 @@
-// AVX-512 global average pooling, channels in the lanes, f32 and from 8-bit integers; and its gradient.
-#include "kernels/avx512/lanes.h"
+// Global average pooling, channels in the lanes, f32 and from 8-bit integers; and its gradient.
+#include "kernels/simd/lanes.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
@@ -10,14 +10,13 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const std::int64_t pixels = g.h * g.w;
   const Range images = range_of(s, phase, slice);
   for (std::int64_t n = images.begin; n < images.end; ++n)
-    for (std::int64_t c = 0; c < g.c; c += 16) {
-      const __mmask16 mask = lanes(g.c - c);
+    by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
       const float* x = f32_in(s, args, 0) + n * pixels * g.c + c;
-      __m512 sum = _mm512_setzero_ps();
-      for (std::int64_t i = 0; i < pixels; ++i) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, x + i * g.c));
-      const __m512 count = _mm512_set1_ps(static_cast<float>(pixels));
-      _mm512_mask_storeu_ps(f32_out(s, args, 0) + n * g.c + c, mask, _mm512_div_ps(sum, count));
-    }
+      Floats sum = zeros();
+      for (std::int64_t i = 0; i < pixels; ++i) sum = sum + load(x + i * g.c, mask);
+      const Floats count = broadcast(static_cast<float>(pixels));
+      store(f32_out(s, args, 0) + n * g.c + c, sum / count, mask);
+    });
 }
 
 template <bool Signed>
@@ -25,34 +24,29 @@ void forward_bytes(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
   const std::int64_t pixels = g.h * g.w;
-  const __m512 scale = _mm512_set1_ps(s->attrs.scale_x / static_cast<float>(pixels));
+  const Floats scale = broadcast(s->attrs.scale_x / static_cast<float>(pixels));
   const Range images = range_of(s, phase, slice);
   for (std::int64_t n = images.begin; n < images.end; ++n)
-    for (std::int64_t c = 0; c < g.c; c += 16) {
-      const __mmask16 mask = lanes(g.c - c);
+    by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
       const auto* x = static_cast<const std::uint8_t*>(args.inputs[0]) + n * pixels * g.c + c;
-      __m512i sum = _mm512_setzero_si512();
-      for (std::int64_t i = 0; i < pixels; ++i) {
-        const __m128i bytes = _mm_maskz_loadu_epi8(mask, x + i * g.c);
-        sum = _mm512_add_epi32(sum, Signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes));
-      }
-      _mm512_mask_storeu_ps(f32_out(s, args, 0) + n * g.c + c, mask, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
-    }
+      Ints sum = integers(0);
+      for (std::int64_t i = 0; i < pixels; ++i) sum = sum + load_narrow<Signed>(x + i * g.c, g.c - c);
+      store(f32_out(s, args, 0) + n * g.c + c, to_floats(sum) * scale, mask);
+    });
 }
 
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
   const std::int64_t pixels = g.h * g.w;
-  const __m512 count = _mm512_set1_ps(static_cast<float>(pixels));
+  const Floats count = broadcast(static_cast<float>(pixels));
   const Range images = range_of(s, phase, slice);
   for (std::int64_t n = images.begin; n < images.end; ++n)
-    for (std::int64_t c = 0; c < g.c; c += 16) {
-      const __mmask16 mask = lanes(g.c - c);
-      const __m512 share = _mm512_div_ps(_mm512_maskz_loadu_ps(mask, f32_in(s, args, 0) + n * g.c + c), count);
+    by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
+      const Floats share = load(f32_in(s, args, 0) + n * g.c + c, mask) / count;
       float* dx = f32_out(s, args, 0) + n * pixels * g.c + c;
-      for (std::int64_t i = 0; i < pixels; ++i) _mm512_mask_storeu_ps(dx + i * g.c, mask, share);
-    }
+      for (std::int64_t i = 0; i < pixels; ++i) store(dx + i * g.c, share, mask);
+    });
 }
 
 }  // namespace
@@ -68,4 +62,4 @@ bool prepare_avg_pool(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,51 +1,51 @@
-// AVX-512 gradient to the weights (and bias) of a depthwise 3x3 convolution, f32, stride 1 and 2. Sliced by image;
+// Gradient to the weights (and bias) of a depthwise 3x3 convolution, f32, stride 1 and 2. Sliced by image;
 // partial sums are added in slice order.
-#include "kernels/avx512/depthwise.h"
+#include "kernels/simd/depthwise.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // Adds one row's part of the gradient to the three taps of a kernel row at `sums`, `step` apart, for up to 16 channels:
 // the sum over i of dy[i] times the pixel i * S - g.pl + tap of `x`.
 template <int S, bool Tail>
-void add_row(const Geometry& g, const float* x, const float* dy, float* sums, std::int64_t step, __mmask16 mask) {
+void add_row(const Geometry& g, const float* x, const float* dy, float* sums, std::int64_t step, Mask mask) {
   constexpr int kMany = 4, kValues = (kMany - 1) * S + 3;
-  __m512 sum[2][kSide];  // of even and odd pixels: six sums hide the latency of a multiply-add
+  Floats sum[2][kSide];  // of even and odd pixels: six sums hide the latency of a multiply-add
   MLX_UNROLL
-  for (int t = 0; t < kSide; ++t) sum[0][t] = sum[1][t] = _mm512_setzero_ps();
+  for (int t = 0; t < kSide; ++t) sum[0][t] = sum[1][t] = zeros();
   const auto one = [&](std::int64_t i) {
     const Range taps = taps_within(i * S - g.pl, g.w);
-    const __m512 d = load<Tail>(dy + i * g.c, mask);
+    const Floats d = load<Tail>(dy + i * g.c, mask);
     MLX_UNROLL
     for (int t = 0; t < kSide; ++t)
       if (t >= taps.begin && t < taps.end)
-        sum[0][t] = _mm512_fmadd_ps(load<Tail>(x + (i * S - g.pl + t) * g.c, mask), d, sum[0][t]);
+        sum[0][t] = fma(load<Tail>(x + (i * S - g.pl + t) * g.c, mask), d, sum[0][t]);
   };
   const Range whole = inner(g.ow, g.w, S, g.pl);
   std::int64_t i = 0;
   for (; i < whole.begin; ++i) one(i);
   for (; i + kMany <= whole.end; i += kMany) {
     const float* from = x + (i * S - g.pl) * g.c;
-    __m512 value[kValues];
+    Floats value[kValues];
     MLX_UNROLL
     for (int k = 0; k < kValues; ++k) value[k] = load<Tail>(from + k * g.c, mask);
     MLX_UNROLL
     for (int p = 0; p < kMany; ++p) {
-      const __m512 d = load<Tail>(dy + (i + p) * g.c, mask);
+      const Floats d = load<Tail>(dy + (i + p) * g.c, mask);
       MLX_UNROLL
-      for (int t = 0; t < kSide; ++t) sum[p % 2][t] = _mm512_fmadd_ps(value[p * S + t], d, sum[p % 2][t]);
+      for (int t = 0; t < kSide; ++t) sum[p % 2][t] = fma(value[p * S + t], d, sum[p % 2][t]);
     }
   }
   for (; i < g.ow; ++i) one(i);
   MLX_UNROLL
   for (int t = 0; t < kSide; ++t) {
     float* at = sums + t * step;
-    _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), _mm512_add_ps(sum[0][t], sum[1][t])));
+    store(at, load(at) + (sum[0][t] + sum[1][t]));
   }
 }
 
 template <int S, bool Tail>
-void add_image(const Geometry& g, const float* x, const float* dy, float* sums, bool bias, __mmask16 mask) {
+void add_image(const Geometry& g, const float* x, const float* dy, float* sums, bool bias, Mask mask) {
   const std::int64_t step = padded_channels(g);
   for (std::int64_t oh = 0; oh < g.oh; ++oh, dy += g.ow * g.c) {
     const std::int64_t first = oh * S - g.pt;
@@ -53,13 +53,13 @@ void add_image(const Geometry& g, const float* x, const float* dy, float* sums, 
     for (std::int64_t kh = rows.begin; kh < rows.end; ++kh)
       add_row<S, Tail>(g, x + (first + kh) * g.w * g.c, dy, sums + kh * kSide * step, step, mask);
     if (!bias) continue;
-    __m512 sum = _mm512_loadu_ps(sums + kTaps * step);
-    for (std::int64_t i = 0; i < g.ow; ++i) sum = _mm512_add_ps(sum, load<Tail>(dy + i * g.c, mask));
-    _mm512_storeu_ps(sums + kTaps * step, sum);
+    Floats sum = load(sums + kTaps * step);
+    for (std::int64_t i = 0; i < g.ow; ++i) sum = sum + load<Tail>(dy + i * g.c, mask);
+    store(sums + kTaps * step, sum);
   }
 }
 
-using AddImage = void (*)(const Geometry&, const float*, const float*, float*, bool, __mmask16);
+using AddImage = void (*)(const Geometry&, const float*, const float*, float*, bool, Mask);
 
 void add_slices(const State* s, const Args& args, const float* all, Range channels) {
   const std::int64_t stride = padded_channels(s->g), floats = (kTaps + 1) * stride;
@@ -91,9 +91,9 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
   const AddImage tail = g.sh == 1 ? add_image<1, true> : add_image<2, true>;
   for (std::int64_t n = range.begin; n < range.end; ++n)
     for (std::int64_t c = 0; c < g.c; c += 16) {
-      const __mmask16 mask = lanes(g.c - c);
-      (mask == 0xffff ? whole : tail)(g, f32_in(s, args, 0) + n * g.h * g.w * g.c + c,
-                                      f32_in(s, args, 1) + n * g.oh * g.ow * g.c + c, sums + c, g.has_output[1], mask);
+      const Mask mask = lanes(g.c - c);
+      (is_full(mask) ? whole : tail)(g, f32_in(s, args, 0) + n * g.h * g.w * g.c + c,
+                                     f32_in(s, args, 1) + n * g.oh * g.ow * g.c + c, sums + c, g.has_output[1], mask);
     }
 }
 
@@ -110,4 +110,4 @@ bool prepare_depthwise_weights(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,8 +1,8 @@
-// AVX-512 gradient of causal self-attention with grouped queries: the scores are computed again, tile by tile (Dao et
+// Gradient of causal self-attention with grouped queries: the scores are computed again, tile by tile (Dao et
 // al. 2022). Sliced by (sequence, head of keys); tiles of queries in order, so that each key's sums have one order.
-#include "kernels/avx512/attention_tile.h"
+#include "kernels/simd/attention_tile.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 struct Scratch {
@@ -30,25 +30,21 @@ inline void clear(float* rows, std::int64_t stride, std::int64_t count, std::int
 
 // own[t] = dy_t · y_t.
 inline float dot(const float* a, const float* b, std::int64_t size) {
-  __m512 sum = _mm512_setzero_ps();
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, a + i), _mm512_maskz_loadu_ps(mask, b + i), sum);
-  }
-  return _mm512_reduce_add_ps(sum);
+  Floats sum = zeros();
+  by_vectors(0, size, [&](std::int64_t i, auto mask) { sum = fma(load(a + i, mask), load(b + i, mask), sum); });
+  return lane_sum(sum);
 }
 
 // p = e^(score - lse), and the gradients of the scores p (dy·v - own) scale; zero where a query may not see a key.
 inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block,
-                      std::int64_t count, __m512 lse, float scale) {
-  const __m512 own = _mm512_loadu_ps(at.own + lane);
+                      std::int64_t count, Floats lse, float scale) {
+  const Floats own = load(at.own + lane);
   for (std::int64_t j = 0; j < count; ++j) {
     float *weight = at.weights + j * kTile + lane, *slope = at.slopes + j * kTile + lane;
-    const __m512 p =
-        _mm512_maskz_mov_ps(may_see(position, block + j), exp16(_mm512_sub_ps(_mm512_loadu_ps(weight), lse)));
-    const __m512 by = _mm512_mul_ps(p, _mm512_set1_ps(scale));
-    _mm512_storeu_ps(weight, p);
-    _mm512_storeu_ps(slope, _mm512_mul_ps(by, _mm512_sub_ps(_mm512_loadu_ps(slope), own)));
+    const Floats p = keep(may_see(position, block + j), exp16(load(weight) - lse));
+    const Floats by = p * broadcast(scale);
+    store(weight, p);
+    store(slope, by * (load(slope) - own));
   }
 }
 
@@ -68,7 +64,7 @@ void backward_tile(const Head& head, const float* y, const float* dy, std::int64
     score<kVectors>(at.q, k, stride, count, size, at.weights);
     score<kVectors>(at.dy, v, stride, count, size, at.slopes);
     for (std::int64_t lane = 0; lane < 16 * kVectors; lane += 16) {
-      const __m512 sums = _mm512_maskz_loadu_ps(rows > lane ? lanes(rows - lane) : __mmask16{0}, lse + start + lane);
+      const Floats sums = load(lse + start + lane, rows > lane ? lanes(rows - lane) : none());
       slopes_of(at, lane, start + lane, block, count, sums, scale);
     }
     accumulate(to.v + block * stride, stride, count, {at.weights, kTile, 1}, dys, dim, rows, size);
@@ -111,4 +107,4 @@ bool prepare_attention_backward(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,9 +1,7 @@
-// AVX-512 RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows.
-#include <math.h>
+// RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows.
+#include "kernels/simd/lanes.h"
 
-#include "kernels/avx512/lanes.h"
-
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
@@ -14,18 +12,17 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = f32_in(s, args, 0) + r * width;
     float* y = f32_out(s, args, 0) + r * width;
-    __m512 squares = _mm512_setzero_ps();
-    for (std::int64_t i = 0; i < width; i += 16) {
-      const __m512 value = _mm512_maskz_loadu_ps(lanes(width - i), x + i);
-      squares = _mm512_fmadd_ps(value, value, squares);
-    }
-    const double mean = double{_mm512_reduce_add_ps(squares)} / static_cast<double>(width);
+    Floats squares = zeros();
+    by_vectors(0, width, [&](std::int64_t i, auto mask) {
+      const Floats value = load(x + i, mask);
+      squares = fma(value, value, squares);
+    });
+    const double mean = double{lane_sum(squares)} / static_cast<double>(width);
     const auto rstd = static_cast<float>(1.0 / sqrt(mean + double{s->attrs.epsilon}));
-    for (std::int64_t i = 0; i < width; i += 16) {
-      const __mmask16 mask = lanes(width - i);
-      const __m512 normal = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(rstd));
-      _mm512_mask_storeu_ps(y + i, mask, _mm512_mul_ps(normal, _mm512_maskz_loadu_ps(mask, gamma + i)));
-    }
+    by_vectors(0, width, [&](std::int64_t i, auto mask) {
+      const Floats normal = load(x + i, mask) * broadcast(rstd);
+      store(y + i, normal * load(gamma + i, mask), mask);
+    });
     if (s->g.has_output[1]) f32_out(s, args, 1)[r] = rstd;
   }
 }
@@ -35,22 +32,20 @@ void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamm
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0) + r * width, *dy = f32_in(s, args, 1) + r * width, *gamma = f32_in(s, args, 2);
   float* dx = f32_out(s, args, 0) + r * width;
-  const __m512 rstd = _mm512_set1_ps(f32_in(s, args, 3)[r]);
-  __m512 weighted = _mm512_setzero_ps();
-  for (std::int64_t i = 0; i < width; i += 16) {
-    const __mmask16 mask = lanes(width - i);
-    const __m512 d = _mm512_maskz_loadu_ps(mask, dy + i);
-    const __m512 normal = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), rstd);
-    weighted = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_maskz_loadu_ps(mask, gamma + i)), normal, weighted);
-    _mm512_mask_storeu_ps(dgamma + i, mask, _mm512_fmadd_ps(d, normal, _mm512_maskz_loadu_ps(mask, dgamma + i)));
-  }
-  const __m512 slope = _mm512_set1_ps(_mm512_reduce_add_ps(weighted) / static_cast<float>(width));
-  for (std::int64_t i = 0; i < width; i += 16) {
-    const __mmask16 mask = lanes(width - i);
-    const __m512 normal = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), rstd);
-    const __m512 g = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, dy + i), _mm512_maskz_loadu_ps(mask, gamma + i));
-    _mm512_mask_storeu_ps(dx + i, mask, _mm512_mul_ps(rstd, _mm512_fnmadd_ps(normal, slope, g)));
-  }
+  const Floats rstd = broadcast(f32_in(s, args, 3)[r]);
+  Floats weighted = zeros();
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats d = load(dy + i, mask);
+    const Floats normal = load(x + i, mask) * rstd;
+    weighted = fma(d * load(gamma + i, mask), normal, weighted);
+    store(dgamma + i, fma(d, normal, load(dgamma + i, mask)), mask);
+  });
+  const Floats slope = broadcast(lane_sum(weighted) / static_cast<float>(width));
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats normal = load(x + i, mask) * rstd;
+    const Floats g = load(dy + i, mask) * load(gamma + i, mask);
+    store(dx + i, rstd * fnma(normal, slope, g), mask);
+  });
 }
 
 // Phase 0, by row: dx and each slice's dgamma; phase 1, by column: those added in slice order.
@@ -86,4 +81,4 @@ bool prepare_rms_norm(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

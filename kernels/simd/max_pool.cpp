@@ -1,8 +1,8 @@
-// AVX-512 max pooling, channels in the lanes: f32 with the index that backward needs, u8 and s8 without; and its
+// Max pooling, channels in the lanes: f32 with the index that backward needs, u8 and s8 without; and its
 // gradient.
-#include "kernels/avx512/lanes.h"
+#include "kernels/simd/lanes.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // The part of a window that lies inside the image.
@@ -27,23 +27,20 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
       for (std::int64_t ow = 0; ow < g.ow; ++ow) {
         const Window window = window_of(g, oh, ow);
         const std::int64_t out = ((n * g.oh + oh) * g.ow + ow) * g.c;
-        for (std::int64_t c = 0; c < g.c; c += 16) {
-          const __mmask16 mask = lanes(g.c - c);
-          __m512 best = _mm512_setzero_ps();
-          __m512i index = _mm512_set1_epi32(-1);
+        by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
+          Floats best = zeros();
+          Ints index = integers(-1);
           for (std::int64_t ih = window.top; ih < window.bottom; ++ih)
             for (std::int64_t iw = window.left; iw < window.right; ++iw) {
               const std::int64_t at = ih * g.w + iw;
-              const __m512 value = _mm512_maskz_loadu_ps(mask, x + at * g.c + c);
-              const __mmask16 first = _mm512_movepi32_mask(index);  // index still -1
-              const __mmask16 better =
-                  first | _mm512_cmp_ps_mask(value, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-              best = _mm512_mask_mov_ps(best, better, value);
-              index = _mm512_mask_mov_epi32(index, better, _mm512_set1_epi32(static_cast<int>(at)));
+              const Floats value = load(x + at * g.c + c, mask);
+              const Mask better = negative(index) | (value > best) | ~ordered(value);  // index -1: the first
+              best = select(better, value, best);
+              index = select(better, integers(static_cast<int>(at)), index);
             }
-          _mm512_mask_storeu_ps(f32_out(s, args, 0) + out + c, mask, best);
-          if (indices) _mm512_mask_storeu_epi32(indices + out + c, mask, index);
-        }
+          store(f32_out(s, args, 0) + out + c, best, mask);
+          if (indices) store(indices + out + c, index, mask);
+        });
       }
   }
 }
@@ -61,21 +58,18 @@ void forward_bytes(const void* opaque, const Args& args, int phase, int slice) {
         const bool empty = window.top >= window.bottom || window.left >= window.right;
         std::uint8_t* y = static_cast<std::uint8_t*>(args.outputs[0]) + ((n * g.oh + oh) * g.ow + ow) * g.c;
         for (std::int64_t c = 0; c < g.c; c += 64) {
-          const __mmask64 mask = g.c - c >= 64 ? ~__mmask64{0} : (__mmask64{1} << (g.c - c)) - 1;
-          __m512i best = _mm512_set1_epi8(Signed && !empty ? -128 : 0);
+          Bytes best = broadcast_bytes(Signed && !empty ? -128 : 0);
           for (std::int64_t ih = window.top; ih < window.bottom; ++ih)
-            for (std::int64_t iw = window.left; iw < window.right; ++iw) {
-              const __m512i value = _mm512_maskz_loadu_epi8(mask, x + (ih * g.w + iw) * g.c + c);
-              best = Signed ? _mm512_max_epi8(best, value) : _mm512_max_epu8(best, value);
-            }
-          _mm512_mask_storeu_epi8(y + c, mask, best);
+            for (std::int64_t iw = window.left; iw < window.right; ++iw)
+              best = larger_bytes<Signed>(best, load_bytes(x + (ih * g.w + iw) * g.c + c, g.c - c));
+          store_bytes(y + c, best, g.c - c);
         }
       }
   }
 }
 
 void clear(float* at, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; i += 16) _mm512_mask_storeu_ps(at + i, lanes(count - i), _mm512_setzero_ps());
+  by_vectors(0, count, [&](std::int64_t i, auto mask) { store(at + i, zeros(), mask); });
 }
 
 // Windows side by side without padding: every element of dx is written once.
@@ -84,18 +78,17 @@ void backward_tiles(const State* s, const float* dy, const std::int32_t* index, 
   const std::int64_t covered_h = g.oh * g.kh, covered_w = g.ow * g.kw;
   for (std::int64_t oh = 0; oh < g.oh; ++oh)
     for (std::int64_t ow = 0; ow < g.ow; ++ow)
-      for (std::int64_t c = 0; c < g.c; c += 16) {
-        const __mmask16 mask = lanes(g.c - c);
+      by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
         const std::int64_t out = (oh * g.ow + ow) * g.c + c;
-        const __m512 gradient = _mm512_maskz_loadu_ps(mask, dy + out);
-        const __m512i chosen = _mm512_maskz_loadu_epi32(mask, index + out);
+        const Floats gradient = load(dy + out, mask);
+        const Ints chosen = load(index + out, mask);
         for (std::int64_t ih = oh * g.kh; ih < (oh + 1) * g.kh; ++ih)
           for (std::int64_t iw = ow * g.kw; iw < (ow + 1) * g.kw; ++iw) {
             const std::int64_t at = ih * g.w + iw;
-            const __mmask16 hit = _mm512_cmpeq_epi32_mask(chosen, _mm512_set1_epi32(static_cast<int>(at)));
-            _mm512_mask_storeu_ps(dx + at * g.c + c, mask, _mm512_maskz_mov_ps(hit, gradient));
+            const Mask hit = chosen == integers(static_cast<int>(at));
+            store(dx + at * g.c + c, keep(hit, gradient), mask);
           }
-      }
+      });
   for (std::int64_t ih = 0; ih < covered_h; ++ih) clear(dx + (ih * g.w + covered_w) * g.c, (g.w - covered_w) * g.c);
   clear(dx + covered_h * g.w * g.c, (g.h - covered_h) * g.w * g.c);
 }
@@ -107,19 +100,18 @@ void backward_windows(const State* s, const float* dy, const std::int32_t* index
   for (std::int64_t oh = 0; oh < g.oh; ++oh)
     for (std::int64_t ow = 0; ow < g.ow; ++ow) {
       const Window window = window_of(g, oh, ow);
-      for (std::int64_t c = 0; c < g.c; c += 16) {
-        const __mmask16 mask = lanes(g.c - c);
+      by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
         const std::int64_t out = (oh * g.ow + ow) * g.c + c;
-        const __m512 gradient = _mm512_maskz_loadu_ps(mask, dy + out);
-        const __m512i chosen = _mm512_maskz_loadu_epi32(mask, index + out);
+        const Floats gradient = load(dy + out, mask);
+        const Ints chosen = load(index + out, mask);
         for (std::int64_t ih = window.top; ih < window.bottom; ++ih)
           for (std::int64_t iw = window.left; iw < window.right; ++iw) {
             const std::int64_t at = ih * g.w + iw;
-            const __mmask16 hit = _mm512_mask_cmpeq_epi32_mask(mask, chosen, _mm512_set1_epi32(static_cast<int>(at)));
+            const Mask hit = mask & (chosen == integers(static_cast<int>(at)));
             float* place = dx + at * g.c + c;
-            _mm512_mask_storeu_ps(place, hit, _mm512_add_ps(_mm512_maskz_loadu_ps(hit, place), gradient));
+            store(place, load(place, hit) + gradient, hit);
           }
-      }
+      });
     }
 }
 
@@ -153,4 +145,4 @@ bool prepare_max_pool(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

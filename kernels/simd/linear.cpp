@@ -1,10 +1,10 @@
-// AVX-512 linear layer, f32: forward and both gradients through one register-blocked kernel
+// Linear layer, f32: forward and both gradients through one register-blocked kernel
 //   c[i, j] = act(sum over p of a(i, p) b[p, j] + bias[j]),   a(i, p) at a[i * row_step + p * sum_step].
 // Each element sums over p in order, so a row's bits do not depend on the other rows. Used for small sizes and without
 // oneDNN.
-#include "kernels/avx512/lanes.h"
+#include "kernels/simd/lanes.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 constexpr std::int64_t kDepth = 512;  // of one pass over p: 64 columns of b then fit the second-level cache
@@ -22,45 +22,44 @@ struct Product {
 };
 
 // R rows and N vectors of c, terms p of [begin, end).
-template <int R, int N>
-void tile(const Product& m, std::int64_t i, std::int64_t j, __mmask16 last, std::int64_t begin, std::int64_t end) {
-  __m512 sum[R][N];
+template <int R, int N, typename M>
+void tile(const Product& m, std::int64_t i, std::int64_t j, M last, std::int64_t begin, std::int64_t end) {
+  Floats sum[R][N];
   float* c = m.c + i * m.c_stride + j;
   MLX_UNROLL
   for (int r = 0; r < R; ++r) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v)
-      sum[r][v] =
-          begin == 0 ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes_of(v, N, last), c + r * m.c_stride + 16 * v);
+      sum[r][v] = begin == 0 ? zeros() : load(c + r * m.c_stride + 16 * v, lanes_of(v, N, last));
   }
   const float* a = m.a + i * m.row_step + begin * m.sum_step;
   const float* b = m.b + begin * m.b_stride + j;
   for (std::int64_t p = begin; p < end; ++p, a += m.sum_step, b += m.b_stride) {
-    __m512 row[N];
+    Floats row[N];
     MLX_UNROLL
-    for (int v = 0; v < N; ++v) row[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), b + 16 * v);
+    for (int v = 0; v < N; ++v) row[v] = load(b + 16 * v, lanes_of(v, N, last));
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
-      const __m512 factor = _mm512_set1_ps(a[r * m.row_step]);
+      const Floats factor = broadcast(a[r * m.row_step]);
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) sum[r][v] = _mm512_fmadd_ps(factor, row[v], sum[r][v]);
+      for (int v = 0; v < N; ++v) sum[r][v] = fma(factor, row[v], sum[r][v]);
     }
   }
   MLX_UNROLL
   for (int v = 0; v < N; ++v) {
-    const __mmask16 mask = lanes_of(v, N, last);
-    __m512 shift = _mm512_setzero_ps();
-    if (end == m.depth && m.bias) shift = _mm512_maskz_loadu_ps(mask, m.bias + j + 16 * v);
+    const auto mask = lanes_of(v, N, last);
+    Floats shift = zeros();
+    if (end == m.depth && m.bias) shift = load(m.bias + j + 16 * v, mask);
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
-      __m512 value = sum[r][v];
+      Floats value = sum[r][v];
       if (end == m.depth) {
-        value = _mm512_add_ps(value, shift);
+        value = value + shift;
         if (m.activation == Activation::kRelu) value = relu16(value);
         if (m.activation == Activation::kRelu6) value = bounded16(bounds_of(Activation::kRelu6), value);
         if (m.activation == Activation::kGelu) value = gelu16(value);
       }
-      _mm512_mask_storeu_ps(c + r * m.c_stride + 16 * v, mask, value);
+      store(c + r * m.c_stride + 16 * v, value, mask);
     }
   }
 }
@@ -68,7 +67,7 @@ void tile(const Product& m, std::int64_t i, std::int64_t j, __mmask16 last, std:
 void multiply(const Product& m, Range rows, Range columns) {
   for (std::int64_t begin = 0; begin == 0 || begin < m.depth; begin += kDepth) {
     const std::int64_t end = begin + kDepth < m.depth ? begin + kDepth : m.depth;
-    by_channels(columns.end - columns.begin, [&]<int N>(std::int64_t from, __mmask16 last) {
+    by_channels(columns.end - columns.begin, [&]<int N>(std::int64_t from, auto last) {
       const std::int64_t j = columns.begin + from;
       std::int64_t i = rows.begin;
       for (; i + 6 <= rows.end; i += 6) tile<6, N>(m, i, j, last, begin, end);
@@ -151,10 +150,10 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
   float* db = f32_out(s, args, 1);
   const Range blocks = range_of(s, phase, slice);
   for (std::int64_t j = blocks.begin * 16; j < blocks.end * 16; j += 16) {
-    const __mmask16 mask = lanes(n - j);
-    __m512 sum = _mm512_setzero_ps();
-    for (std::int64_t r = 0; r < s->g.rows; ++r) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, dy + r * n + j));
-    _mm512_mask_storeu_ps(db + j, mask, sum);
+    const Mask mask = lanes(n - j);
+    Floats sum = zeros();
+    for (std::int64_t r = 0; r < s->g.rows; ++r) sum = sum + load(dy + r * n + j, mask);
+    store(db + j, sum, mask);
   }
 }
 
@@ -180,4 +179,4 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,75 +1,77 @@
-// AVX-512 gradient to the weights (and bias) of a convolution on images of up to four channels, f32. Sliced by image;
+// Gradient to the weights (and bias) of a convolution on images of up to four channels, f32. Sliced by image;
 // partial sums are added in slice order.
-#include "kernels/avx512/conv_first.h"
+#include "kernels/simd/conv_first.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr int kTaps = 13;  // in registers at once, with two vectors of channels, their dy and the sums of it
+// Taps in registers at once, with their vectors of channels, their dy and the sums of it.
+constexpr int kMostTaps = 13, kTaps = kHeld >= 32 ? kMostTaps : 5;
 
 // Adds one image's gradient for T taps (offsets into the padded image) and N vectors of channels to `sums`, rows
 // `stride` apart, and the sums of dy to `bias_sums` unless that is null.
-template <int T, int N>
+template <int T, int N, typename M>
 void gradient(const Geometry& g, const float* image, const float* dy, const std::int64_t* offsets, float* sums,
-              float* bias_sums, std::int64_t stride, __mmask16 last) {
-  __m512 sum[T][N], bias[N];
+              float* bias_sums, std::int64_t stride, M last) {
+  Floats sum[T][N], bias[N];
   MLX_UNROLL
   for (int v = 0; v < N; ++v) {
-    bias[v] = _mm512_setzero_ps();
+    bias[v] = zeros();
     MLX_UNROLL
-    for (int t = 0; t < T; ++t) sum[t][v] = _mm512_setzero_ps();
+    for (int t = 0; t < T; ++t) sum[t][v] = zeros();
   }
   const std::int64_t step = g.sw * g.c, width = g.o;
   for (std::int64_t oh = 0; oh < g.oh; ++oh) {
     const float* x = image + oh * g.sh * row_size(g);
     for (std::int64_t left = g.ow; left > 0; --left, x += step, dy += width) {
-      __m512 d[N];
+      Floats d[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        d[v] = _mm512_maskz_loadu_ps(lanes_of(v, N, last), dy + 16 * v);
-        bias[v] = _mm512_add_ps(bias[v], d[v]);
+        d[v] = load(dy + 16 * v, lanes_of(v, N, last));
+        bias[v] = bias[v] + d[v];
       }
       MLX_UNROLL
       for (int t = 0; t < T; ++t) {
-        const __m512 value = _mm512_set1_ps(x[offsets[t]]);
+        const Floats value = broadcast(x[offsets[t]]);
         MLX_UNROLL
-        for (int v = 0; v < N; ++v) sum[t][v] = _mm512_fmadd_ps(value, d[v], sum[t][v]);
+        for (int v = 0; v < N; ++v) sum[t][v] = fma(value, d[v], sum[t][v]);
       }
     }
   }
   MLX_UNROLL
   for (int v = 0; v < N; ++v) {
-    if (bias_sums) _mm512_storeu_ps(bias_sums + 16 * v, _mm512_add_ps(_mm512_loadu_ps(bias_sums + 16 * v), bias[v]));
+    if (bias_sums) store(bias_sums + 16 * v, load(bias_sums + 16 * v) + bias[v]);
     MLX_UNROLL
     for (int t = 0; t < T; ++t) {
       float* at = sums + t * stride + 16 * v;
-      _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), sum[t][v]));
+      store(at, load(at) + sum[t][v]);
     }
   }
 }
 
+template <typename M>
 using Gradient = void (*)(const Geometry&, const float*, const float*, const std::int64_t*, float*, float*,
-                          std::int64_t, __mmask16);
+                          std::int64_t, M);
 
-template <int N>
-Gradient gradient_of(std::int64_t block) {
-  static constexpr Gradient kByTaps[kTaps] = {
-      gradient<1, N>, gradient<2, N>, gradient<3, N>,  gradient<4, N>,  gradient<5, N>,  gradient<6, N>, gradient<7, N>,
-      gradient<8, N>, gradient<9, N>, gradient<10, N>, gradient<11, N>, gradient<12, N>, gradient<13, N>};
+template <int N, typename M>
+Gradient<M> gradient_of(std::int64_t block) {
+  static constexpr Gradient<M> kByTaps[kMostTaps] = {
+      gradient<1, N, M>,  gradient<2, N, M>,  gradient<3, N, M>, gradient<4, N, M>, gradient<5, N, M>,
+      gradient<6, N, M>,  gradient<7, N, M>,  gradient<8, N, M>, gradient<9, N, M>, gradient<10, N, M>,
+      gradient<11, N, M>, gradient<12, N, M>, gradient<13, N, M>};
   return kByTaps[block - 1];
 }
 
 // All taps in blocks of nearly equal size: a block of one or two would wait for its own sums.
-template <int N>
-void gradient_image(const Geometry& g, const float* image, const float* dy, float* sums, std::int64_t stride,
-                    __mmask16 last) {
+template <int N, typename M>
+void gradient_image(const Geometry& g, const float* image, const float* dy, float* sums, std::int64_t stride, M last) {
   const std::int64_t count = taps(g), in_row = g.kw * g.c, blocks = (count + kTaps - 1) / kTaps;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t first = count * b / blocks, size = count * (b + 1) / blocks - first;
     std::int64_t offsets[kTaps];
     for (std::int64_t t = 0; t < size; ++t) offsets[t] = (first + t) / in_row * row_size(g) + (first + t) % in_row;
-    gradient_of<N>(size)(g, image, dy, offsets, sums + first * stride, b == 0 ? sums + count * stride : nullptr, stride,
-                         last);
+    gradient_of<N, M>(size)(g, image, dy, offsets, sums + first * stride, b == 0 ? sums + count * stride : nullptr,
+                            stride, last);
   }
 }
 
@@ -104,12 +106,11 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
   for (std::int64_t n = range.begin; n < range.end; ++n) {
     copy_image(g, f32_in(s, args, 0) + n * g.h * g.w * g.c, image);
     const float* dy = f32_in(s, args, 1) + n * g.oh * g.ow * g.o;
-    for (std::int64_t o = 0; o < g.o; o += 32) {
-      if (g.o - o > 16)
-        gradient_image<2>(g, image, dy + o, sums + o, stride, lanes(g.o - o - 16));
-      else
-        gradient_image<1>(g, image, dy + o, sums + o, stride, lanes(g.o - o));
-    }
+    std::int64_t o = 0;
+    if constexpr (kWide > 1)
+      for (; o + 32 <= g.o; o += 32) gradient_image<2>(g, image, dy + o, sums + o, stride, All{});
+    for (; o + 16 <= g.o; o += 16) gradient_image<1>(g, image, dy + o, sums + o, stride, All{});
+    if (o < g.o) gradient_image<1>(g, image, dy + o, sums + o, stride, lanes(g.o - o));
   }
 }
 
@@ -126,4 +127,4 @@ bool prepare_conv_first_weights(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,8 +1,8 @@
-// AVX-512 direct convolution for images of up to four channels (a network's first layer), f32 forward: broadcast pixel
+// Direct convolution for images of up to four channels (a network's first layer), f32 forward: broadcast pixel
 // times a vector of output channels. Sliced by image.
-#include "kernels/avx512/conv_first.h"
+#include "kernels/simd/conv_first.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 struct Forward {
@@ -18,50 +18,53 @@ struct Forward {
 // Step (or, for 0, `any_step`) elements later.
 template <int P, int N, int Step>
 void pixels(const Forward& f, const float* row, std::int64_t any_step, float* y, std::int64_t width, std::int64_t o,
-            __mmask16 last) {
+            Mask last) {
   const std::int64_t step = Step > 0 ? Step : any_step;
-  __m512 sum[P][N];
+  Floats sum[P][N];
   MLX_UNROLL
   for (int v = 0; v < N; ++v) {
-    const __m512 start =
-        f.bias ? _mm512_maskz_loadu_ps(lanes_of(v, N, last), f.bias + o + 16 * v) : _mm512_setzero_ps();
+    const Floats start = f.bias ? load(f.bias + o + 16 * v, lanes_of(v, N, last)) : zeros();
     MLX_UNROLL
     for (int p = 0; p < P; ++p) sum[p][v] = start;
   }
   const float* w = f.weights + o;
   for (std::int64_t tap = 0; tap < f.taps; ++tap, w += f.stride) {
     const float* at = row + f.offsets[tap];
-    __m512 weight[N];
+    Floats weight[N];
     MLX_UNROLL
-    for (int v = 0; v < N; ++v) weight[v] = _mm512_loadu_ps(w + 16 * v);
+    for (int v = 0; v < N; ++v) weight[v] = load(w + 16 * v);
     MLX_UNROLL
     for (int p = 0; p < P; ++p) {
-      const __m512 value = _mm512_set1_ps(at[p * step]);
+      const Floats value = broadcast(at[p * step]);
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) sum[p][v] = _mm512_fmadd_ps(value, weight[v], sum[p][v]);
+      for (int v = 0; v < N; ++v) sum[p][v] = fma(value, weight[v], sum[p][v]);
     }
   }
   float* out = y + o;
-  if (last == 0xffff) {  // masked stores are slower
+  if (is_full(last)) {  // masked stores are slower
     MLX_UNROLL
     for (int p = 0; p < P; ++p) {
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) _mm512_storeu_ps(out + p * width + 16 * v, bounded16(f.bounds, sum[p][v]));
+      for (int v = 0; v < N; ++v) store(out + p * width + 16 * v, bounded16(f.bounds, sum[p][v]));
     }
     return;
   }
   MLX_UNROLL
   for (int p = 0; p < P; ++p) {
     MLX_UNROLL
-    for (int v = 0; v < N; ++v)
-      _mm512_mask_storeu_ps(out + p * width + 16 * v, lanes_of(v, N, last), bounded16(f.bounds, sum[p][v]));
+    for (int v = 0; v < N; ++v) store(out + p * width + 16 * v, bounded16(f.bounds, sum[p][v]), lanes_of(v, N, last));
   }
 }
 
+// The pixels whose sums the registers hold, beside the weights and a pixel.
+constexpr int pixels_at_once(int vectors) {
+  return kHeld < 32 ? 6 : vectors == 4 ? 6 : 14;
+}
+
 template <int N, int Step>
-void output_row(const Geometry& g, const Forward& f, const float* window, float* y, std::int64_t o, __mmask16 last) {
+void output_row(const Geometry& g, const Forward& f, const float* window, float* y, std::int64_t o, Mask last) {
   const std::int64_t step = g.sw * g.c;
-  constexpr int kMany = N == 4 ? 6 : 14;  // sums, weights and a pixel fill the 32 registers
+  constexpr int kMany = pixels_at_once(N);
   std::int64_t ow = 0;
   for (; ow + kMany <= g.ow; ow += kMany)
     pixels<kMany, N, Step>(f, window + ow * step, step, y + ow * g.o, g.o, o, last);
@@ -75,13 +78,11 @@ void forward_image(const Geometry& g, const Forward& f, float* y) {
   for (std::int64_t oh = 0; oh < g.oh; ++oh, y += g.ow * g.o) {
     const float* window = f.image + oh * g.sh * row_size(g);
     std::int64_t o = 0;
-    for (; o + 64 <= g.o; o += 64) output_row<4, Step>(g, f, window, y, o, lanes(64));
-    for (; o < g.o; o += 32) {
-      if (g.o - o > 16)
-        output_row<2, Step>(g, f, window, y, o, lanes(g.o - o - 16));
-      else
-        output_row<1, Step>(g, f, window, y, o, lanes(g.o - o));
+    if constexpr (kWide == 4) {
+      for (; o + 64 <= g.o; o += 64) output_row<4, Step>(g, f, window, y, o, every());
+      for (; o + 16 < g.o; o += 32) output_row<2, Step>(g, f, window, y, o, lanes(g.o - o - 16));
     }
+    for (; o < g.o; o += 16) output_row<1, Step>(g, f, window, y, o, lanes(g.o - o));
   }
 }
 
@@ -140,4 +141,4 @@ bool prepare_conv_first(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

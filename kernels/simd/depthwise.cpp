@@ -1,11 +1,11 @@
-// AVX-512 depthwise 3x3 convolution, f32, stride 1 and 2: forward and the gradient to the images. Sliced by rows of the
+// Depthwise 3x3 convolution, f32, stride 1 and 2: forward and the gradient to the images. Sliced by rows of the
 // result; an element's sum runs over its taps in order, whatever the slices.
 //
 // For where oneDNN is not: measured at MobileNetV2's shapes (96x96, batch 32) oneDNN 2.6 is 1.1-2.2 times as fast
 // forward, 1.1-1.7 times to the images and 1.4-3.7 times to the weights, so the table asks it first.
-#include "kernels/avx512/depthwise.h"
+#include "kernels/simd/depthwise.h"
 
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // A row of results for up to 16 channels: y[i] is the sum over kernel rows and taps of the source's pixel
@@ -17,41 +17,38 @@ struct Line {
   std::int64_t row, pixel, w_step;  // floats from row to row, from pixel to pixel (of y too), from tap to tap
   std::int64_t width, from_width, left;
   std::int64_t rows;  // kernel rows that lie within the source
-  __m512 start;       // bias
+  Floats start;       // bias
   Bounds bounds;
-  __mmask16 mask;
+  Mask mask;
 };
 
 template <bool Tail>
-void store(const Line& l, std::int64_t at, __m512 sum) {
-  if constexpr (Tail)
-    _mm512_mask_storeu_ps(l.y + at * l.pixel, l.mask, bounded16(l.bounds, sum));
-  else
-    _mm512_storeu_ps(l.y + at * l.pixel, bounded16(l.bounds, sum));
+void finish(const Line& l, std::int64_t at, Floats sum) {
+  store<Tail>(l.y + at * l.pixel, bounded16(l.bounds, sum), l.mask);
 }
 
 // P neighbours from `at` on whose windows lie within the source's rows.
 template <int P, int S, bool Tail>
 void pixels(const Line& l, std::int64_t at) {
   constexpr int kValues = (P - 1) * S + 3;
-  __m512 sum[P];
+  Floats sum[P];
   MLX_UNROLL
   for (int p = 0; p < P; ++p) sum[p] = l.start;
   const float *from = l.from + (at * S - l.left) * l.pixel, *w = l.w;
   for (std::int64_t r = 0; r < l.rows; ++r, from += l.row, w += kSide * l.w_step) {
-    __m512 value[kValues], weight[kSide];
+    Floats value[kValues], weight[kSide];
     MLX_UNROLL
-    for (int t = 0; t < kSide; ++t) weight[t] = _mm512_loadu_ps(w + t * l.w_step);
+    for (int t = 0; t < kSide; ++t) weight[t] = load(w + t * l.w_step);
     MLX_UNROLL
     for (int i = 0; i < kValues; ++i) value[i] = load<Tail>(from + i * l.pixel, l.mask);
     MLX_UNROLL
     for (int t = 0; t < kSide; ++t) {
       MLX_UNROLL
-      for (int p = 0; p < P; ++p) sum[p] = _mm512_fmadd_ps(value[p * S + t], weight[t], sum[p]);
+      for (int p = 0; p < P; ++p) sum[p] = fma(value[p * S + t], weight[t], sum[p]);
     }
   }
   MLX_UNROLL
-  for (int p = 0; p < P; ++p) store<Tail>(l, at + p, sum[p]);
+  for (int p = 0; p < P; ++p) finish<Tail>(l, at + p, sum[p]);
 }
 
 // A pixel whose window hangs over the left or right edge.
@@ -59,17 +56,17 @@ template <bool Tail>
 void edge(const Line& l, std::int64_t at, std::int64_t stride) {
   const std::int64_t first = at * stride - l.left;
   const Range taps = taps_within(first, l.from_width);
-  __m512 sum = l.start;
+  Floats sum = l.start;
   for (std::int64_t r = 0; r < l.rows; ++r)
     for (std::int64_t t = taps.begin; t < taps.end; ++t)
-      sum = _mm512_fmadd_ps(load<Tail>(l.from + r * l.row + (first + t) * l.pixel, l.mask),
-                            _mm512_loadu_ps(l.w + (r * kSide + t) * l.w_step), sum);
-  store<Tail>(l, at, sum);
+      sum = fma(load<Tail>(l.from + r * l.row + (first + t) * l.pixel, l.mask), load(l.w + (r * kSide + t) * l.w_step),
+                sum);
+  finish<Tail>(l, at, sum);
 }
 
 template <int S, bool Tail>
 void line(const Line& l) {
-  constexpr int kMany = S == 1 ? 8 : 4;  // sums, pixels and weights fill the registers
+  constexpr int kMany = kHeld < 32 ? 2 : S == 1 ? 8 : 4;  // sums, pixels and weights fill the registers
   const Range whole = inner(l.width, l.from_width, S, l.left);
   std::int64_t at = 0;
   for (; at < whole.begin; ++at) edge<Tail>(l, at, S);
@@ -102,8 +99,8 @@ void correlate(const Images& m, Range range, std::int64_t w_step) {
       l.from = from + c;
       l.w = m.packed + rows.begin * kSide * w_step + c;
       l.y = m.y + item * m.w * m.c + c;
-      l.start = m.bias ? _mm512_maskz_loadu_ps(l.mask, m.bias + c) : _mm512_setzero_ps();
-      if (l.mask == 0xffff)
+      l.start = m.bias ? load(m.bias + c, l.mask) : zeros();
+      if (is_full(l.mask))
         line<S, false>(l);
       else
         line<S, true>(l);
@@ -169,50 +166,49 @@ Sources sources_of(const Geometry& g, const float* dy, const float* packed, std:
 }
 
 template <bool Tail>
-void one_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t w, std::int64_t c, __mmask16 mask) {
-  __m512 sum = _mm512_setzero_ps();
+void one_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t w, std::int64_t c, Mask mask) {
+  Floats sum = zeros();
   for (int r = 0; r < sources.count; ++r)
     for (std::int64_t kw = 0; kw < kSide; ++kw) {
       const std::int64_t twice = w + g.pl - kw;
       if (twice < 0 || twice % 2 != 0 || twice / 2 >= g.ow) continue;
-      sum = _mm512_fmadd_ps(load<Tail>(sources.dy[r] + twice / 2 * g.c + c, mask),
-                            _mm512_loadu_ps(sources.w[r] + kw * padded_channels(g) + c), sum);
+      sum = fma(load<Tail>(sources.dy[r] + twice / 2 * g.c + c, mask), load(sources.w[r] + kw * padded_channels(g) + c),
+                sum);
     }
-  _mm512_mask_storeu_ps(dx + w * g.c + c, mask, sum);
+  store<Tail>(dx + w * g.c + c, sum, mask);
 }
 
 // 2P pixels of dx: pixel 2j - left has dy[j] by the first tap and dy[j - 1] by the last, the next one dy[j] by the
 // middle tap.
 template <int P, bool Tail>
-void pairs_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t j, std::int64_t c, __mmask16 mask) {
-  __m512 even[P], odd[P];
+void pairs_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t j, std::int64_t c, Mask mask) {
+  Floats even[P], odd[P];
   MLX_UNROLL
-  for (int p = 0; p < P; ++p) even[p] = odd[p] = _mm512_setzero_ps();
+  for (int p = 0; p < P; ++p) even[p] = odd[p] = zeros();
   const std::int64_t w_step = padded_channels(g);
   for (int r = 0; r < sources.count; ++r) {
     const float *dy = sources.dy[r] + (j - 1) * g.c + c, *w = sources.w[r] + c;
-    const __m512 first = _mm512_loadu_ps(w), middle = _mm512_loadu_ps(w + w_step),
-                 last = _mm512_loadu_ps(w + 2 * w_step);
-    __m512 value[P + 1];
+    const Floats first = load(w), middle = load(w + w_step), last = load(w + 2 * w_step);
+    Floats value[P + 1];
     MLX_UNROLL
     for (int i = 0; i <= P; ++i) value[i] = load<Tail>(dy + i * g.c, mask);
     MLX_UNROLL
     for (int p = 0; p < P; ++p) {
-      even[p] = _mm512_fmadd_ps(value[p + 1], first, _mm512_fmadd_ps(value[p], last, even[p]));
-      odd[p] = _mm512_fmadd_ps(value[p + 1], middle, odd[p]);
+      even[p] = fma(value[p + 1], first, fma(value[p], last, even[p]));
+      odd[p] = fma(value[p + 1], middle, odd[p]);
     }
   }
   float* to = dx + (2 * j - g.pl) * g.c + c;
   MLX_UNROLL
   for (int p = 0; p < P; ++p) {
-    _mm512_mask_storeu_ps(to + 2 * p * g.c, mask, even[p]);
-    _mm512_mask_storeu_ps(to + (2 * p + 1) * g.c, mask, odd[p]);
+    store<Tail>(to + 2 * p * g.c, even[p], mask);
+    store<Tail>(to + (2 * p + 1) * g.c, odd[p], mask);
   }
 }
 
 template <bool Tail>
-void row_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t c, __mmask16 mask) {
-  constexpr int kMany = 4;
+void row_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t c, Mask mask) {
+  constexpr int kMany = kHeld < 32 ? 1 : 4;
   std::int64_t j = 1, w = 2 - g.pl;
   for (std::int64_t i = 0; i < w && i < g.w; ++i) one_apart<Tail>(g, sources, dx, i, c, mask);
   for (; j + kMany <= g.ow && w + 2 * kMany <= g.w; j += kMany, w += 2 * kMany)
@@ -230,8 +226,8 @@ void backward_data_apart(const void* opaque, const Args& args, int phase, int sl
         sources_of(g, f32_in(s, args, 0), static_cast<const float*>(args.packed), item / g.h, item % g.h);
     float* dx = f32_out(s, args, 0) + item * g.w * g.c;
     for (std::int64_t c = 0; c < g.c; c += 16) {
-      const __mmask16 mask = lanes(g.c - c);
-      if (mask == 0xffff)
+      const Mask mask = lanes(g.c - c);
+      if (is_full(mask))
         row_apart<false>(g, sources, dx, c, mask);
       else
         row_apart<true>(g, sources, dx, c, mask);
@@ -271,4 +267,4 @@ bool prepare_depthwise(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,13 +1,11 @@
-// AVX-512 causal self-attention with grouped queries, whole and with a cache: blockwise with a running maximum, no
+// Causal self-attention with grouped queries, whole and with a cache: blockwise with a running maximum, no
 // matrix of scores (Milakov & Gimelshein 2018; Dao et al. 2022).
 //
 // Blocks of keys begin at multiples of 128 from the sequence's first key, and tiles and single queries do the same
 // operations on each number in the same order, so that decoding gives the bits of full evaluation here as in ref.
-#include <math.h>
+#include "kernels/simd/attention_tile.h"
 
-#include "kernels/avx512/attention_tile.h"
-
-namespace mlx::kernels::avx512 {
+namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // The keys and values that a head's queries attend to: rows from position 0 on.
@@ -33,35 +31,30 @@ inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
 // Scores of a block become weights e^(score - maximum); maximum and total go on, `factor` is what earlier sums shrink
 // by.
 inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block, std::int64_t count) {
-  const __m512 before = _mm512_loadu_ps(at.max + lane);
-  __m512 max = before, total = _mm512_setzero_ps();
+  const Floats before = load(at.max + lane);
+  Floats most = before, total = zeros();
   for (std::int64_t j = 0; j < count; ++j)
-    max = _mm512_mask_max_ps(max, may_see(position, block + j), max, _mm512_loadu_ps(at.scores + j * kTile + lane));
+    most = select(may_see(position, block + j), max(most, load(at.scores + j * kTile + lane)), most);
   for (std::int64_t j = 0; j < count; ++j) {
     float* score = at.scores + j * kTile + lane;
-    const __m512 weight = exp16(_mm512_sub_ps(_mm512_loadu_ps(score), max));
-    const __m512 seen = _mm512_maskz_mov_ps(may_see(position, block + j), weight);
-    total = _mm512_add_ps(total, seen);
-    _mm512_storeu_ps(score, seen);
+    const Floats weight = exp16(load(score) - most);
+    const Floats seen = keep(may_see(position, block + j), weight);
+    total = total + seen;
+    store(score, seen);
   }
-  const __m512 factor = exp16(_mm512_sub_ps(before, max));
-  _mm512_storeu_ps(at.max + lane, max);
-  _mm512_storeu_ps(at.factor + lane, factor);
-  _mm512_storeu_ps(at.total + lane, _mm512_fmadd_ps(_mm512_loadu_ps(at.total + lane), factor, total));
+  const Floats factor = exp16(before - most);
+  store(at.max + lane, most);
+  store(at.factor + lane, factor);
+  store(at.total + lane, fma(load(at.total + lane), factor, total));
 }
 
 inline void shrink(float* sums, float factor, std::int64_t size) {
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    _mm512_mask_storeu_ps(sums + i, mask, _mm512_mul_ps(_mm512_set1_ps(factor), _mm512_maskz_loadu_ps(mask, sums + i)));
-  }
+  by_vectors(0, size,
+             [&](std::int64_t i, auto mask) { store(sums + i, broadcast(factor) * load(sums + i, mask), mask); });
 }
 
 inline void divide(const float* sums, float total, std::int64_t size, float* y) {
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    _mm512_mask_storeu_ps(y + i, mask, _mm512_div_ps(_mm512_maskz_loadu_ps(mask, sums + i), _mm512_set1_ps(total)));
-  }
+  by_vectors(0, size, [&](std::int64_t i, auto mask) { store(y + i, load(sums + i, mask) / broadcast(total), mask); });
 }
 
 // The queries at positions first … end-1 of the tile that begins at `start`; q is the row of `first`. Row i of y is at
@@ -71,8 +64,8 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
                  std::int64_t end, std::int64_t size, const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
   to_lanes(q, q_stride, first - start, end - first, size, scale_of(size), at.x);
   for (std::int64_t lane = 0; lane < kTile; lane += 16) {
-    _mm512_storeu_ps(at.max + lane, _mm512_set1_ps(-__builtin_inff()));
-    _mm512_storeu_ps(at.total + lane, _mm512_setzero_ps());
+    store(at.max + lane, broadcast(-__builtin_inff()));
+    store(at.total + lane, zeros());
   }
   for (std::int64_t i = 0; i < kTile * size; ++i) at.sums[i] = 0.0f;
   for (std::int64_t block = 0; block < end; block += kKeys) {
@@ -98,40 +91,37 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
   for (std::int64_t p = first; p < end; ++p) {
     const float total = at.total[p - start];
     divide(at.sums + (p - start) * size, total, size, y + (p - first) * y_stride);
-    if (lse) lse[p - first] = static_cast<float>(double{at.max[p - start]} + log(double{total}));
+    if (lse) lse[p - first] = static_cast<float>(double{at.max[p - start]} + logarithm(double{total}));
   }
 }
 
 // One query at `position`, its keys transposed on the way: 16 stand in the lanes.
 void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scratch& at, float* y) {
-  for (std::int64_t i = 0; i < size; i += 16) {
-    const __mmask16 mask = lanes(size - i);
-    _mm512_storeu_ps(at.x + i, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, q + i), _mm512_set1_ps(scale_of(size))));
-    _mm512_mask_storeu_ps(at.sums + i, mask, _mm512_setzero_ps());
-  }
-  float max = -__builtin_inff(), total = 0.0f;
+  by_vectors(0, size, [&](std::int64_t i, auto mask) {
+    store(at.x + i, load(q + i, mask) * broadcast(scale_of(size)));
+    store(at.sums + i, zeros(), mask);
+  });
+  float highest = -__builtin_inff(), total = 0.0f;
   for (std::int64_t block = 0; block <= position; block += kKeys) {
     const std::int64_t count = position + 1 - block < kKeys ? position + 1 - block : kKeys;
     const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
-    __m512 most = _mm512_set1_ps(max);
+    Floats most = broadcast(highest);
     for (std::int64_t j = 0; j < count; j += 16) {
-      __m512 sum = _mm512_setzero_ps();
+      Floats sum = zeros();
       for (std::int64_t i = 0; i < size; i += 16) {
-        __m512 columns[16];
+        Floats columns[16];
         load_columns(keys + j * past.stride, past.stride, 0, count - j, i, size, columns);
-        for (std::int64_t c = 0; c < 16 && i + c < size; ++c)
-          sum = _mm512_fmadd_ps(_mm512_set1_ps(at.x[i + c]), columns[c], sum);
+        for (std::int64_t c = 0; c < 16 && i + c < size; ++c) sum = fma(broadcast(at.x[i + c]), columns[c], sum);
       }
-      _mm512_storeu_ps(at.scores + j, sum);
-      most = _mm512_mask_max_ps(most, lanes(count - j), most, sum);
+      store(at.scores + j, sum);
+      most = select(lanes(count - j), max(most, sum), most);
     }
-    const float before = max;
-    max = _mm512_reduce_max_ps(most);
+    const float before = highest;
+    highest = lane_max(most);
     float added = 0.0f;
-    for (std::int64_t j = 0; j < count; j += 16)
-      _mm512_storeu_ps(at.scores + j, exp16(_mm512_sub_ps(_mm512_loadu_ps(at.scores + j), _mm512_set1_ps(max))));
+    for (std::int64_t j = 0; j < count; j += 16) store(at.scores + j, exp16(load(at.scores + j) - broadcast(highest)));
     for (std::int64_t j = 0; j < count; ++j) added += at.scores[j];
-    const float factor = _mm512_cvtss_f32(exp16(_mm512_set1_ps(before - max)));
+    const float factor = lane_0(exp16(broadcast(before - highest)));
     total = __builtin_fmaf(total, factor, added);
     if (block > 0) shrink(at.sums, factor, size);
     accumulate_rows<1>(at.sums, size, {at.scores, 0, 1}, values, past.stride, count, size);
@@ -209,4 +199,4 @@ bool prepare_attention(const Problem& problem, Plan& plan) {
   return true;
 }
 
-}  // namespace mlx::kernels::avx512
+}  // namespace mlx::kernels::MLX_ISA

@@ -1,0 +1,97 @@
+// Sixteen lanes: the types and functions that the kernels of this folder are written in. vector_avx512.h has them as
+// one register each, vector_avx2.h as two; every function gives the same bits in both (only the bits of a NaN may
+// differ), so that a kernel does. Internal linkage throughout (simd.h says why).
+//
+//   Floats, Ints   sixteen f32, sixteen s32; Doubles the same as sixteen f64; Bytes 64 of them, signed or not
+//   Mask           of sixteen lanes; All stands for every lane where that is known when compiled
+//
+//   zeros(), broadcast(x)                          integers(i)
+//   load(p), load(p, mask), store(p, x[, mask])    lanes outside a mask are 0, their memory is not touched
+//   + - * / fma(a, b, c) fnma fms sqrt abs         a b + c, c - a b, a b - c; each rounded once
+//   min(a, b), max(a, b)                           b where either is NaN
+//   round(x), scale(x, n)                          to nearest even; x 2^n, rounded once, for a whole n of ±250 and an x
+//   of
+//                                                  1/2 to 2 or NaN
+//   > >= < <= ==, ordered(x)                       masks: false for NaN; neither is NaN
+//   keep(mask, x), select(mask, a, b)              0, or b, outside
+//   lane_0(x)                                      the first number
+//   lane_sum(x), lane_max(x)                        by halves: lanes i and i + 8, then i and i + 4 …
+//   lanes(n), lanes_from(n)                        the first n lanes; all but the first n; any n
+//   negative(i), shifted_right<n>(i), multiply     masks by sign; unsigned; both halves of unsigned products
+//   to_floats(i), to_integers(x), to_doubles(x)    to nearest even, the least integer where x does not fit
+//   transpose(rows), transpose_fours(rows, out)    16 x 16; 4 x 4 in each run of four lanes
+//   load_bytes(p, n), store_bytes(p, x, n)         n bytes or 64
+//   load_narrow<Signed>(p, n), store_narrow(p, x, n)  n bytes or 16, as Ints; stored are the low bytes
+#pragma once
+
+#include <immintrin.h>
+#include <math.h>
+
+#include <cstdint>
+
+namespace mlx::kernels::MLX_ISA {
+namespace {
+
+struct All {};
+
+using ::sqrt;  // of a double, beside the one of Floats
+
+// The end of every sum and maximum: eight, four and two lanes.
+inline float sum_of_eight(__m256 x) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float largest_of_eight(__m256 x) {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+inline double sum_of_four(__m256d x) {
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+}  // namespace
+}  // namespace mlx::kernels::MLX_ISA
+
+#ifdef __AVX512F__
+#include "kernels/simd/vector_avx512.h"
+#else
+#include "kernels/simd/vector_avx2.h"
+#endif
+
+namespace mlx::kernels::MLX_ISA {
+namespace {
+
+// Where every lane is meant, masks cost nothing.
+inline Floats load(const float* from, All) {
+  return load(from);
+}
+inline Ints load(const std::int32_t* from, All) {
+  return load(from);
+}
+inline Doubles load(const double* from, All) {
+  return load(from);
+}
+inline void store(float* to, Floats x, All) {
+  store(to, x);
+}
+inline void store(std::int32_t* to, Ints x, All) {
+  store(to, x);
+}
+inline void store(double* to, Doubles x, All) {
+  store(to, x);
+}
+inline Floats keep(All, Floats x) {
+  return x;
+}
+inline Floats select(All, Floats a, Floats) {
+  return a;
+}
+inline Mask operator&(All, Mask m) {
+  return m;
+}
+
+}  // namespace
+}  // namespace mlx::kernels::MLX_ISA
