@@ -76,7 +76,8 @@ inline void score_rows(const float* x, const float* rows, std::int64_t stride, s
 template <int kVectors>
 inline void score(const float* x, const float* rows, std::int64_t stride, std::int64_t count, std::int64_t size,
                   float* scores) {
-  constexpr int kAtOnce = kHeld >= 32 ? kVectors : 1, kMany = kHeld >= 32 ? 8 : 6;
+  constexpr int kAtOnce = kHeld >= 32 ? kVectors : 1;  // NOLINT(bugprone-branch-clone): the same for one vector
+  constexpr int kMany = kHeld >= 32 ? 8 : 6;
   std::int64_t j = 0;
   for (; j + kMany <= count; j += kMany)
     for (int v = 0; v < kVectors; v += kAtOnce)
