@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cmd/cli.h"
+#include "cmd/level.h"
 #include "cmd/help.h"
 #include "kernels/table.h"
 #include "store/sqlite.h"
@@ -37,7 +38,7 @@ Json details_json() {
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"onednn", onednn.empty() ? Json() : Json(onednn)},
           {"isa", kernels::isa_name()},
-          {"kernels", kernels::name_of(kernels::best_level())},
+          {"kernels", kernels::name_of(chosen_level())},
           {"cores", cores()}};
 }
 

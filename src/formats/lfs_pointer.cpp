@@ -95,8 +95,8 @@ std::optional<LfsPointer> parse_lfs_pointer(std::string_view text, std::string_v
 }
 
 std::string encode_lfs_pointer(const LfsPointer& pointer) {
-  std::string text = std::string(kVersion) + "\n";
-  for (const auto& [key, value] : pointer.extensions) text += key + " " + value + "\n";
+  std::string text = fmt::format("{}\n", kVersion);
+  for (const auto& [key, value] : pointer.extensions) text += fmt::format("{} {}\n", key, value);
   return text + fmt::format("oid {}\nsize {}\n", pointer.oid.text(), pointer.size);
 }
 

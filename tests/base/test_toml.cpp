@@ -47,6 +47,13 @@ Error train_error(std::string_view text, Read read) {
 
 }  // namespace
 
+TEST_CASE("bug: texts on which the parser asserts ended the program") {
+  const auto message = [](const std::string& text) { return error_of([&] { parse_toml(text, "f.toml"); }).message; };
+  CHECK_NE(message("[: [1, -re2.5mote").find("f.toml: this is not TOML"), std::string::npos);
+  CHECK_NE(message("# a{\"a\"\n[:").find("f.toml: this is not TOML"), std::string::npos);
+  CHECK_NE(message("\"`\"=0\"\xD0\x82z").find("f.toml:1"), std::string::npos);
+}
+
 TEST_CASE("bug: letters beyond ASCII outside of quotes were left to a parser that asserts on some of them") {
   const auto message = [](const std::string& text) { return error_of([&] { parse_toml(text, "f.toml"); }).message; };
   CHECK_EQ(message("a = 1\nn\xC3\xA4me = 2\n"), "f.toml:2: a letter beyond ASCII outside of quotes");

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What the CLI tests share: a folder of their own, and expectations that say what broke. Sourced with the binary as $1.
+# What the CLI tests share: a folder of their own, and expectations that say what broke. Sourced with the binary as $1,
+# and the kernels that are to be used as $2 (skipped where this machine lacks them; default: the best).
 set -euo pipefail
 mlx_binary=$(readlink -f "$1")
 mlx() { "$mlx_binary" "$@"; }
@@ -16,6 +17,10 @@ cd "$work"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.com
 export GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.com NO_COLOR=1 LC_ALL=C.UTF-8
 unset MLX_KILL_AT MLX_THREADS MLX_KERNELS CLICOLOR_FORCE PAGER
+if [ -n "${2:-}" ]; then
+  export MLX_KERNELS=$2
+  mlx version -v >"$work/.out" 2>&1 || { cat "$work/.out"; exit 77; }
+fi
 
 fail() {
   echo "FAILED: ${BASH_SOURCE[-1]##*/}:${BASH_LINENO[-2]}: $*" >&2
