@@ -19,7 +19,7 @@ namespace mlx::cmd {
 namespace {
 
 struct Options {
-  std::string config = "train.toml", resume, trace;
+  std::string config = "train.toml", resume, trace, precision;
   bool force = false, profile = false;
 };
 
@@ -59,6 +59,7 @@ void print(const train::TrainOutcome& outcome, Context& context) {
     const std::string key = std::string(unit) + "_per_second";
     if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), unit);
   }
+  if (json_string(summary, "precision", what) != "f32") text += ", in " + json_string(summary, "precision", what);
   text += fmt::format("; loss {:.4f}", json_number(summary, "loss", what));
   if (summary.contains("accuracy"))
     text += fmt::format(", accuracy {:.2f} %", 100 * json_number(summary, "accuracy", what));
@@ -99,7 +100,8 @@ int run(const Options& options, Context& context) {
   train::Profiler profiler(train.level, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   if (profiles) train.profiler = &profiler;
-  const train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
+  train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
+  if (!options.precision.empty()) train::set_precision(config, options.precision);
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
   if (context.wants_json()) {
@@ -127,6 +129,8 @@ Command add_train() {
              Complete::kFile),
       option("--resume", "RUN", options->resume, "Go on with a run that was stopped, from its last checkpoint",
              Complete::kRun),
+      choice("--precision", "TYPE", {"auto", "bf16", "f32"}, options->precision,
+             "What products are made of (default: as the config says, or f32)"),
       flag("--force", options->force, "Train although nothing changed"),
       flag("--profile", options->profile, "Print where the time goes: by operation, against the machine's peak"),
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),

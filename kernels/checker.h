@@ -16,6 +16,8 @@ namespace mlx::kernels {
 using Dims = std::vector<std::int64_t>;
 
 inline constexpr std::initializer_list<DType> kFloat = {DType::kF32};
+inline constexpr std::initializer_list<DType> kReal = {DType::kF32, DType::kBF16};
+inline constexpr std::initializer_list<DType> kRealOrBytes = {DType::kF32, DType::kBF16, DType::kU8, DType::kS8};
 inline constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
 inline constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
 

@@ -21,15 +21,21 @@ void check_scales(Checker& check, const Attrs& attrs) {
                 "scale_x and scale_y must be positive and finite");
 }
 
+// What products of such numbers may be stored as.
+std::initializer_list<DType> results_of(const Shape& factor) {
+  if (factor.dtype == DType::kBF16) return kReal;
+  return factor.dtype == DType::kF32 ? kFloat : kFloatOrBytes;
+}
+
 void linear(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kLinear, data = problem.op == Op::kLinearBackwardData;
-  if (!check.input_is(0, 1, forward ? kFloatOrBytes : kFloat)) return;
+  if (!check.input_is(0, 1, forward ? kRealOrBytes : kReal)) return;
   const Shape& first = check.input(0);
   g.quantized = is_quantized(first);
   if (problem.op == Op::kLinearBackwardWeights) {
-    if (!check.input_is(1, 1)) return;
+    if (!check.input_is(1, 1, {first.dtype})) return;
     g.in_width = last(first), g.out_width = last(check.input(1));
-    check.input_equals(1, with_last(first, g.out_width));
+    check.input_equals(1, with_last(first, g.out_width), first.dtype);
     check.output_equals(0, {g.out_width, g.in_width});
     check.optional_output(1, {g.out_width});
     return;
@@ -40,11 +46,10 @@ void linear(Checker& check, const Problem& problem, Geometry& g) {
   check.require(last(first) == (data ? g.out_width : g.in_width),
                 "the last dim of input 0 must be that of the weights");
   const Dims result = with_last(first, data ? g.in_width : g.out_width);
-  if (!forward) return check.output_equals(0, result);
-  check.optional_input(2, {g.out_width});
-  if (!check.output_is(0, 1, kFloatOrBytes)) return;
-  check.require(g.quantized || check.output(0).dtype == DType::kF32, "output 0 must be f32");
+  if (!check.output_is(0, 1, results_of(first))) return;
   check.output_equals(0, result, check.output(0).dtype);
+  if (!forward) return;
+  check.optional_input(2, {g.out_width});
   if (g.quantized) check.input_equals(3, {g.out_width});
   check_scales(check, problem.attrs);
 }
@@ -71,10 +76,12 @@ void image(const Shape& shape, Geometry& g) {
 
 void conv(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kConv2d, data = problem.op == Op::kConv2dBackwardData;
-  if (data ? !check.output_is(0, 4) : !check.input_is(0, 4, forward ? kFloatOrBytes : kFloat)) return;
-  image(data ? check.output(0) : check.input(0), g);
+  if (!check.input_is(0, 4, forward ? kRealOrBytes : kReal)) return;
+  const Shape& first = check.input(0);
+  if (data && !check.output_is(0, 4, results_of(first))) return;
+  image(data ? check.output(0) : first, g);
   if (!window(check, problem.attrs, g)) return;
-  g.quantized = forward && is_quantized(check.input(0));
+  g.quantized = forward && is_quantized(first);
   const DType weights = g.quantized ? DType::kS8 : DType::kF32;
   const bool weights_out = problem.op == Op::kConv2dBackwardWeights;
   if (weights_out ? !check.output_is(0, 4) : !check.input_is(1, 4, {weights})) return;
@@ -83,15 +90,14 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.ok()) return;
   const Dims kernel{g.o, g.kh, g.kw, g.c / g.groups}, y{g.n, g.oh, g.ow, g.o};
   if (weights_out) {
-    check.input_equals(1, y);
+    check.input_equals(1, y, first.dtype);
     check.output_equals(0, kernel);
     return check.optional_output(1, {g.o});
   }
   check.input_equals(1, kernel, weights);
-  if (data) return check.input_equals(0, y);
+  if (data) return check.input_equals(0, y, first.dtype);
   check.optional_input(2, {g.o});
-  if (!check.output_is(0, 4, kFloatOrBytes)) return;
-  check.require(g.quantized || check.output(0).dtype == DType::kF32, "output 0 must be f32");
+  if (!check.output_is(0, 4, results_of(first))) return;
   check.output_equals(0, y, check.output(0).dtype);
   if (g.quantized) check.input_equals(3, {g.o});
   check_scales(check, problem.attrs);
@@ -190,6 +196,12 @@ void quantize(Checker& check, const Problem& problem) {
   check_scales(check, problem.attrs);
 }
 
+void cast(Checker& check) {
+  if (!check.input_is(0, 0, kReal) || !check.output_is(0, 0, kReal)) return;
+  check.require(check.input(0).dtype != check.output(0).dtype, "a cast is between f32 and bf16");
+  check.output_equals(0, Checker::dims_of(check.input(0)), check.output(0).dtype);
+}
+
 // The norm of all gradients, where they are clipped.
 void clipping(Checker& check, const Problem& problem, int input) {
   if (!check.has_input(input)) return;
@@ -281,6 +293,8 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return same_shape(check, 2);
     case Op::kNorm:
       return norm(check);
+    case Op::kCast:
+      return cast(check);
     default:
       check.require(false, "there is no kernel for this operation");
   }

@@ -52,9 +52,9 @@ struct Attrs {
   float scale_x = 1.0f;  // quantized: real = scale * stored (zero point 0); input
   float scale_y = 1.0f;  // quantized: output
   bool nesterov = false;
-  DType output =
-      DType::kF32;  // quantized: what the output is stored as (for the graph's shape rule; kernels see the shape)
-  std::uint64_t stream = 0;              // Philox: which stream of random numbers this node draws
+  DType output = DType::kF32;  // quantized, bf16: what the output is stored as (for the graph's shape rule; kernels see
+                               // the shape)
+  std::uint64_t stream = 0;    // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
   float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
   std::int64_t kv_heads = 0;   // attention: heads of keys and values, shared by groups of queries; 0: as many as heads

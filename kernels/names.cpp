@@ -56,6 +56,7 @@ constexpr const char* kOpNames[] = {
     "rope_backward",
     "binary_cross_entropy",
     "regression_loss",
+    "cast",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

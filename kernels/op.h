@@ -12,12 +12,13 @@ namespace mlx::kernels {
 enum class Op : std::uint16_t {
   // Linear: y[…,N] = act(x[…,K] · wᵀ + b), w[N,K], (b[N]). attrs.activation.
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
+  //   bf16: x and dy bf16, y and dx f32 or bf16; w, b, dw, db stay f32, and w counts rounded to bf16. Sums are of f32.
   kLinear,
   kLinearBackwardData,     // dy[…,N], w → dx[…,K]
   kLinearBackwardWeights,  // x, dy → dw[N,K], (db[N])
 
   // Convolution: x[N,H,W,C], w[O,KH,KW,C/groups], (b[O]) → y[N,OH,OW,O]. attrs kernel, stride, pad, groups, activation.
-  //   quantized as for linear: w_scales f32[O] is input 3.
+  //   quantized as for linear: w_scales f32[O] is input 3. bf16 as for linear.
   kConv2d,
   kConv2dBackwardData,     // dy, w → dx
   kConv2dBackwardWeights,  // x, dy → dw, (db)
@@ -108,6 +109,8 @@ enum class Op : std::uint16_t {
   kBinaryCrossEntropy,  // of sigmoid(x) with targets from 0 to 1; also (correct s32[1]: x > 0 where the target is above
                         // one half), (counted s32[1]). attrs.rate: label smoothing.
   kRegressionLoss,      // squared error; with attrs.delta that of Huber (1964), half the square up to delta
+
+  kCast,  // x f32 → y bf16, rounded to nearest even, or x bf16 → y f32. attrs.output
 
   kReshape,  // no kernel: the planner makes it a view
 

@@ -9,11 +9,18 @@ namespace {
 constexpr std::int64_t kMaxSlices = 16;
 constexpr std::int64_t kSliceBytes = 32 * 1024;
 
+bool has_bf16(const Problem& problem) {
+  const auto is_bf16 = [](const Shape& shape) { return shape.rank >= 0 && shape.dtype == DType::kBF16; };
+  return std::any_of(problem.inputs, problem.inputs + problem.input_count, is_bf16) ||
+         std::any_of(problem.outputs, problem.outputs + problem.output_count, is_bf16);
+}
+
 }  // namespace
 
-State* new_state(const Problem& problem, Plan& plan, Run run) {
+State* new_state(const Problem& problem, Plan& plan, Run run, Takes takes) {
   Geometry geometry;
   if (!describe(problem, geometry).empty()) return nullptr;
+  if (takes == Takes::kF32 && has_bf16(problem)) return nullptr;
   auto* state = new State{problem.attrs, geometry, {}, {}};
   for (int phase = 0; phase < kMaxPhases; ++phase) {
     state->items[phase] = 1;

@@ -18,8 +18,10 @@ struct State {
 
 using Run = void (*)(const void* state, const Args& args, int phase, int slice);
 
-// Owned by `plan` afterwards. Null where the problem is inconsistent (describe).
-State* new_state(const Problem& problem, Plan& plan, Run run);
+// Owned by `plan` afterwards. Null where the problem is inconsistent (describe), or has a bf16 tensor and the kernel
+// does not say that it takes them.
+enum class Takes { kF32, kBF16 };
+State* new_state(const Problem& problem, Plan& plan, Run run, Takes takes = Takes::kF32);
 
 // Phase `phase` is cut over `items` that touch `bytes` of memory in all: at most 16 slices, each at least 32 KiB.
 void cut(State* state, Plan& plan, int phase, std::int64_t items, std::int64_t bytes);

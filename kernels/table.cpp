@@ -191,6 +191,12 @@ const char* name_of(Level level) {
   return "unknown";
 }
 
+std::string bf16_problem(Level level) {
+  if (level == Level::kRef || (level == Level::kOneDnn && cpu().bf16)) return {};
+  if (level == Level::kOneDnn) return "this CPU lacks AVX512_BF16, or the OS does not enable AVX-512";
+  return fmt::format("the kernels '{}' have no products of bf16, only oneDNN's have", name_of(level));
+}
+
 std::string isa_name() {
   if (cpu().avx512) return "avx512_vnni_bf16";
   return cpu().avx2 ? "avx2" : "x86_64";

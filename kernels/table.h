@@ -23,6 +23,9 @@ Level best_level();
 // "ref", "avx2", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.
 Level parse_level(const std::string& name);
 const char* name_of(Level level);
+// Why there are no products of bf16 at this level that are worth having ("this CPU lacks AVX512_BF16"); "" where there
+// are.
+std::string bf16_problem(Level level);
 // Says which ISA results depend on: "avx2", "avx512_vnni_bf16"; part of the numerics id.
 std::string isa_name();
 std::string onednn_version();  // of the library that is loaded; "" where there is none

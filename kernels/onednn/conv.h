@@ -5,9 +5,9 @@
 
 namespace mlx::kernels::onednn {
 
-extern const Kernel kConvKernel;                 // f32, and u8|s8 × s8 → f32|u8|s8
-extern const Kernel kConvBackwardDataKernel;     // f32
-extern const Kernel kConvBackwardWeightsKernel;  // f32
+extern const Kernel kConvKernel;                 // f32, bf16, and u8|s8 × s8 → f32|u8|s8
+extern const Kernel kConvBackwardDataKernel;     // f32, bf16
+extern const Kernel kConvBackwardWeightsKernel;  // f32, bf16
 
 // Sizes of a convolution in oneDNN's terms.
 struct Geometry {

@@ -7,6 +7,7 @@
 
 #include "kernels/onednn/conv.h"
 #include "kernels/onednn/quantized.h"
+#include "kernels/onednn/sliced.h"
 
 namespace mlx::kernels::onednn {
 namespace {
@@ -83,12 +84,13 @@ struct BackwardWeights {
 
 using Conv = dnnl::convolution_backward_weights;
 
-Conv::primitive_desc describe(const dnnl::engine& engine, const Geometry& g, std::int64_t images, bool has_db,
-                              const Desc* layout) {
+// `type` of x and dy; dw and db are f32.
+Conv::primitive_desc describe(const dnnl::engine& engine, const Geometry& g, memory::data_type type,
+                              std::int64_t images, bool has_db, const Desc* layout) {
   const auto f32 = memory::data_type::f32;
-  const Desc x(g.source(images), f32, Tag::nhwc), dy(g.destination(images), f32, Tag::nhwc),
+  const Desc x(g.source(images), type, Tag::nhwc), dy(g.destination(images), type, Tag::nhwc),
       db({g.out_channels}, f32, Tag::x);
-  const Desc any(g.weights(), f32, Tag::any), dw = layout ? *layout : any;
+  const Desc any(g.weights(), type, Tag::any), dw = layout ? *layout : Desc(g.weights(), f32, Tag::any);
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc hint(
       {dnnl::prop_kind::forward_training, algorithm, x, any, dy, g.stride, g.before, g.after}, engine);
@@ -111,18 +113,19 @@ Call bind(const dnnl::engine& engine, const Conv::primitive_desc& desc, bool has
 bool prepare_conv_backward_weights(const Problem& problem, Plan& plan) {
   Geometry geometry;
   const Shape &x = problem.inputs[0], &dy = problem.inputs[1], &dw = problem.outputs[0];
-  if (x.dtype != DType::kF32 || dy.dtype != DType::kF32) return false;
+  if (!is_real(x.dtype) || dy.dtype != x.dtype) return false;
   if (!Geometry::of(x, dw, dy, problem.attrs, geometry)) return false;
   const bool has_db = problem.output_count > 1 && problem.outputs[1].rank >= 0;
 
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   const Cut cuts = cut(geometry.images, kMostSlices, 1, geometry.work());
   const int last_index = cuts.count - 1;
-  const Conv::primitive_desc first = describe(engine, geometry, cuts.size(0), has_db, nullptr);
+  const memory::data_type type = data_type(x.dtype);
+  const Conv::primitive_desc first = describe(engine, geometry, type, cuts.size(0), has_db, nullptr);
   const Desc layout = first.diff_weights_desc();
   const Conv::primitive_desc last = cuts.size(last_index) == cuts.size(0)
                                         ? first
-                                        : describe(engine, geometry, cuts.size(last_index), has_db, &layout);
+                                        : describe(engine, geometry, type, cuts.size(last_index), has_db, &layout);
   for (const Conv::primitive_desc* desc : {&first, &last}) {
     if (std::string(desc->impl_info_str()).starts_with("ref")) return false;
   }

@@ -5,8 +5,8 @@
 
 namespace mlx::kernels::onednn {
 
-extern const Kernel kLinearKernel;                 // f32, and u8|s8 × s8 → f32|u8|s8
-extern const Kernel kLinearBackwardDataKernel;     // f32
-extern const Kernel kLinearBackwardWeightsKernel;  // f32
+extern const Kernel kLinearKernel;                 // f32, bf16, and u8|s8 × s8 → f32|u8|s8
+extern const Kernel kLinearBackwardDataKernel;     // f32, bf16
+extern const Kernel kLinearBackwardWeightsKernel;  // f32, bf16
 
 }  // namespace mlx::kernels::onednn

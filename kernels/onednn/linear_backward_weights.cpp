@@ -5,8 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "kernels/bf16.h"
 #include "kernels/onednn/linear.h"
 #include "kernels/onednn/quantized.h"
+#include "kernels/onednn/sliced.h"
 
 namespace mlx::kernels::onednn {
 namespace {
@@ -26,10 +28,13 @@ struct Slice {
 struct BackwardWeights {
   std::vector<Slice> slices;
   std::int64_t rows = 0, n = 0;
+  DType type = DType::kF32;  // of x and dy
 
   void run(const Args& args, int, int index) const {
     const auto products = static_cast<int>(slices.size());
-    if (index >= products) return add_columns(args, index - products);
+    if (index >= products)
+      return type == DType::kBF16 ? add_columns<BF16>(args, index - products)
+                                  : add_columns<float>(args, index - products);
     const Slice& slice = slices[static_cast<std::size_t>(index)];
     const char* x = static_cast<const char*>(args.inputs[0]) + slice.x;
     const char* dy = static_cast<const char*>(args.inputs[1]) + slice.dy;
@@ -42,16 +47,17 @@ struct BackwardWeights {
 
   // Sums of at most 64 rows are added to the total, so that the error grows with their number and not with that of the
   // rows.
+  template <typename T>
   void add_columns(const Args& args, int part) const {
     const std::int64_t begin = part * kSumColumns, width = std::min(kSumColumns, n - begin);
-    const float* dy = static_cast<const float*>(args.inputs[1]) + begin;
+    const T* dy = static_cast<const T*>(args.inputs[1]) + begin;
     float* db = static_cast<float*>(args.outputs[1]) + begin;
     std::array<float, kSumColumns> total{};
     for (std::int64_t row = 0; row < rows; row += 64) {
       std::array<float, kSumColumns> sum{};
       for (std::int64_t r = row; r < std::min(row + 64, rows); ++r) {
 #pragma omp simd
-        for (std::int64_t c = 0; c < width; ++c) sum[c] += dy[r * n + c];
+        for (std::int64_t c = 0; c < width; ++c) sum[c] += widen(dy[r * n + c]);
       }
       for (std::int64_t c = 0; c < width; ++c) total[c] += sum[c];
     }
@@ -61,7 +67,7 @@ struct BackwardWeights {
 
 bool prepare_linear_backward_weights(const Problem& problem, Plan& plan) {
   const Shape &x = problem.inputs[0], &dy = problem.inputs[1];
-  if (x.dtype != DType::kF32 || dy.dtype != DType::kF32 || x.rank < 1 || dy.rank < 1) return false;
+  if (!is_real(x.dtype) || dy.dtype != x.dtype || x.rank < 1 || dy.rank < 1) return false;
   const std::int64_t k = x.dims[x.rank - 1], n = dy.dims[dy.rank - 1];
   if (x.count() == 0 || n == 0) return false;
   const std::int64_t rows = x.count() / k;
@@ -72,12 +78,14 @@ bool prepare_linear_backward_weights(const Problem& problem, Plan& plan) {
   auto state = std::make_unique<BackwardWeights>();
   state->rows = rows;
   state->n = n;
+  state->type = x.dtype;
+  const std::size_t element = x.dtype == DType::kBF16 ? sizeof(BF16) : sizeof(float);
   std::size_t workspace = 0;
   for (int i = 0; i < cuts.count; ++i) {
     const std::int64_t begin = cuts.begin(i), slice_n = over_k ? n : cuts.size(i), slice_k = over_k ? cuts.size(i) : k;
-    const auto f32 = memory::data_type::f32;
-    const Desc left({slice_n, rows}, f32, Dims{1, n}), right({rows, slice_k}, f32, Dims{k, 1}),
-        dw({slice_n, slice_k}, f32, Dims{k, 1});
+    const auto type = data_type(x.dtype);
+    const Desc left({slice_n, rows}, type, Dims{1, n}), right({rows, slice_k}, type, Dims{k, 1}),
+        dw({slice_n, slice_k}, memory::data_type::f32, Dims{k, 1});
     const dnnl::matmul::primitive_desc desc({left, right, dw}, user_scratchpad(), engine);
     if (std::string(desc.impl_info_str()).starts_with("ref")) return false;
 
@@ -89,8 +97,8 @@ bool prepare_linear_backward_weights(const Problem& problem, Plan& plan) {
     const Call::Slot a{DNNL_ARG_SRC, left}, b{DNNL_ARG_WEIGHTS, right}, c{DNNL_ARG_DST, dw};
     slice.call = slice.has_scratchpad ? Call(engine, dnnl::matmul(desc), {a, b, c, {DNNL_ARG_SCRATCHPAD, scratchpad}})
                                       : Call(engine, dnnl::matmul(desc), {a, b, c});
-    slice.dy = static_cast<std::size_t>(over_k ? 0 : begin) * sizeof(float);
-    slice.x = static_cast<std::size_t>(over_k ? begin : 0) * sizeof(float);
+    slice.dy = static_cast<std::size_t>(over_k ? 0 : begin) * element;
+    slice.x = static_cast<std::size_t>(over_k ? begin : 0) * element;
     slice.dw = static_cast<std::size_t>(over_k ? begin : begin * k) * sizeof(float);
     state->slices.push_back(std::move(slice));
   }

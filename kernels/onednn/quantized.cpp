@@ -66,11 +66,11 @@ dnnl::primitive_attr user_scratchpad() {
 
 std::optional<Epilogue> epilogue(const Problem& problem) {
   if (is_quantized(problem.inputs[0].dtype)) return quantized_epilogue(problem);
-  const bool has_bias = has_input(problem, 2);
-  if (problem.inputs[0].dtype != DType::kF32 || problem.inputs[1].dtype != DType::kF32 ||
-      problem.outputs[0].dtype != DType::kF32 || (has_bias && problem.inputs[2].dtype != DType::kF32)) {
-    return std::nullopt;
-  }
+  const Shape &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+  const bool bf16 = x.dtype == DType::kBF16;
+  if ((x.dtype != DType::kF32 && !bf16) || w.dtype != DType::kF32) return std::nullopt;
+  if (y.dtype != DType::kF32 && !(bf16 && y.dtype == DType::kBF16)) return std::nullopt;
+  if (has_input(problem, 2) && problem.inputs[2].dtype != DType::kF32) return std::nullopt;
   Epilogue result;
   result.attr = user_scratchpad();
   append_activation(result.attr, problem.attrs.activation, 1.0f);

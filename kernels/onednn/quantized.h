@@ -17,8 +17,8 @@ struct Epilogue {
   std::vector<float> own_bias;  // quantized with bias: b / (scale_x · w_scale)
 };
 
-// Problem of kLinear or kConv2d (inputs x, w, b, w_scales). Nothing where it is not served: quantized without known
-// scales and bias, scales that are not positive and finite, dtypes that do not go together.
+// Problem of kLinear or kConv2d (inputs x, w, b, w_scales), f32, bf16 or quantized. Nothing where it is not served:
+// quantized without known scales and bias, scales that are not positive and finite, dtypes that do not go together.
 std::optional<Epilogue> epilogue(const Problem& problem);
 
 dnnl::primitive_attr user_scratchpad();

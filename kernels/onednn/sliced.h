@@ -22,11 +22,20 @@ struct Parts {
 // slice chose (null for the first); all slices read the same packed weights.
 struct Sliceable {
   Cut slices;
-  Desc plain_weights;  // as the caller has them
+  Desc plain_weights;  // as the caller has them; f32 that are packed as bf16 are rounded on the way
   int source_input = 0, weights_input = 1, bias_input = -1;
   std::vector<float> own_bias;  // used instead of bias_input where not empty
   std::function<Parts(const dnnl::engine&, std::int64_t items, const Desc* weights)> make;
 };
+
+// What products of a type can be done with: f32 or bf16 with itself. Weights stand in memory as f32.
+inline bool is_real(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16;
+}
+// As what weights are multiplied with `factor`.
+inline DType packed_type(const Shape& factor, const Shape& weights) {
+  return factor.dtype == DType::kBF16 ? DType::kBF16 : weights.dtype;
+}
 
 // False where oneDNN has only its reference implementation, which is slower than ours.
 bool prepare_sliced(const Sliceable& sliceable, Plan& plan);

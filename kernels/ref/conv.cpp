@@ -1,4 +1,5 @@
-// Reference 2-D convolution on NHWC images with groups, and its gradients, f32 and quantized (op.h, kConv2d…).
+// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, bf16 and quantized (op.h,
+// kConv2d…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -32,14 +33,15 @@ void for_outputs(const State& s, Range images, Body body) {
         for (std::int64_t o = 0; o < g.o; ++o) body(n, oh, ow, o, ((n * g.oh + oh) * g.ow + ow) * g.o + o);
 }
 
+template <typename T>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
-  const float *x = f32_in(&s, args, 0), *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
-  float* y = f32_out(&s, args, 0);
+  const T* x = reals_in<T>(args, 0);
+  const float *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
   for_outputs(s, range_of(&s, phase, slice), [&](auto n, auto oh, auto ow, auto o, auto out) {
     double sum = b ? b[o] : 0.0;
-    for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sum += double{x[xi]} * w[wi]; });
-    y[out] = static_cast<float>(activate(s.attrs.activation, sum));
+    for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sum += double{widen(x[xi])} * weight<T>(w[wi]); });
+    store_real(args.outputs[0], s.g.y_type, out, activate(s.attrs.activation, sum));
   });
 }
 
@@ -61,27 +63,30 @@ void forward_quantized(const void* opaque, const Args& args, int phase, int slic
 }
 
 // Scatters each image's gradients into a double plane of the workspace, one a slice.
+template <typename T>
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
-  const float *dy = f32_in(&s, args, 0), *w = f32_in(&s, args, 1);
+  const T* dy = reals_in<T>(args, 0);
+  const float* w = f32_in(&s, args, 1);
   const std::int64_t plane = s.g.h * s.g.w * s.g.c;
   double* sums = static_cast<double*>(args.workspace) + plane * slice;
   const Range images = range_of(&s, phase, slice);
   for (std::int64_t image = images.begin; image < images.end; ++image) {
     for (std::int64_t i = 0; i < plane; ++i) sums[i] = 0.0;
     for_outputs(s, {image, image + 1}, [&](auto n, auto oh, auto ow, auto o, auto out) {
-      for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sums[xi - n * plane] += double{dy[out]} * w[wi]; });
+      const double d = widen(dy[out]);
+      for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sums[xi - n * plane] += d * weight<T>(w[wi]); });
     });
-    float* dx = f32_out(&s, args, 0) + image * plane;
-    for (std::int64_t i = 0; i < plane; ++i) dx[i] = static_cast<float>(sums[i]);
+    for (std::int64_t i = 0; i < plane; ++i) store_real(args.outputs[0], s.g.y_type, image * plane + i, sums[i]);
   }
 }
 
 // Sliced by output channel; the workspace holds the sums of all of them.
+template <typename T>
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;
-  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1);
+  const T *x = reals_in<T>(args, 0), *dy = reals_in<T>(args, 1);
   float *dw = f32_out(&s, args, 0), *db = f32_out(&s, args, 1);
   auto* sums = static_cast<double*>(args.workspace);
   const std::int64_t taps = g.kh * g.kw * (g.c / g.groups);
@@ -92,8 +97,8 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
     for (std::int64_t n = 0; n < g.n; ++n)
       for (std::int64_t oh = 0; oh < g.oh; ++oh)
         for (std::int64_t ow = 0; ow < g.ow; ++ow) {
-          const double d = dy[((n * g.oh + oh) * g.ow + ow) * g.o + o];
-          for_taps(g, n, oh, ow, o, [&](auto xi, auto wi) { sums[wi] += d * x[xi]; });
+          const double d = widen(dy[((n * g.oh + oh) * g.ow + ow) * g.o + o]);
+          for_taps(g, n, oh, ow, o, [&](auto xi, auto wi) { sums[wi] += d * widen(x[xi]); });
           bias += d;
         }
     for (std::int64_t i = o * taps; i < (o + 1) * taps; ++i) dw[i] = static_cast<float>(sums[i]);
@@ -104,18 +109,20 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 }  // namespace
 
 bool prepare_conv(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, forward);
+  State* s = new_state(problem, plan, forward<float>, Takes::kBF16);
   if (!s) return false;
   const Geometry& g = s->g;
+  const bool bf16 = g.x_type == DType::kBF16;
+  if (bf16) plan.run = forward<BF16>;
   const std::int64_t work = g.n * g.oh * g.ow * g.o * g.kh * g.kw * (g.c / g.groups);
   const bool weights = problem.op == Op::kConv2dBackwardWeights;
   cut(s, plan, 0, weights ? g.o : g.n, work);
   if (g.quantized) plan.run = forward_quantized;
   if (weights) {
-    plan.run = backward_weights;
+    plan.run = bf16 ? backward_weights<BF16> : backward_weights<float>;
     plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.o * g.kh * g.kw * (g.c / g.groups));
   } else if (problem.op == Op::kConv2dBackwardData) {
-    plan.run = backward_data;
+    plan.run = bf16 ? backward_data<BF16> : backward_data<float>;
     plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.h * g.w * g.c * plan.slices[0]);
   }
   return true;

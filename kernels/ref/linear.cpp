@@ -1,20 +1,22 @@
-// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32 and quantized (op.h, kLinear…).
+// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, bf16 and quantized (op.h, kLinear…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
 namespace {
 
+template <typename T>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
-  const float *x = f32_in(&s, args, 0), *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
-  float* y = f32_out(&s, args, 0);
+  const T* x = reals_in<T>(args, 0);
+  const float *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t row = rows.begin; row < rows.end; ++row)
     for (std::int64_t n = 0; n < n_count; ++n) {
       double sum = b ? b[n] : 0.0;
-      for (std::int64_t k = 0; k < k_count; ++k) sum += double{x[row * k_count + k]} * w[n * k_count + k];
-      y[row * n_count + n] = static_cast<float>(activate(s.attrs.activation, sum));
+      for (std::int64_t k = 0; k < k_count; ++k)
+        sum += double{widen(x[row * k_count + k])} * weight<T>(w[n * k_count + k]);
+      store_real(args.outputs[0], s.g.y_type, row * n_count + n, activate(s.attrs.activation, sum));
     }
 }
 
@@ -38,35 +40,39 @@ void forward_quantized(const void* opaque, const Args& args, int phase, int slic
     }
 }
 
+template <typename T>
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
-  const float *dy = f32_in(&s, args, 0), *w = f32_in(&s, args, 1);
-  float* dx = f32_out(&s, args, 0);
+  const T* dy = reals_in<T>(args, 0);
+  const float* w = f32_in(&s, args, 1);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t row = rows.begin; row < rows.end; ++row)
     for (std::int64_t k = 0; k < k_count; ++k) {
       double sum = 0.0;
-      for (std::int64_t n = 0; n < n_count; ++n) sum += double{dy[row * n_count + n]} * w[n * k_count + k];
-      dx[row * k_count + k] = static_cast<float>(sum);
+      for (std::int64_t n = 0; n < n_count; ++n)
+        sum += double{widen(dy[row * n_count + n])} * weight<T>(w[n * k_count + k]);
+      store_real(args.outputs[0], s.g.y_type, row * k_count + k, sum);
     }
 }
 
+template <typename T>
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
-  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1);
+  const T *x = reals_in<T>(args, 0), *dy = reals_in<T>(args, 1);
   float *dw = f32_out(&s, args, 0), *db = f32_out(&s, args, 1);
   const Range columns = range_of(&s, phase, slice);
   for (std::int64_t n = columns.begin; n < columns.end; ++n) {
     for (std::int64_t k = 0; k < k_count; ++k) {
       double sum = 0.0;
-      for (std::int64_t row = 0; row < s.g.rows; ++row) sum += double{dy[row * n_count + n]} * x[row * k_count + k];
+      for (std::int64_t row = 0; row < s.g.rows; ++row)
+        sum += double{widen(dy[row * n_count + n])} * widen(x[row * k_count + k]);
       dw[n * k_count + k] = static_cast<float>(sum);
     }
     if (!db) continue;
     double sum = 0.0;
-    for (std::int64_t row = 0; row < s.g.rows; ++row) sum += dy[row * n_count + n];
+    for (std::int64_t row = 0; row < s.g.rows; ++row) sum += widen(dy[row * n_count + n]);
     db[n] = static_cast<float>(sum);
   }
 }
@@ -74,11 +80,13 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 }  // namespace
 
 bool prepare_linear(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, forward);
+  State* s = new_state(problem, plan, forward<float>, Takes::kBF16);
   if (!s) return false;
+  const bool bf16 = s->g.x_type == DType::kBF16;
+  if (bf16) plan.run = forward<BF16>;
   if (s->g.quantized) plan.run = forward_quantized;
-  if (problem.op == Op::kLinearBackwardData) plan.run = backward_data;
-  if (problem.op == Op::kLinearBackwardWeights) plan.run = backward_weights;
+  if (problem.op == Op::kLinearBackwardData) plan.run = bf16 ? backward_data<BF16> : backward_data<float>;
+  if (problem.op == Op::kLinearBackwardWeights) plan.run = bf16 ? backward_weights<BF16> : backward_weights<float>;
   const bool weights = problem.op == Op::kLinearBackwardWeights;
   cut(s, plan, 0, weights ? s->g.out_width : s->g.rows, s->g.rows * s->g.in_width * s->g.out_width);
   return true;

@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "kernels/bf16.h"
 #include "kernels/plan.h"
 
 namespace mlx::kernels::ref {
@@ -28,6 +29,7 @@ bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
+bool prepare_cast(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 
@@ -76,6 +78,26 @@ inline void store_quantized(void* out, DType dtype, std::int64_t i, double value
 inline std::int64_t load_quantized(const void* in, DType dtype, std::int64_t i) {
   return dtype == DType::kU8 ? static_cast<std::int64_t>(static_cast<const std::uint8_t*>(in)[i])
                              : static_cast<std::int64_t>(static_cast<const std::int8_t*>(in)[i]);
+}
+
+// Products of f32 or bf16: T is what activations and their gradients are stored as; weights are f32 and count as T's.
+template <typename T>
+inline double weight(float w) {
+  return w;
+}
+template <>
+inline double weight<BF16>(float w) {
+  return widen(narrow(w));
+}
+template <typename T>
+inline const T* reals_in(const Args& args, int i) {
+  return static_cast<const T*>(args.inputs[i]);
+}
+inline void store_real(void* out, DType dtype, std::int64_t i, double value) {
+  if (dtype == DType::kBF16)
+    static_cast<BF16*>(out)[i] = narrow(static_cast<float>(value));
+  else
+    static_cast<float*>(out)[i] = static_cast<float>(value);
 }
 
 }  // namespace mlx::kernels::ref

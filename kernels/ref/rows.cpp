@@ -58,6 +58,7 @@ std::vector<Kernel> ref_kernels() {
       {Op::kScaledAdd, kBackend, prepare_pointwise},
       {Op::kAccumulate, kBackend, prepare_gradients},
       {Op::kNorm, kBackend, prepare_gradients},
+      {Op::kCast, kBackend, prepare_cast},
   };
 }
 

@@ -54,6 +54,7 @@ const Kernel kRows[] = {
     {Op::kRopeBackward, kBackend, prepare_rope},
     {Op::kQuantize, kBackend, prepare_quantize},
     {Op::kDequantize, kBackend, prepare_quantize},
+    {Op::kCast, kBackend, prepare_cast},
     {Op::kSgd, kBackend, prepare_optimizer},
     {Op::kAdamW, kBackend, prepare_optimizer},
     {Op::kLion, kBackend, prepare_optimizer},

@@ -35,6 +35,7 @@ bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);  // whole and with a cache
 bool prepare_attention_backward(const Problem& problem, Plan& plan);
 bool prepare_quantize(const Problem& problem, Plan& plan);
+bool prepare_cast(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 

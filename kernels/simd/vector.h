@@ -20,14 +20,17 @@
 //   negative(i), shifted_right<n>(i), multiply     masks by sign; unsigned; both halves of unsigned products
 //   to_floats(i), to_integers(x), to_doubles(x)    to nearest even, the least integer where x does not fit
 //   transpose(rows), transpose_fours(rows, out)    16 x 16; 4 x 4 in each run of four lanes
-//   load_bytes(p, n), store_bytes(p, x, n)         n bytes or 64
-//   load_narrow<Signed>(p, n), store_narrow(p, x, n)  n bytes or 16, as Ints; stored are the low bytes
+//   load(p, mask), store(p, x, mask) of BF16       widened; rounded to nearest even, NaN stays one; masks of first
+//   lanes load_bytes(p, n), store_bytes(p, x, n)         n bytes or 64 load_narrow<Signed>(p, n), store_narrow(p, x, n)
+//   n bytes or 16, as Ints; stored are the low bytes
 #pragma once
 
 #include <immintrin.h>
 #include <math.h>
 
 #include <cstdint>
+
+#include "kernels/bf16.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
@@ -70,6 +73,12 @@ inline Floats load(const float* from, All) {
 }
 inline Ints load(const std::int32_t* from, All) {
   return load(from);
+}
+inline Floats load(const BF16* from, All) {
+  return load(from, every());
+}
+inline void store(BF16* to, Floats x, All) {
+  store(to, x, every());
 }
 inline Doubles load(const double* from, All) {
   return load(from);

@@ -382,5 +382,34 @@ inline void store_narrow(void* to, Ints x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) static_cast<unsigned char*>(to)[i] = part[i];
 }
 
+inline Floats load(const BF16* from, Mask m) {
+  alignas(32) BF16 part[16] = {};
+  const int n = count(m);
+  if (n < 16) {
+    for (int i = 0; i < n; ++i) part[i] = from[i];
+    from = part;
+  }
+  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i a = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(all));
+  const __m256i b = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(all, 1));
+  return {as_floats(_mm256_slli_epi32(a, 16)), as_floats(_mm256_slli_epi32(b, 16))};
+}
+inline __m256i rounded_to_bf16(__m256 x) {
+  const __m256i bits = as_integers(x), upper = _mm256_srli_epi32(bits, 16);
+  const __m256i below_half = _mm256_add_epi32(_mm256_and_si256(upper, splat(1)), splat(0x7fff));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, below_half), 16);
+  const __m256i nan = as_integers(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(rounded, _mm256_or_si256(upper, splat(0x40)), nan);
+}
+inline void store(BF16* to, Floats x, Mask m) {
+  const __m256i mixed = _mm256_packus_epi32(rounded_to_bf16(x.a), rounded_to_bf16(x.b));
+  const __m256i all = _mm256_permute4x64_epi64(mixed, 0xd8);
+  const int n = count(m);
+  if (n == 16) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), all);
+  alignas(32) BF16 part[16];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(part), all);
+  for (int i = 0; i < n; ++i) to[i] = part[i];
+}
+
 }  // namespace
 }  // namespace mlx::kernels::MLX_ISA

@@ -295,5 +295,20 @@ inline void store_narrow(void* to, Ints x, std::int64_t n) {
   _mm512_mask_cvtepi32_storeu_epi8(to, lanes(n).bits, x.v);
 }
 
+// In integers: VCVTNEPS2BF16 takes denormals for zero.
+inline Floats load(const BF16* from, Mask m) {
+  const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.bits, from));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
+}
+inline void store(BF16* to, Floats x, Mask m) {
+  const __m512i bits = _mm512_castps_si512(x.v), upper = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+  const __m512i below_half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, below_half), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_mask_or_epi32(rounded, nan, upper, _mm512_set1_epi32(0x40));
+  _mm512_mask_cvtepi32_storeu_epi16(to, m.bits, quiet);
+}
+
 }  // namespace
 }  // namespace mlx::kernels::MLX_ISA

@@ -167,7 +167,8 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   return to_training(forward, optimizer, LossSpec{"softmax", label_smoothing});
 }
 
-TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec) {
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec,
+                          Precision precision) {
   const std::vector<char> hidden = hidden_matrices(forward);
   Graph graph = forward;
   choose_streams(graph);
@@ -176,6 +177,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   graph.outputs = {loss.loss};
   if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
+  if (precision == Precision::kBF16) multiply_in_bf16(graph);
   TrainingGraph ids;
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});

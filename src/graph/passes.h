@@ -23,6 +23,9 @@ struct LossSpec {
   float label_smoothing = 0.0f;  // of softmax and binary
   float delta = 1.0f;            // of huber
 };
+// What products are made of in training. bf16 (Kalamkar et al. 2019): what goes into linear layers and convolutions,
+// and the gradients that come back to them, are rounded to it; parameters, their gradients, sums and all else stay f32.
+enum class Precision { kF32, kBF16 };
 struct TrainingGraph {
   Graph graph;
   ValueId labels = kNone;         // input "labels" s32[…] of softmax, of the others "targets" f32[…,outputs]
@@ -40,9 +43,15 @@ inline constexpr const char* kAverage = ".ema";
 // Forward graph + loss on its first output + backward + optimizer. Weight decay is not applied to
 // one-dimensional parameters (biases, norms). Gradients are clipped by the norm of all of them together (Pascanu et al.
 // 2013); the updates wait for it.
-TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss);
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss,
+                          Precision precision = Precision::kF32);
 // The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
+
+// Of a graph with its backward pass and without its updates: the products in bf16. A value is cast once, where the
+// first product needs it, and kept for the backward pass as bf16. Convolutions with groups or of up to four channels
+// stay f32: those of their kernels that are fast are.
+void multiply_in_bf16(Graph& graph);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.

@@ -9,6 +9,7 @@
 #include "data/loader.h"
 #include "data/split.h"
 #include "graph/passes.h"
+#include "kernels/table.h"
 #include "nn/family.h"
 #include "train/checkpoint_interval.h"
 #include "train/schedule.h"
@@ -40,13 +41,22 @@ struct TrainConfig {
   double ema = 0;               // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
-  std::string loss;        // "softmax", "binary", "mse", "huber"; "" for what fits the targets
-  double huber_delta = 1;  // in standard deviations of the target
+  std::string loss;               // "softmax", "binary", "mse", "huber"; "" for what fits the targets
+  double huber_delta = 1;         // in standard deviations of the target
+  std::string precision = "f32";  // "f32", "bf16", "auto"; a training goes on with what precision_of() says
+  std::string precision_place;    // for messages: "train.toml:9: [train] precision", "--precision"
+  std::string options;            // of the command line that stand for keys, to resume with: " --precision bf16"
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
 std::string resolved(const TrainConfig& config, const nn::Built& built);
+// Other than what the file says: "f32", "bf16" or "auto", as given with --precision.
+void set_precision(TrainConfig& config, const std::string& word);
+// What the products are made of: never changed silently, since what is used stands in the resolved form. "auto" is bf16
+// where this level and CPU multiply it fast and the loss is one of classes, labels or tokens: targets that are numbers
+// may be finer than bf16's 8 bits. kMissing where bf16 is asked for and there is none.
+graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level);
 // kUsage where the loss that the config names is not one for such targets.
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);
 

@@ -59,7 +59,8 @@ void read_as_before(const nn::Model& base, data::Reading& reading) {
   reading.known_tokenizer = before.known_tokenizer;
 }
 
-Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, std::optional<Base> base,
+// From here on the config names the precision that is used.
+Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::optional<Base> base,
                    const TrainOptions& options, Progress& progress) {
   Inputs in;
   in.base = std::move(base);
@@ -69,6 +70,7 @@ Inputs read_inputs(registry::Repository& repository, const TrainConfig& config, 
   const TomlReader table = model_table(config, in.base);
   in.built = nn::build(table, input_spec(in.data));
   nn::read_freeze(table, in.built);
+  config.precision = precision_of(config, in.data, options.level) == graph::Precision::kBF16 ? "bf16" : "f32";
   in.params = resolved(config, in.built);
   in.start.command = "train";
   in.start.title = options.title;
@@ -114,10 +116,14 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   return model;
 }
 
-Json summary_of(const TrainingResult& result, data::Kind kind) {
-  Json out = {{"cpu_seconds", cpu_seconds()}, {"loss", result.loss},
-              {"peak_memory", peak_memory()}, {"seconds", result.seconds},
-              {"steps", result.steps},        {std::string(data::unit_name(kind)) + "_per_second", result.per_second}};
+Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig& config) {
+  Json out = {{"cpu_seconds", cpu_seconds()},
+              {"loss", result.loss},
+              {"peak_memory", peak_memory()},
+              {"precision", config.precision},
+              {"seconds", result.seconds},
+              {"steps", result.steps},
+              {std::string(data::unit_name(kind)) + "_per_second", result.per_second}};
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.kept != result.steps) out["kept_step"] = result.kept;
@@ -177,7 +183,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   require_repository(repository);
   const nn::Model model = make_model(in, config, data, result);
-  Json summary = summary_of(result, in.data.kind);
+  Json summary = summary_of(result, in.data.kind, config);
   if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
   TrainOutcome outcome;
   outcome.version = store_version(repository, config, in, run, model);

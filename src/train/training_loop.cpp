@@ -215,10 +215,11 @@ class Loop {
     const bool kept = checkpoints_.finish();
     g_interrupted = signal;
     progress_.end();
-    throw Error(ErrorKind::kInterrupted,
-                kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
-                     : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
-                fmt::format("go on with: mlx train -c {} --resume run:{}", config_.file, options_.run));
+    throw Error(
+        ErrorKind::kInterrupted,
+        kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
+             : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
+        fmt::format("go on with: mlx train -c {}{} --resume run:{}", config_.file, config_.options, options_.run));
   }
 
   void show(std::int64_t epoch) {

@@ -36,7 +36,7 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
       level_(level),
       pool_(pool),
       training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer,
-                                   loss_spec(config, data.targets))),
+                                   loss_spec(config, data.targets), precision_of(config, data, level))),
       input_(training_.graph.find(data::input_name(data.kind))) {
   CHECK(input_ != graph::kNone);
 }

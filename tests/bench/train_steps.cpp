@@ -1,7 +1,7 @@
 // bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
 // step through a session, without a repository around it.
 //
-// usage: bench_train FOLDER [--threads N] [--precision f32]
+// usage: bench_train FOLDER [--threads N] [--precision f32|bf16]
 //
 // Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
 // parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
@@ -72,12 +72,12 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-void run(const std::string& folder, int threads) {
+void run(const std::string& folder, int threads, graph::Precision precision) {
   const Case what = read_case(folder);
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
   const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
-  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, 0.0f);
+  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, precision);
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
   Pool pool(threads);
   graph::SessionOptions options;
@@ -118,15 +118,18 @@ void run(const std::string& folder, int threads) {
 int main(int argc, char** argv) {
   try {
     int threads = mlx::cores();
+    mlx::graph::Precision precision = mlx::graph::Precision::kF32;
     for (int i = 2; i + 1 < argc; i += 2) {
       const std::string option = argv[i], value = argv[i + 1];
       if (option == "--threads")
         threads = std::stoi(value);
+      else if (option == "--precision" && value == "bf16")
+        precision = mlx::graph::Precision::kBF16;
       else if (option != "--precision" || value != "f32")
         mlx::fail(mlx::ErrorKind::kUsage, "bench_train: {} {} is not known", option, value);
     }
-    if (argc < 2) mlx::fail(mlx::ErrorKind::kUsage, "usage: bench_train FOLDER [--threads N] [--precision f32]");
-    run(argv[1], threads);
+    if (argc < 2) mlx::fail(mlx::ErrorKind::kUsage, "usage: bench_train FOLDER [--threads N] [--precision f32|bf16]");
+    run(argv[1], threads, precision);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

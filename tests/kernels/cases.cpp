@@ -18,19 +18,6 @@ Tensor positive(Dims dims, std::uint64_t seed) {
   return uniform(std::move(dims), 0.1f, 2.0f, seed);
 }
 
-// Sets a few elements to NaN, infinities and denormals; also to numbers near the largest, unless they would drown a
-// sum.
-Tensor odd(Tensor tensor, float huge = 3e38f) {
-  const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, 0.0f, -0.0f, huge, -huge};
-  const std::int64_t count = tensor.shape.count();
-  std::int64_t at = 0;
-  for (const float value : values) {
-    if (at < count) tensor.data<float>()[at] = value;
-    at += 1 + count / 10;
-  }
-  return tensor;
-}
-
 // What relu6 may have given: numbers from 0 to 6, both among them.
 Tensor cut_off(Dims dims, std::uint64_t seed) {
   Tensor tensor = uniform(std::move(dims), -3.0f, 9.0f, seed);
@@ -392,10 +379,21 @@ void linear(Cases& cases) {
 
 }  // namespace
 
+Tensor odd(Tensor tensor, float huge) {
+  const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, 0.0f, -0.0f, huge, -huge};
+  const std::int64_t count = tensor.shape.count();
+  std::int64_t at = 0;
+  for (const float value : values) {
+    if (at < count) tensor.data<float>()[at] = value;
+    at += 1 + count / 10;
+  }
+  return tensor;
+}
+
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
-                              exponents, target_losses, embeddings, linear, convolutions})
+                              exponents, target_losses, embeddings, linear, convolutions, in_bf16})
     add(cases);
   add_sequence_cases(cases);
   return cases;

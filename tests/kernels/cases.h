@@ -1,4 +1,5 @@
-// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp and cases_conv.cpp.
+// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp and
+// cases_bf16.cpp.
 #pragma once
 
 #include <vector>
@@ -38,6 +39,11 @@ inline Attrs quantized_attrs(Attrs attrs, DType y) {
   return attrs;
 }
 
+// Sets a few elements to NaN, infinities and denormals; also to numbers near the largest, unless they would drown a
+// sum.
+Tensor odd(Tensor tensor, float huge = 3e38f);
+
 void convolutions(Cases& cases);
+void in_bf16(Cases& cases);
 
 }  // namespace mlx::kernels::test

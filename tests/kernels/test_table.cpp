@@ -49,6 +49,13 @@ TEST_CASE("table: levels by name") {
     CHECK(std::string(name_of(level)) != "unknown");
 }
 
+TEST_CASE("table: products of bf16 are fast in oneDNN only, and the oracle has them") {
+  CHECK(bf16_problem(Level::kRef).empty());
+  CHECK(contains(bf16_problem(Level::kAvx2), "avx2"));
+  CHECK(contains(bf16_problem(Level::kAvx512), "avx512"));
+  CHECK(bf16_problem(Level::kOneDnn).empty() == (isa_name() == "avx512_vnni_bf16"));
+}
+
 TEST_CASE("table: a level serves what it lacks by the ones below it") {
   const std::vector<Shape> shape = {f32({3, 5})};
   const Problem problem{Op::kRelu, {}, 1, 1, shape.data(), shape.data(), nullptr};
@@ -65,6 +72,12 @@ TEST_CASE("table: problems that do not fit together are refused before any kerne
   CHECK(contains(refusal(Op::kRelu, {f32({1 << 30, 1 << 30})}, {f32({1 << 30, 1 << 30})}), "too large"));
   CHECK(contains(refusal(Op::kRelu, {shape_of(DType::kS8, {4})}, {f32({4})}), "is s8, not f32"));
   CHECK(contains(refusal(Op::kReshape, {f32({4})}, {f32({4})}), "no kernel"));
+  const Shape half = shape_of(DType::kBF16, {2, 3});
+  CHECK(refusal(Op::kLinear, {half, f32({4, 3})}, {shape_of(DType::kBF16, {2, 4})}).empty());
+  CHECK(contains(refusal(Op::kLinear, {f32({2, 3}), f32({4, 3})}, {shape_of(DType::kBF16, {2, 4})}), "not f32"));
+  CHECK(contains(refusal(Op::kLinearBackwardWeights, {half, f32({2, 4})}, {f32({4, 3})}), "is f32, not bf16"));
+  CHECK(contains(refusal(Op::kCast, {half}, {half}), "between f32 and bf16"));
+  CHECK(contains(refusal(Op::kCast, {half}, {f32({3, 2})}), "output 0 must be"));
   Attrs attrs;
   attrs.kernel = {3, 3};
   const std::vector<Shape> image = {f32({1, 2, 2, 1}), f32({1, 3, 3, 1})};

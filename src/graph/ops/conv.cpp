@@ -1,4 +1,4 @@
-// Two-dimensional convolution over NHWC images, f32 and quantized, and its gradients.
+// Two-dimensional convolution over NHWC images, f32, bf16 and quantized, and its gradients.
 
 #include "graph/ops/rule.h"
 
@@ -37,40 +37,21 @@ Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims
 Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kConv2d, inputs, name);
   const Dims y = output_dims(rule, attrs, rule.dims(0), rule.dims(1));
-  if (rule.has(2)) {
-    rule.require_dtype(2, DType::kF32);
-    rule.require_shape(2, {y[3]});
-  }
-  const bool quantized = rule.dtype(1) == DType::kS8;
-  if (quantized) {
-    rule.require(rule.dtype(0) == DType::kU8 || rule.dtype(0) == DType::kS8, "s8 weights need a u8 or s8 input");
-    rule.require(rule.has(3), "s8 weights need their scales");
-    rule.require_dtype(3, DType::kF32);
-    rule.require_shape(3, {y[3]});
-    rule.require(attrs.output == DType::kF32 || attrs.output == DType::kU8 || attrs.output == DType::kS8,
-                 "the output must be f32, u8 or s8");
-    rule.require(attrs.scale_x > 0 && attrs.scale_y > 0, "scales must be positive");
-  } else {
-    rule.require(!rule.has(3), "scales are for s8 weights");
-    rule.require_f32();
-    rule.require(attrs.output == DType::kF32, "the output of f32 weights is f32");
-  }
-  return {rule.out({}, quantized ? attrs.output : DType::kF32, y)};
+  return {rule.out({}, product_type(rule, attrs, {y[3]}), y)};
 }
 
 Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
                         const std::string& name) {
   Rule rule(graph, Op::kConv2dBackwardData, inputs, name);
-  rule.require_f32();
   rule.require(given != nullptr, "the output's shape must be given");
   rule.require(output_dims(rule, attrs, *given, rule.dims(1)) == rule.dims(0),
                "the gradient does not have the output's shape");
-  return {rule.out({}, DType::kF32, *given)};
+  return {rule.out({}, gradient_type(rule, attrs), *given)};
 }
 
 Ids infer_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kConv2dBackwardWeights, inputs, name);
-  rule.require_f32();
+  require_same_reals(rule);
   rule.require(attrs.groups >= 1, "groups must be at least 1");
   const Dim out = Dim::of(rule.size(1, -1));
   const Dims w{out, Dim::of(attrs.kernel[0]), Dim::of(attrs.kernel[1]), Dim::of(rule.size(0, -1) / attrs.groups)};

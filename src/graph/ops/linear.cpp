@@ -1,4 +1,4 @@
-// Linear layers: y = act(x · wᵀ + b), f32 and quantized, and their gradients.
+// Linear layers: y = act(x · wᵀ + b), f32, bf16 and quantized, and their gradients.
 
 #include "graph/ops/rule.h"
 
@@ -13,39 +13,22 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   const std::int64_t n = rule.size(1, 0), k = rule.size(1, 1);
   rule.require(rule.rank(0) >= 1 && rule.dims(0).back() == Dim::of(k),
                "the input's last dimension is not the weights' last");
-  if (rule.has(2)) {
-    rule.require_dtype(2, DType::kF32);
-    rule.require_vector(2, n);
-  }
-  const bool quantized = rule.dtype(1) == DType::kS8;
-  if (quantized) {
-    rule.require(rule.dtype(0) == DType::kU8 || rule.dtype(0) == DType::kS8, "s8 weights need a u8 or s8 input");
-    rule.require(rule.has(3), "s8 weights need their scales");
-    rule.require_dtype(3, DType::kF32);
-    rule.require_vector(3, n);
-    rule.require(attrs.output == DType::kF32 || attrs.output == DType::kU8 || attrs.output == DType::kS8,
-                 "the output must be f32, u8 or s8");
-    rule.require(attrs.scale_x > 0 && attrs.scale_y > 0, "scales must be positive");
-  } else {
-    rule.require(!rule.has(3), "scales are for s8 weights");
-    rule.require_f32();
-    rule.require(attrs.output == DType::kF32, "the output of f32 weights is f32");
-  }
-  return {rule.out({}, quantized ? attrs.output : DType::kF32, with_last(rule.dims(0), Dim::of(n)))};
+  const DType type = product_type(rule, attrs, {Dim::of(n)});
+  return {rule.out({}, type, with_last(rule.dims(0), Dim::of(n)))};
 }
 
-Ids infer_backward_data(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLinearBackwardData, inputs, name);
-  rule.require_f32();
   rule.require_rank(1, 2);
   rule.require(rule.rank(0) >= 1 && rule.dims(0).back() == Dim::of(rule.size(1, 0)),
                "the gradient's last dimension is not the weights' first");
-  return {rule.out({}, DType::kF32, with_last(rule.dims(0), Dim::of(rule.size(1, 1))))};
+  const DType type = gradient_type(rule, attrs);
+  return {rule.out({}, type, with_last(rule.dims(0), Dim::of(rule.size(1, 1))))};
 }
 
 Ids infer_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLinearBackwardWeights, inputs, name);
-  rule.require_f32();
+  require_same_reals(rule);
   rule.require(rule.rank(0) >= 1 && rule.rank(1) >= 1 && without_last(rule.dims(0)) == without_last(rule.dims(1)),
                "input and gradient differ before their last dimension");
   const Dim n = Dim::of(rule.size(1, -1)), k = Dim::of(rule.size(0, -1));

@@ -73,6 +73,14 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs);
 // its backward needs what went in.
 ValueId before_activation(Graph& graph, const Node& node, ValueId gradient);
 
+// What linear layers and convolutions make of input 0 and weights, input 1: checks that their dtypes and attrs.output
+// go together, and returns the result's dtype. Quantized: with scales f32[out], input 3, and a bias f32[out], input 2.
+DType product_type(const Rule& rule, const Attrs& attrs, const Dims& per_output);
+// The same of a gradient and weights.
+DType gradient_type(const Rule& rule, const Attrs& attrs);
+// x and dy, inputs 0 and 1, are both f32 or both bf16.
+void require_same_reals(const Rule& rule);
+
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> conv_ops();
 std::vector<OpDef> norm_ops();
@@ -84,6 +92,7 @@ std::vector<OpDef> embedding_ops();
 std::vector<OpDef> attention_ops();
 std::vector<OpDef> rope_ops();
 std::vector<OpDef> quantize_ops();
+std::vector<OpDef> cast_ops();
 std::vector<OpDef> optimizer_ops();
 std::vector<OpDef> reshape_ops();
 

@@ -1,0 +1,24 @@
+// Between f32 and bf16.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
+                           const std::string& name) {
+  Rule rule(graph, Op::kCast, inputs, name);
+  const DType from = rule.dtype(0);
+  rule.require(
+      (from == DType::kF32 && attrs.output == DType::kBF16) || (from == DType::kBF16 && attrs.output == DType::kF32),
+      "a cast is between f32 and bf16");
+  return {rule.out({}, attrs.output, rule.dims(0))};
+}
+
+}  // namespace
+
+std::vector<OpDef> cast_ops() {
+  return {{.op = Op::kCast, .required_inputs = 1, .max_inputs = 1, .infer = infer, .cost = per_output<1>}};
+}
+
+}  // namespace mlx::graph

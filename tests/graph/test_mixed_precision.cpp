@@ -1,0 +1,144 @@
+// Training graphs whose products are bf16: what is cast and how often, how far their gradients are from f32's, and that
+// threads change no bit.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+#include "sample.h"
+
+using namespace mlx;
+using namespace mlx::graph;
+
+namespace {
+
+struct Model {
+  const char* name;
+  Graph graph;
+  double tolerance;  // of gradients; larger where a relu or a maximum near zero may change sides
+};
+
+std::vector<Model> models() {
+  std::vector<Model> all;
+  all.push_back({"cnn", sample::cnn(0.0f), 0.08});
+  all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03});
+  all.push_back({"llama", sample::llama(), 0.03});
+  return all;
+}
+
+TrainingGraph training_of(const Graph& forward, Precision precision) {
+  OptimizerSpec plain;
+  plain.momentum = 0;
+  plain.nesterov = false;
+  return to_training(forward, plain, LossSpec{}, precision);
+}
+
+struct Result {
+  float loss = 0;
+  Tensors tensors;
+  std::size_t arena = 0;
+};
+
+// One step of descent at a rate of 1, so that what the weights change by is their gradient.
+Result step(const Graph& forward, Precision precision, kernels::Level level, int threads) {
+  const TrainingGraph training = training_of(forward, precision);
+  validate(training.graph);
+  Pool pool(threads);
+  SessionOptions options;
+  options.training = true;
+  options.level = level;
+  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
+  const bool images = training.graph.find("images") != kNone;
+  const sample::Batch batch = sample::images(16, 3);
+  std::vector<std::int32_t> ids;
+  for (std::uint64_t i = 0; i < 8 * 6; ++i)
+    ids.push_back(static_cast<std::int32_t>(kernels::random_u32(4, 1, 4, i) % 11));
+  const float rate = 1.0f;
+  std::vector<Feed> feeds{{training.learning_rate, &rate, {1}}};
+  if (images) {
+    feeds.push_back({training.graph.find("images"), batch.images.data(), {16, 12, 12, 2}});
+    feeds.push_back({training.labels, batch.labels.data(), {16}});
+  } else {
+    feeds.push_back({training.graph.find("ids"), ids.data(), {8, 6}});
+    feeds.push_back({training.labels, ids.data(), {8, 6}});
+  }
+  session.run(feeds);
+  return {sample::floats(session.output(training.loss))[0], session.tensors(), session.arena_bytes()};
+}
+
+double norm(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TEST_CASE("mixed precision: products take bf16, each value is cast once, and all else is f32") {
+  for (const Model& model : models()) {
+    CAPTURE(model.name);
+    const Graph graph = training_of(model.graph, Precision::kBF16).graph;
+    std::set<ValueId> cast;
+    int products = 0;
+    for (const Node& node : graph.nodes) {
+      CAPTURE(node.name);
+      const bool first_conv = node.name.starts_with("conv1");  // of two channels
+      const bool product =
+          node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kLinearBackwardWeights ||
+          (!first_conv &&
+           (node.op == Op::kConv2d || node.op == Op::kConv2dBackwardData || node.op == Op::kConv2dBackwardWeights));
+      const bool both = node.op == Op::kLinearBackwardWeights || node.op == Op::kConv2dBackwardWeights;
+      products += product;
+      if (node.op == Op::kCast) CHECK_MESSAGE(cast.insert(node.inputs[0]).second, "cast twice");
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNone) continue;
+        const bool narrow = product && (i == 0 || (both && i == 1));
+        CHECK((graph.value(node.inputs[i]).dtype == DType::kBF16) == narrow);
+      }
+    }
+    CHECK(products >= 8);
+    for (const Value& value : graph.values) {
+      if (value.role != Role::kActivation || value.name.ends_with(".grad")) CHECK(value.dtype != DType::kBF16);
+    }
+  }
+}
+
+TEST_CASE("mixed precision: in f32 the graph is what it was") {
+  for (const Model& model : models()) {
+    const Graph graph = training_of(model.graph, Precision::kF32).graph;
+    for (const Node& node : graph.nodes) CHECK(node.op != Op::kCast);
+  }
+}
+
+TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16, in ref and in the best kernels") {
+  for (const Model& model : models()) {
+    CAPTURE(model.name);
+    const Result f32 = step(model.graph, Precision::kF32, kernels::Level::kRef, 1);
+    const Tensors start = sample::random_tensors(training_of(model.graph, Precision::kF32).graph);
+    for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
+      CAPTURE(kernels::name_of(level));
+      const Result bf16 = step(model.graph, Precision::kBF16, level, 1);
+      CHECK(bf16.loss == doctest::Approx(f32.loss).epsilon(0.01));
+      CHECK(bf16.loss != f32.loss);
+      for (const Value& value : model.graph.values) {
+        if (value.role != Role::kParameter) continue;
+        CAPTURE(value.name);
+        const std::vector<float> before = sample::floats(start.at(value.name).data),
+                                 exact = sample::floats(f32.tensors.at(value.name).data),
+                                 rounded = sample::floats(bf16.tensors.at(value.name).data);
+        CHECK(norm(rounded, exact) < model.tolerance * norm(before, exact));
+      }
+    }
+  }
+}
+
+TEST_CASE("mixed precision: the same bits with any number of threads") {
+  for (const Model& model : models()) {
+    CAPTURE(model.name);
+    const Result one = step(model.graph, Precision::kBF16, kernels::best_level(), 1);
+    for (const int threads : {2, 3}) {
+      const Result more = step(model.graph, Precision::kBF16, kernels::best_level(), threads);
+      for (const auto& [name, tensor] : one.tensors) CHECK_MESSAGE(more.tensors.at(name).data == tensor.data, name);
+    }
+  }
+}

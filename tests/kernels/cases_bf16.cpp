@@ -1,0 +1,115 @@
+// The problems in bf16: casts, and products of bf16 with sums in f32. Weights are f32 that bf16 does not hold exactly,
+// so that a kernel which does not round them is found out.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cases.h"
+
+namespace mlx::kernels::test {
+namespace {
+
+constexpr DType kResults[] = {DType::kF32, DType::kBF16};
+
+Tensor from_bits(const std::vector<std::uint32_t>& bits) {
+  Tensor tensor = zeros(DType::kF32, {static_cast<std::int64_t>(bits.size())});
+  std::memcpy(tensor.bytes.data(), bits.data(), tensor.bytes.size());
+  return tensor;
+}
+
+void casts(Cases& cases) {
+  for (const std::int64_t n : {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000}) {
+    const Tensor x = n == 1000 ? odd(random({n}, 1)) : random({n}, 1);
+    const std::string name = fmt::format("{}", n);
+    cases.push_back({name + " to bf16", Op::kCast, {}, {x}, {shape_of(DType::kBF16, {n})}, {}, {}});
+    cases.push_back({name + " to f32", Op::kCast, {}, {as_bf16(x)}, {f32({n})}, {}, {}});
+  }
+  // Halves go to even, up and down; the largest f32 becomes infinity; a NaN whose upper half is infinity's stays one;
+  // denormals are numbers like others.
+  const Tensor edges = from_bits({0x3f800000, 0x3f808000, 0x3f818000, 0x3f808001, 0x3f807fff, 0xbf808000, 0xbf818000,
+                                  0x7f7fffff, 0xff7fffff, 0x7f7f7fff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
+                                  0x00000001, 0x00008000, 0x00018000, 0x80018000, 0x007fffff, 0x80000000});
+  const std::int64_t n = edges.shape.count();
+  cases.push_back({"edges", Op::kCast, {}, {edges}, {shape_of(DType::kBF16, {n})}, {}, {}});
+  cases.push_back({"edges", Op::kCast, {}, {as_bf16(edges)}, {f32({n})}, {}, {}});
+}
+
+void linear(Cases& cases) {
+  for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{{0, 4, 4},
+                                                                           {1, 1, 1},
+                                                                           {1, 300, 17},
+                                                                           {7, 16, 16},
+                                                                           {13, 33, 65},
+                                                                           {130, 601, 10},
+                                                                           {66, 128, 130},
+                                                                           {257, 64, 64},
+                                                                           {301, 96, 384}}) {
+    const std::string name = fmt::format("bf16 {}x{} to {}", rows, k, n);
+    const Tensor x = as_bf16(rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1));
+    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = as_bf16(random({rows, n}, 4));
+    for (const DType to : kResults) {
+      const std::string title = fmt::format("{} as {}", name, name_of(to));
+      for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+        if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice
+        Attrs attrs;
+        attrs.activation = activation;
+        cases.push_back({title, Op::kLinear, attrs, {x, w, b}, {shape_of(to, {rows, n})}, {}, {}});
+      }
+      cases.push_back({title + " no bias", Op::kLinear, {}, {x, w, absent()}, {shape_of(to, {rows, n})}, {}, {}});
+      cases.push_back({title, Op::kLinearBackwardData, {}, {dy, w}, {shape_of(to, {rows, k})}, {}, {}});
+    }
+    if (rows == 7) continue;
+    cases.push_back({name, Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k}), f32({n})}, {}, {}});
+    cases.push_back({name + " no bias", Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k})}, {}, {}});
+  }
+}
+
+void conv(Cases& cases) {
+  struct ConvCase {
+    WindowCase window;
+    std::int64_t out, groups;
+  };
+  for (const auto& [w, out, groups] : std::vector<ConvCase>{{{{2, 6, 6, 16}, 3, 1, 1}, 32, 1},
+                                                            {{{9, 16, 16, 16}, 3, 1, 1}, 16, 1},
+                                                            {{{3, 7, 7, 32}, 3, 2, 1}, 48, 1},
+                                                            {{{2, 7, 7, 24}, 1, 1, 0}, 50, 1},
+                                                            {{{2, 8, 8, 64}, 1, 2, 0}, 128, 1},
+                                                            {{{2, 5, 5, 8}, 3, 1, 1}, 12, 1},
+                                                            {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
+                                                            {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
+                                                            {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},
+                                                            {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},
+                                                            {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}}) {
+    const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), out};
+    const Dims kernel{out, w.kernel, w.kernel, w.x[3] / groups};
+    Attrs attrs = window_attrs(w);
+    attrs.groups = groups;
+    const std::string name = fmt::format("bf16 {}x{}x{}x{} to {} kernel {}/{} groups {}", w.x[0], w.x[1], w.x[2],
+                                         w.x[3], out, w.kernel, w.stride, groups);
+    const Tensor x = as_bf16(random(w.x, 1)), dy = as_bf16(random(y, 4)), weights = random(kernel, 2);
+    const Tensor b = random({out}, 3);
+    for (const DType to : kResults) {
+      const std::string title = fmt::format("{} as {}", name, name_of(to));
+      cases.push_back({title + " no bias", Op::kConv2d, attrs, {x, weights, absent()}, {shape_of(to, y)}, {}, {}});
+      cases.push_back({title, Op::kConv2dBackwardData, attrs, {dy, weights}, {shape_of(to, w.x)}, {}, {}});
+      Attrs relu = attrs;
+      relu.activation = Activation::kRelu;
+      cases.push_back({title + " relu", Op::kConv2d, relu, {x, weights, b}, {shape_of(to, y)}, {}, {}});
+    }
+    cases.push_back({name, Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel), f32({out})}, {}, {}});
+    cases.push_back({name + " no bias", Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel)}, {}, {}});
+  }
+}
+
+}  // namespace
+
+void in_bf16(Cases& cases) {
+  casts(cases);
+  linear(cases);
+  conv(cases);
+}
+
+}  // namespace mlx::kernels::test
