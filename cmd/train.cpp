@@ -19,7 +19,7 @@ namespace mlx::cmd {
 namespace {
 
 struct Options {
-  std::string config = "train.toml", resume, trace, precision;
+  std::string config = "train.toml", resume, trace, precision, numerics;
   bool force = false, profile = false;
 };
 
@@ -102,6 +102,7 @@ int run(const Options& options, Context& context) {
   if (profiles) train.profiler = &profiler;
   train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   if (!options.precision.empty()) train::set_precision(config, options.precision);
+  if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
   if (context.wants_json()) {
@@ -131,6 +132,8 @@ Command add_train() {
              Complete::kRun),
       choice("--precision", "TYPE", {"auto", "bf16", "f32"}, options->precision,
              "What products are made of (default: as the config says, or f32)"),
+      choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
+             "native, or portable: the same bits on every x86-64 with AVX2 and FMA"),
       flag("--force", options->force, "Train although nothing changed"),
       flag("--profile", options->profile, "Print where the time goes: by operation, against the machine's peak"),
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),

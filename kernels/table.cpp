@@ -197,6 +197,17 @@ std::string bf16_problem(Level level) {
   return fmt::format("the kernels '{}' have no products of bf16, only oneDNN's have", name_of(level));
 }
 
+Level portable_level(Level wanted) {
+  if (wanted == Level::kRef) {
+    throw Error(ErrorKind::kUsage, "portable numerics are those of kernels 'avx2' and 'avx512', not 'ref'",
+                "leave MLX_KERNELS unset, or set it to avx2 or avx512");
+  }
+  if (!cpu().avx2)
+    throw Error(ErrorKind::kMissing, "portable numerics: this CPU lacks AVX2 or FMA, or the OS does not enable them",
+                "train on a machine that has them, or with native numerics");
+  return wanted >= Level::kAvx512 && cpu().avx512 ? Level::kAvx512 : Level::kAvx2;
+}
+
 std::string isa_name() {
   if (cpu().avx512) return "avx512_vnni_bf16";
   return cpu().avx2 ? "avx2" : "x86_64";

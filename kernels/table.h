@@ -26,6 +26,9 @@ const char* name_of(Level level);
 // Why there are no products of bf16 at this level that are worth having ("this CPU lacks AVX512_BF16"); "" where there
 // are.
 std::string bf16_problem(Level level);
+// The level for the same bits on every machine: `wanted`, or what is below it, of avx512 and avx2, whose f32 is the
+// same; what they do not serve is ref's. kUsage where ref itself is wanted, kMissing where the CPU lacks AVX2 or FMA.
+Level portable_level(Level wanted);
 // Says which ISA results depend on: "avx2", "avx512_vnni_bf16"; part of the numerics id.
 std::string isa_name();
 std::string onednn_version();  // of the library that is loaded; "" where there is none

@@ -86,6 +86,7 @@ nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
   out.graph = std::move(quantized.graph);
   out.tensors = std::move(quantized.tensors);
   out.precision = "int8";
+  out.numerics = "native";  // its calibration and int8 kernels are
   return out;
 }
 

@@ -32,6 +32,7 @@ struct Model {
   std::vector<std::string> labels;
   std::string data;                          // canonical JSON: dataset digest and the splits used
   std::string precision = "f32";             // "f32", "int8"
+  std::string numerics = "native";           // how it was trained: "native", "portable"
   std::optional<data::Tokenizer> tokenizer;  // of a language model: as many tokens as the logits are wide
 };
 

@@ -21,6 +21,7 @@ using kernels::DType;
 constexpr const char* kFormat = "mlx-model";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kPrecisions[] = {"f32", "int8"};
+constexpr const char* kNumerics[] = {"native", "portable"};
 
 // The Open Inference Protocol's names.
 const char* protocol_name(DType dtype) {
@@ -182,6 +183,7 @@ Json model_json(const Model& model) {
   out["labels"] = model.labels;
   out["data"] = model.data.empty() ? Json::object() : parse_json(model.data, "the model's data");
   out["precision"] = model.precision;
+  if (model.numerics != "native") out["numerics"] = model.numerics;  // models of before have no such field
   return out;
 }
 
@@ -203,6 +205,7 @@ Model model_from_json(const Json& json, const std::string& what) {
   if (std::ranges::find(known, model.family) == known.end())
     fail(ErrorKind::kCorrupt, "{}: 'family': unknown word '{}'", what, model.family);
   model.precision = word(json, "precision", kPrecisions, what);
+  if (json.contains("numerics")) model.numerics = word(json, "numerics", kNumerics, what);
   model.config = canonical(json_object(json, "config", what));
   model.data = canonical(json_object(json, "data", what));
   model.graph = graph::graph_from_json(json_object(json, "graph", what), what + ": graph");

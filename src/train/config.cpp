@@ -93,6 +93,7 @@ void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
   config.precision_place = fmt::format("{}:{}: [train] precision", config.file, table.line("precision"));
   if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
     table.fail_at("label_smoothing", "it is for classes and labels");
+  config.portable = table.one_of("numerics", {"native", "portable"}, "native") == "portable";
   config.reading.rows.loss = config.loss;
   table.finish();
 }
@@ -165,6 +166,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);
+  if (config.portable) train["numerics"] = "portable";
   if (!config.loss.empty()) train["loss"] = config.loss;
   if (config.loss == "huber") train["huber_delta"] = config.huber_delta;
   if (config.precision != "f32") train["precision"] = config.precision;

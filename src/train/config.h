@@ -46,6 +46,7 @@ struct TrainConfig {
   std::string precision = "f32";  // "f32", "bf16", "auto"; a training goes on with what precision_of() says
   std::string precision_place;    // for messages: "train.toml:9: [train] precision", "--precision"
   std::string options;            // of the command line that stand for keys, to resume with: " --precision bf16"
+  bool portable = false;          // numerics: the same bits on every machine (kernels::portable_level), else native
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
@@ -53,6 +54,8 @@ TrainConfig read_train_config(const std::string& file);  // kUsage with file, li
 std::string resolved(const TrainConfig& config, const nn::Built& built);
 // Other than what the file says: "f32", "bf16" or "auto", as given with --precision.
 void set_precision(TrainConfig& config, const std::string& word);
+// "native" or "portable", as given with --numerics.
+void set_numerics(TrainConfig& config, const std::string& word);
 // What the products are made of: never changed silently, since what is used stands in the resolved form. "auto" is bf16
 // where this level and CPU multiply it fast and the loss is one of classes, labels or tokens: targets that are numbers
 // may be finer than bf16's 8 bits. kMissing where bf16 is asked for and there is none.

@@ -33,16 +33,21 @@ std::string cpu_name() {
 
 }  // namespace
 
-Digest numerics_id(kernels::Level level) {
-  return Digest::of(canonical(numerics(level)));
+Digest numerics_id(kernels::Level level, bool portable) {
+  Json all = numerics(level);
+  if (portable) {
+    for (const char* name : {"isa", "onednn"}) all.erase(name);
+    all["kernels"] = "portable";
+  }
+  return Digest::of(canonical(all));
 }
 
-Json environment(kernels::Level level, int threads) {
+Json environment(kernels::Level level, int threads, bool portable) {
   Json out = numerics(level);
   out["cpu"] = cpu_name();
   out["cores"] = cores();
   out["threads"] = threads;
-  out["numerics"] = numerics_id(level).text();
+  out["numerics"] = numerics_id(level, portable).text();
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Which precision a training is made in (config.h).
+// Which precision and numerics a training is made in (config.h).
 
 #include "base/error.h"
 #include "train/config.h"
@@ -11,8 +11,17 @@ void set_precision(TrainConfig& config, const std::string& word) {
   config.options += " --precision " + word;
 }
 
+void set_numerics(TrainConfig& config, const std::string& word) {
+  config.portable = word == "portable";
+  config.options += " --numerics " + word;
+}
+
 graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level) {
   if (config.precision == "f32") return graph::Precision::kF32;
+  if (config.portable && config.precision == "bf16") {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: bf16: portable numerics are f32", config.precision_place),
+                "train with native numerics, or in f32");
+  }
   const std::string problem = kernels::bf16_problem(level);
   if (config.precision == "bf16") {
     if (problem.empty()) return graph::Precision::kBF16;

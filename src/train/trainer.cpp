@@ -23,6 +23,7 @@ struct Inputs {
   std::optional<Base> base;  // what the model starts from
   nn::Built built;
   std::string params;
+  bool portable = false;
   Digest key;
   registry::RunStart start;
 };
@@ -72,12 +73,13 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   nn::read_freeze(table, in.built);
   config.precision = precision_of(config, in.data, options.level) == graph::Precision::kBF16 ? "bf16" : "f32";
   in.params = resolved(config, in.built);
+  in.portable = config.portable;
   in.start.command = "train";
   in.start.title = options.title;
   in.start.inputs = {{"data", in.dataset.digest}};
   if (in.base) in.start.inputs.emplace_back("init", in.base->version.digest);
   in.start.params = in.params;
-  in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level));
+  in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level, config.portable));
   in.start.key = in.key;
   return in;
 }
@@ -85,7 +87,7 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
 // The run to work in: a new one, or the one that is resumed.
 std::string open_run(registry::Repository& repository, Inputs& in, const TrainOptions& options) {
   if (options.resume.empty()) {
-    in.start.environment = canonical(environment(options.level, repository.pool().threads()));
+    in.start.environment = canonical(environment(options.level, repository.pool().threads(), in.portable));
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
@@ -108,6 +110,7 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   model.tensors = std::move(result.tensors);
   model.preprocessing = data.preprocessing;
   model.labels = in.data.names;
+  if (in.portable) model.numerics = "portable";
   if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
   model.data = canonical({{"dataset", in.dataset.digest.text()},
                           {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
@@ -194,9 +197,11 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
 
 }  // namespace
 
-TrainOutcome train(registry::Repository& repository, const TrainConfig& given, const TrainOptions& options,
+TrainOutcome train(registry::Repository& repository, const TrainConfig& given, const TrainOptions& wanted,
                    Progress& progress) {
   TrainConfig config = given;
+  TrainOptions options = wanted;
+  if (config.portable) options.level = kernels::portable_level(wanted.level);
   std::optional<Base> base = read_base(repository, config);
   if (base) read_as_before(base->model, config.reading);
   Inputs in = read_inputs(repository, config, std::move(base), options, progress);
