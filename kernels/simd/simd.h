@@ -16,6 +16,9 @@ bool prepare_linear(const Problem& problem, Plan& plan);  // f32, forward and bo
 // Convolution of up to four input channels, f32: forward and backward to the weights.
 bool prepare_conv_first(const Problem& problem, Plan& plan);
 bool prepare_conv_first_weights(const Problem& problem, Plan& plan);
+// Convolution of any number of channels in one group, f32: forward and to the data; to the weights.
+bool prepare_conv(const Problem& problem, Plan& plan);
+bool prepare_conv_weights(const Problem& problem, Plan& plan);
 // Depthwise 3x3 convolution of stride 1 or 2, f32: forward and to the data; to the weights.
 bool prepare_depthwise(const Problem& problem, Plan& plan);
 bool prepare_depthwise_weights(const Problem& problem, Plan& plan);

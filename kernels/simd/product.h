@@ -1,0 +1,211 @@
+// Products of matrices as linear layers and convolutions need them: rows of a (or windows of an image) against packed
+// weights, and sums of outer products for gradients to weights. Used by linear.cpp and conv*.cpp of this folder.
+//
+// Every element of a result is one chain of fused multiply-adds over its terms in order, whatever stands beside it in
+// the registers; where it is left and taken up again it is stored as it is. So its bits depend neither on the blocks
+// below, which differ with the instruction set, nor on other rows.
+#pragma once
+
+#include "kernels/simd/lanes.h"
+
+namespace mlx::kernels::MLX_ISA {
+namespace {
+
+constexpr std::int64_t kPanel = 16 * kWide;  // columns of packed weights that are taken at once
+constexpr std::int64_t kDepth = 512;         // terms of one pass: a panel of them stays in the second-level cache
+
+// How many rows' sums the registers hold beside `vectors` of weights.
+constexpr int most_rows(int vectors) {
+  return kHeld < 32 ? 6 : vectors == 1 ? 14 : 24 / vectors;
+}
+
+inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+inline std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// Weights are packed in panels of kPanel columns, the last one of as many as are left, rounded up to 16: all terms of a
+// panel one behind another. Panel of column j: packed + j · terms.
+inline std::int64_t panel_width(std::int64_t columns, std::int64_t j) {
+  return smaller(rounded_up(columns - j, 16), kPanel);
+}
+inline std::size_t panels_bytes(std::int64_t terms, std::int64_t columns) {
+  return bytes_of(terms * rounded_up(columns, 16), sizeof(float));
+}
+
+// The panels of a matrix whose column j begins at from + j · stride with its terms one behind another.
+inline void pack_columns(const float* from, std::int64_t stride, std::int64_t terms, std::int64_t columns,
+                         float* packed) {
+  for (std::int64_t j = 0; j < columns; j += kPanel) {
+    const std::int64_t width = panel_width(columns, j);
+    for (std::int64_t c = j; c < j + width; c += 16)
+      for (std::int64_t p = 0; p < terms; p += 16) {
+        Floats rows[16];
+        const Mask mask = lanes(terms - p);
+        for (std::int64_t i = 0; i < 16; ++i)
+          rows[i] = c + i < columns ? load(from + (c + i) * stride + p, mask) : zeros();
+        transpose(rows);
+        for (std::int64_t i = 0; i < 16 && p + i < terms; ++i)
+          store(packed + j * terms + (p + i) * width + (c - j), rows[i]);
+      }
+  }
+}
+// Term p of all panels, whose columns stand one behind another at `from`.
+inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed) {
+  for (std::int64_t j = 0; j < columns; j += kPanel) {
+    const std::int64_t width = panel_width(columns, j);
+    float* to = packed + j * terms + p * width;
+    for (std::int64_t c = 0; c < width; c += 16) store(to + c, load(from + j + c, lanes(columns - j - c)));
+  }
+}
+
+// Rows of a against one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum +
+// bias[j]).
+struct Product {
+  const float* a;
+  std::int64_t row_step, jump, segments, depth;
+  const float* b;  // the panel, from these segments' first term on
+  float* y;
+  std::int64_t y_step;
+  const float* bias;  // of the panel's columns; null for none
+  Activation activation;
+  bool begins, ends;  // whether the first terms are among these, and the last
+};
+
+inline Floats activated(Activation activation, Floats x) {
+  if (activation == Activation::kGelu) return gelu16(x);
+  return activation == Activation::kNone ? x : bounded16(bounds_of(activation), x);
+}
+
+// Rows first … first + R - 1; `last` is the mask of the panel's last vector.
+template <int R, int N>
+void rows_of_product(const Product& m, std::int64_t first, Mask last) {
+  Floats sum[R][N];
+  float* y = m.y + first * m.y_step;
+  const bool whole = is_full(last);  // masked stores are slow
+  MLX_UNROLL
+  for (int r = 0; r < R; ++r) {
+    MLX_UNROLL
+    for (int v = 0; v < N; ++v) sum[r][v] = m.begins ? zeros() : load(y + r * m.y_step + 16 * v, lanes_of(v, N, last));
+  }
+  const float* b = m.b;
+  for (std::int64_t segment = 0; segment < m.segments; ++segment) {
+    const float* a = m.a + first * m.row_step + segment * m.jump;
+    for (std::int64_t p = m.depth; p > 0; --p, ++a, b += 16 * N) {
+      Floats column[N];
+      MLX_UNROLL
+      for (int v = 0; v < N; ++v) column[v] = load(b + 16 * v);
+      MLX_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Floats factor = broadcast(a[r * m.row_step]);
+        MLX_UNROLL
+        for (int v = 0; v < N; ++v) sum[r][v] = fma(factor, column[v], sum[r][v]);
+      }
+    }
+  }
+  MLX_UNROLL
+  for (int v = 0; v < N; ++v) {
+    const Floats bias = m.ends && m.bias ? load(m.bias + 16 * v, lanes_of(v, N, last)) : zeros();
+    MLX_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Floats result = m.ends ? activated(m.activation, sum[r][v] + bias) : sum[r][v];
+      if (whole || v + 1 < N)
+        store(y + r * m.y_step + 16 * v, result);
+      else
+        store(y + r * m.y_step + 16 * v, result, last);
+    }
+  }
+}
+
+template <int R, int N>
+void strip(const Product& m, std::int64_t first, std::int64_t rows, Mask last) {
+  if constexpr (R > 1)
+    if (rows < R) return strip<R - 1, N>(m, first, rows, last);
+  rows_of_product<R, N>(m, first, last);
+}
+// In strips of nearly equal height: a short one would wait for its own sums.
+template <int N>
+void strips(const Product& m, std::int64_t rows, Mask last) {
+  constexpr int kMost = most_rows(N);
+  const std::int64_t count = (rows + kMost - 1) / kMost;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = rows * i / count;
+    strip<kMost, N>(m, first, rows * (i + 1) / count - first, last);
+  }
+}
+// `rows` rows against a panel of `columns` columns, at most kPanel.
+inline void multiply(const Product& m, std::int64_t rows, std::int64_t columns) {
+  if constexpr (kWide > 1) {
+    if (columns > 48) return strips<4>(m, rows, lanes(columns - 48));
+    if (columns > 32) return strips<3>(m, rows, lanes(columns - 32));
+    if (columns > 16) return strips<2>(m, rows, lanes(columns - 16));
+  }
+  strips<1>(m, rows, lanes(columns));
+}
+
+// sums[i, j] += sum over n < count of x[n, i] · dy[n, j].
+struct OuterSums {
+  const float* x;
+  std::int64_t x_step;
+  const float* dy;
+  std::int64_t dy_step, count;
+  float* sums;
+  std::int64_t sums_step;
+};
+
+template <int R, int N, typename M>
+void rows_of_outer(const OuterSums& m, std::int64_t first, M last) {
+  Floats sum[R][N];
+  float* sums = m.sums + first * m.sums_step;
+  MLX_UNROLL
+  for (int r = 0; r < R; ++r) {
+    MLX_UNROLL
+    for (int v = 0; v < N; ++v) sum[r][v] = load(sums + r * m.sums_step + 16 * v, lanes_of(v, N, last));
+  }
+  const float *x = m.x + first, *dy = m.dy;
+  for (std::int64_t n = m.count; n > 0; --n, x += m.x_step, dy += m.dy_step) {
+    Floats row[N];
+    MLX_UNROLL
+    for (int v = 0; v < N; ++v) row[v] = load(dy + 16 * v, lanes_of(v, N, last));
+    MLX_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Floats factor = broadcast(x[r]);
+      MLX_UNROLL
+      for (int v = 0; v < N; ++v) sum[r][v] = fma(factor, row[v], sum[r][v]);
+    }
+  }
+  MLX_UNROLL
+  for (int r = 0; r < R; ++r) {
+    MLX_UNROLL
+    for (int v = 0; v < N; ++v) store(sums + r * m.sums_step + 16 * v, sum[r][v], lanes_of(v, N, last));
+  }
+}
+
+template <int R, int N, typename M>
+void outer_strip(const OuterSums& m, std::int64_t first, std::int64_t rows, M last) {
+  if constexpr (R > 1)
+    if (rows < R) return outer_strip<R - 1, N>(m, first, rows, last);
+  rows_of_outer<R, N>(m, first, last);
+}
+template <int N, typename M>
+void outer_strips(const OuterSums& m, std::int64_t rows, M last) {
+  constexpr int kMost = most_rows(N);
+  const std::int64_t count = (rows + kMost - 1) / kMost;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = rows * i / count;
+    outer_strip<kMost, N>(m, first, rows * (i + 1) / count - first, last);
+  }
+}
+// For i < rows, j < columns.
+inline void add_outer(const OuterSums& m, std::int64_t rows, std::int64_t columns) {
+  OuterSums block = m;
+  by_channels(columns, [&]<int N>(std::int64_t j, auto last) {
+    block.dy = m.dy + j, block.sums = m.sums + j;
+    outer_strips<N>(block, rows, last);
+  });
+}
+
+}  // namespace
+}  // namespace mlx::kernels::MLX_ISA
