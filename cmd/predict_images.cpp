@@ -76,7 +76,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
       const float* logits = predictor.run(count);
       for (std::int64_t i = 0; i < count; ++i) {
         predictions.add(source.name_of(first + i),
-                        rank_classes(logits + i * predictor.classes(), predictor.classes(), options.top));
+                        rank_classes(softmax(logits + i * predictor.classes(), predictor.classes()), options.top));
       }
     }
   }

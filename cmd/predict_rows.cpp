@@ -1,8 +1,6 @@
 // mlx predict for models of rows: the class and its probability, the probability of each label, or the numbers.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/error.h"
@@ -11,15 +9,12 @@
 #include "cmd/predictions.h"
 #include "data/split.h"
 #include "data/table.h"
-#include "graph/passes.h"
-#include "graph/session.h"
 #include "registry/repository.h"
 #include "train/inputs.h"
+#include "train/predict_rows.h"
 
 namespace mlx::cmd {
 namespace {
-
-constexpr std::int64_t kBatch = 256;
 
 // Rows that stand together: a file, or a split of a dataset.
 struct Table {
@@ -56,54 +51,23 @@ Table read_table(const std::string& word, const PredictOptions& options, const d
           data::load(store, version.digest, options.split, reading, context.progress()).rows};
 }
 
-// The model's inference graph over batches of rows.
-class Network {
- public:
-  Network(const nn::Model& model, Pool& pool) : schema_(*model.preprocessing.rows), tensors_(model.tensors) {
-    const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
-    graph::SessionOptions options;
-    options.level = chosen_level();
-    session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
-    input_ = graph.inputs.at(0);
-    output_ = graph.outputs.at(0);
-    features_.resize(static_cast<std::size_t>(kBatch * schema_.width()));
-  }
-  // [count, outputs()] of the rows from `first` on; until the next call.
-  const float* run(const data::Rows& rows, std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i)
-      data::write_features(rows, schema_, first + i, features_.data() + i * schema_.width());
-    session_->run({{input_, features_.data(), {count, schema_.width()}}});
-    return reinterpret_cast<const float*>(session_->output(output_).data());
-  }
-
- private:
-  const data::RowSchema& schema_;
-  graph::Tensors tensors_;
-  std::unique_ptr<graph::Session> session_;
-  graph::ValueId input_ = graph::kNone, output_ = graph::kNone;
-  std::vector<float> features_;
-};
-
-void add_labels(const std::string& name, const data::RowSchema& schema, const float* logits, Predictions& out) {
+void add_labels(const std::string& name, const data::RowSchema& schema, const double* probabilities, Predictions& out) {
   std::string text;
   Json labels = Json::array();
   for (std::size_t i = 0; i < schema.targets.size(); ++i) {
-    const double probability = 1 / (1 + std::exp(-static_cast<double>(logits[i])));
-    text += fmt::format("{}{} {:.4f}", i ? "  " : "", schema.targets[i].name, probability);
-    labels.push_back({{"label", schema.targets[i].name}, {"probability", probability}});
+    text += fmt::format("{}{} {:.4f}", i ? "  " : "", schema.targets[i].name, probabilities[i]);
+    labels.push_back({{"label", schema.targets[i].name}, {"probability", probabilities[i]}});
   }
   out.add(name, text, {{"labels", std::move(labels)}});
 }
 
 // In the units of the table.
-void add_numbers(const std::string& name, const data::RowSchema& schema, const float* values, Predictions& out) {
+void add_numbers(const std::string& name, const data::RowSchema& schema, const double* values, Predictions& out) {
   std::string text;
   Json numbers = Json::object();
   for (std::size_t i = 0; i < schema.targets.size(); ++i) {
-    const data::Column& column = schema.targets[i];
-    const double value = static_cast<double>(values[i]) * column.std + column.mean;
-    text += fmt::format("{}{} {:.6g}", i ? "  " : "", column.name, value);
-    numbers[column.name] = value;
+    text += fmt::format("{}{} {:.6g}", i ? "  " : "", schema.targets[i].name, values[i]);
+    numbers[schema.targets[i].name] = values[i];
   }
   out.add(name, text, {{"values", std::move(numbers)}});
 }
@@ -120,23 +84,19 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
   std::vector<Table> tables;
   tables.reserve(options.inputs.size());
   for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
-  Network network(inputs.model, context.pool());
   Predictions predictions("row", inputs, context);
   for (const Table& table : tables) {
-    for (std::int64_t first = 0; first < table.rows.count; first += kBatch) {
-      check_interrupted();
-      const std::int64_t count = std::min(kBatch, table.rows.count - first);
-      const float* const out = network.run(table.rows, first, count);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::string name = fmt::format("{}[{}]", table.name, first + i);
-        const float* const row = out + i * outputs;
-        if (schema.kind == data::TargetKind::kClass)
-          predictions.add(name, rank_classes(row, outputs, options.top));
-        else if (schema.kind == data::TargetKind::kLabels)
-          add_labels(name, schema, row, predictions);
-        else
-          add_numbers(name, schema, row, predictions);
-      }
+    const train::RowPredictions said =
+        train::predict_rows(inputs.model, table.rows, chosen_level(), context.pool(), context.progress());
+    for (std::int64_t i = 0; i < said.count; ++i) {
+      const std::string name = fmt::format("{}[{}]", table.name, i);
+      const double* const row = said.values.data() + i * outputs;
+      if (schema.kind == data::TargetKind::kClass)
+        predictions.add(name, rank_classes({row, row + outputs}, options.top));
+      else if (schema.kind == data::TargetKind::kLabels)
+        add_labels(name, schema, row, predictions);
+      else
+        add_numbers(name, schema, row, predictions);
     }
   }
   predictions.finish();

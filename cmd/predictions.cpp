@@ -9,17 +9,22 @@
 
 namespace mlx::cmd {
 
-std::vector<Ranked> rank_classes(const float* logits, std::int64_t classes, std::int64_t top) {
+std::vector<double> softmax(const float* logits, std::int64_t classes) {
   const double largest = *std::max_element(logits, logits + classes);
   double sum = 0;
-  std::vector<Ranked> ranked(static_cast<std::size_t>(classes));
-  for (std::int64_t c = 0; c < classes; ++c) {
-    ranked[static_cast<std::size_t>(c)] = {c, std::exp(logits[c] - largest)};
-    sum += ranked[static_cast<std::size_t>(c)].probability;
-  }
-  for (Ranked& one : ranked) one.probability /= sum;
+  std::vector<double> out(logits, logits + classes);
+  for (double& value : out) sum += value = std::exp(value - largest);
+  for (double& value : out) value /= sum;
+  return out;
+}
+
+std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top) {
+  std::vector<Ranked> ranked;
+  ranked.reserve(probabilities.size());
+  for (const double probability : probabilities)
+    ranked.push_back({static_cast<std::int64_t>(ranked.size()), probability});
   std::ranges::stable_sort(ranked, std::greater<>{}, &Ranked::probability);
-  ranked.resize(static_cast<std::size_t>(std::min(top, classes)));
+  ranked.resize(std::min(static_cast<std::size_t>(top), ranked.size()));
   return ranked;
 }
 

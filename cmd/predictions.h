@@ -15,8 +15,9 @@ struct Ranked {
   double probability = 0;
 };
 
-// The `top` likeliest classes, the likeliest first; softmax in double precision.
-std::vector<Ranked> rank_classes(const float* logits, std::int64_t classes, std::int64_t top);
+std::vector<double> softmax(const float* logits, std::int64_t classes);
+// The `top` likeliest classes, the likeliest first.
+std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top);
 
 class Predictions {
  public:

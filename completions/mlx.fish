@@ -525,6 +525,7 @@ complete -c mlx -n '__mlx_at "lineage"' -l color -x -a 'auto always never' -d 'W
 complete -c mlx -n '__mlx_at "lineage"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "train"' -s c -l config -r -F -d 'What to train: [data], [model], [train] (default: train.toml)'
 complete -c mlx -n '__mlx_at "train"' -l resume -x -a '(__mlx_words run)' -d 'Go on with a run that was stopped, from its last checkpoint'
+complete -c mlx -n '__mlx_at "train"' -l precision -x -a 'auto bf16 f32' -d 'What products are made of (default: as the config says, or f32)'
 complete -c mlx -n '__mlx_at "train"' -l numerics -x -a 'native portable' -d 'native, or portable: the same bits on every x86-64 with AVX2 and FMA'
 complete -c mlx -n '__mlx_at "train"' -l force -d 'Train although nothing changed'
 complete -c mlx -n '__mlx_at "train"' -l profile -d 'Print where the time goes: by operation, against the machine\'s peak'

@@ -68,6 +68,7 @@ expect 0 mlx cat cnn:model.json
 lacks "$out" numerics
 MLX_KERNELS=ref expect 0 mlx eval cnn@v1 --data data/bars --split train
 MLX_KERNELS=ref error 2 "not 'ref'" mlx train -c cnn.toml --numerics portable
+error 2 "portable numerics are f32" mlx train -c cnn.toml --numerics portable --precision bf16
 error 2 "expected one of native, portable" mlx train -c cnn.toml --numerics exact
 sed 's/batch = 20/batch = 20\nnumerics = "exact"/' cnn.toml >said.toml
 error 2 "said.toml:10: [train] numerics" mlx train -c said.toml

