@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cmd/cli.h"
-#include "cmd/level.h"
 #include "cmd/help.h"
+#include "cmd/level.h"
 #include "kernels/table.h"
 #include "store/sqlite.h"
 

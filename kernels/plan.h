@@ -1,5 +1,6 @@
-// What the hand-written kernels (ref, simd, avx512) share: the state behind their plans and the rule that cuts work into
-// slices. State and range_of are plain data and internal functions, so that code of any instruction set may use them.
+// What the hand-written kernels (ref, simd, avx512) share: the state behind their plans and the rule that cuts work
+// into slices. State and range_of are plain data and internal functions, so that code of any instruction set may use
+// them.
 #pragma once
 
 #include <cstdint>
