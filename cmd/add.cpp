@@ -170,7 +170,7 @@ std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vec
   return tasks;
 }
 
-int run(const std::vector<std::string>& words, Context& context) {
+int run_add(const std::vector<std::string>& words, Context& context) {
   registry::Repository& repository = context.repository();
   const std::vector<Task> tasks = tasks_of(expand_paths(words, context), registry::all_pointers(repository));
   // All content first: where something can not be read, no pointer has moved.
@@ -221,7 +221,7 @@ Command add_add() {
                 Complete::kFile)};
   command.examples = {"mlx add data/fashion", "mlx add -n data/fashion", "mlx add corpus.txt labels.csv",
                       "mlx add 'data/*.csv'", "mlx add data/fashion/new.png"};
-  command.run = [paths](Context& context) { return run(*paths, context); };
+  command.run = [paths](Context& context) { return run_add(*paths, context); };
   return command;
 }
 

@@ -20,7 +20,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct AuditOptions {
   std::string reference, actor, kind, since, until, head, remote;
   std::int64_t limit = 0;
   bool jsonl = false;
@@ -43,7 +43,7 @@ struct Filter {
   }
 };
 
-Filter filter_of(const Options& options, registry::Repository& repository) {
+Filter filter_of(const AuditOptions& options, registry::Repository& repository) {
   Filter filter;
   filter.actor = options.actor == "me" ? repository.actor() : options.actor;
   filter.kind = options.kind;
@@ -89,7 +89,7 @@ Json operation_json(const registry::Operation& operation, bool undone,
           {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
 }
 
-int log(const Options& options, Context& context) {
+int log(const AuditOptions& options, Context& context) {
   if (options.limit < 0)
     throw Error(ErrorKind::kUsage, fmt::format("audit log: --max-count {} is negative", options.limit));
   registry::Repository& repository = context.repository();
@@ -149,7 +149,7 @@ std::size_t check_remote(const std::string& name, registry::AuditReport& report,
   return unfetched;
 }
 
-int forget(const Options& options, Context& context) {
+int forget(const AuditOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const std::string actor = options.actor == "me" ? repository.actor() : options.actor;
   const bool known = registry::has_name(repository, actor);
@@ -166,7 +166,7 @@ int forget(const Options& options, Context& context) {
   return 0;
 }
 
-int verify(const Options& options, Context& context) {
+int verify(const AuditOptions& options, Context& context) {
   const std::string root = context.repository().root();
   registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress());
   if (!options.head.empty()) check_head(options.head, report);
@@ -197,7 +197,7 @@ int verify(const Options& options, Context& context) {
 }  // namespace
 
 Command add_audit() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AuditOptions>();
   Command logging;
   logging.name = "log";
   logging.summary = "Show who did what, newest first";

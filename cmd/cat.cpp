@@ -48,7 +48,7 @@ void print(const File& file, Context& context) {
 }
 
 // All are found before the first is printed.
-int run(const std::vector<std::string>& texts, Context& context) {
+int run_cat(const std::vector<std::string>& texts, Context& context) {
   std::vector<File> files;
   files.reserve(texts.size());
   for (const std::string& text : texts) files.push_back(find_file(text, context));
@@ -69,7 +69,7 @@ Command add_cat() {
                                "A version and a path inside it; several are printed one after the other",
                                Complete::kReference)};
   command.examples = {"mlx cat clf@v1:model.json", "mlx cat data/fashion:labels.csv | head"};
-  command.run = [references](Context& context) { return run(*references, context); };
+  command.run = [references](Context& context) { return run_cat(*references, context); };
   return command;
 }
 

@@ -16,7 +16,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct CheckoutOptions {
   std::vector<std::string> references;
   std::string to, link;  // link: "" as the setting says
   bool force = false;
@@ -40,7 +40,7 @@ void need_content(registry::Repository& repository, const std::string& name, con
 }
 
 // Every dataset as its pointer says.
-std::vector<Job> plan_pointers(const Options& options, Context& context) {
+std::vector<Job> plan_pointers(const CheckoutOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::vector<Job> jobs;
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
@@ -54,7 +54,7 @@ std::vector<Job> plan_pointers(const Options& options, Context& context) {
 }
 
 // One version to its place, and the pointer to it.
-Job plan_whole(const registry::Version& version, const Options& options, Context& context) {
+Job plan_whole(const registry::Version& version, const CheckoutOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   Job job{version.name(), version.digest, "", {}, "", {}};
   job.pointer = registry::Pointer{version.artifact, version.kind, version.digest, version.files, version.bytes};
@@ -81,7 +81,8 @@ std::vector<store::Entry> part_of(registry::Repository& repository, const regist
 }
 
 // A part of a version into the folder where the artifact stands; all else there stays, and so does the pointer.
-Job plan_part(const registry::Version& version, const std::string& path, const Options& options, Context& context) {
+Job plan_part(const registry::Version& version, const std::string& path, const CheckoutOptions& options,
+              Context& context) {
   registry::Repository& repository = context.repository();
   if (version.kind == registry::ArtifactKind::kModel) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: a model has no folder of its own", version.name()),
@@ -100,7 +101,8 @@ Job plan_part(const registry::Version& version, const std::string& path, const O
 }
 
 // Elsewhere. A folder's files stand directly in the new one; a single file is put into it.
-Job plan_export(const registry::Version& version, const std::string& path, const Options& options, Context& context) {
+Job plan_export(const registry::Version& version, const std::string& path, const CheckoutOptions& options,
+                Context& context) {
   registry::Repository& repository = context.repository();
   Job job{version.name() + (path.empty() ? "" : ":" + path), version.digest, "", {}, "", {}};
   job.place = absolute_path(join_path(context.folder(), options.to));
@@ -118,7 +120,7 @@ Job plan_export(const registry::Version& version, const std::string& path, const
   return job;
 }
 
-Job plan_reference(const std::string& text, const Options& options, Context& context) {
+Job plan_reference(const std::string& text, const CheckoutOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::string path = registry::parse_reference(text).path;
   while (path.ends_with('/')) path.pop_back();
@@ -172,7 +174,7 @@ void report(Context& context, Json& list, const Job& job, const store::CheckoutR
   list.push_back(std::move(one));
 }
 
-void check_options(const Options& options) {
+void check_options(const CheckoutOptions& options) {
   if (options.to.empty()) return;
   if (options.references.empty()) {
     throw Error(ErrorKind::kUsage, "checkout: --to needs a version", "usage: mlx checkout REF --to FOLDER");
@@ -182,7 +184,7 @@ void check_options(const Options& options) {
   }
 }
 
-int run(const Options& options, Context& context) {
+int run_checkout(const CheckoutOptions& options, Context& context) {
   check_options(options);
   const store::LinkMode link = link_mode(context, options.link);
   std::vector<Job> jobs;
@@ -202,7 +204,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_checkout() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckoutOptions>();
   Command command;
   command.name = "checkout";
   command.summary = "Bring data to the worktree, as the pointers or a version say";
@@ -219,7 +221,7 @@ Command add_checkout() {
   };
   command.examples = {"mlx checkout", "mlx checkout data/fashion@v1", "mlx checkout data/fashion@v2:train/",
                       "mlx checkout clf@production --to /tmp/clf"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_checkout(*options, context); };
   return command;
 }
 

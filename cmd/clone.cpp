@@ -20,7 +20,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct CloneOptions {
   std::string url, folder, filter = "none", branch;
 };
 
@@ -83,7 +83,7 @@ const std::vector<std::string> kOfAnotherRepository = {
     "GIT_GRAFT_FILE", "GIT_NAMESPACE",    "GIT_QUARANTINE_PATH",
 };
 
-void clone_git(const Options& options, const std::string& folder) {
+void clone_git(const CloneOptions& options, const std::string& folder) {
   std::vector<std::string> command = {"git", "clone", "--quiet"};
   if (!options.branch.empty()) command.insert(command.end(), {"--branch", options.branch});
   command.insert(command.end(), {"--", options.url, folder});
@@ -104,7 +104,7 @@ void point_at_latest(registry::Repository& repository) {
   }
 }
 
-void set_filter(const Options& options, const std::string& root, Context& context) {
+void set_filter(const CloneOptions& options, const std::string& root, Context& context) {
   if (options.filter == "none") return;
   registry::write_setting({context.environment(), root}, registry::SettingOrigin::kClone, "fetch.filter",
                           options.filter, false);
@@ -115,7 +115,7 @@ std::string absolute_url(const std::string& url, Context& context) {
   return store::is_remote_path(url) ? absolute_path(join_path(context.folder(), url)) : url;
 }
 
-int run(const Options& options, Context& context) {
+int run_clone(const CloneOptions& options, Context& context) {
   const std::string folder =
       absolute_path(join_path(context.folder(), options.folder.empty() ? folder_of(options.url) : options.folder));
   const bool git = is_git(options.url);
@@ -163,7 +163,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_clone() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CloneOptions>();
   Command command;
   command.name = "clone";
   command.summary = "Make a repository of a project's git repository or of a remote";
@@ -177,7 +177,7 @@ Command add_clone() {
   };
   command.examples = {"mlx clone https://example.com/team/digits.git", "mlx clone /mnt/team/store digits",
                       "mlx clone --filter blobs:none ssh://host/srv/mlx/digits"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_clone(*options, context); };
   return command;
 }
 

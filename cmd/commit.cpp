@@ -30,13 +30,13 @@ registry::Version commit_one(registry::Repository& repository, const registry::P
   return registry::create_version(repository, version).version;
 }
 
-struct Options {
+struct CommitOptions {
   std::string message;
   std::vector<std::string> paths;
 };
 
 // The artifacts to commit: those that are named, all where none is.
-std::set<std::string> chosen_artifacts(const Options& options, Context& context) {
+std::set<std::string> chosen_artifacts(const CommitOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::set<std::string> chosen;
   for (const std::string& path : options.paths) {
@@ -50,7 +50,7 @@ std::set<std::string> chosen_artifacts(const Options& options, Context& context)
   return chosen;
 }
 
-int run(const Options& options, Context& context) {
+int run_commit(const CommitOptions& options, Context& context) {
   if (options.message.empty())
     throw Error(ErrorKind::kUsage, "commit: the message is empty", "say what this version is: -m TEXT");
   registry::Repository& repository = context.repository();
@@ -80,7 +80,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_commit() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CommitOptions>();
   Command command;
   command.name = "commit";
   command.summary = "Name what was added as versions, with a message";
@@ -92,7 +92,7 @@ Command add_commit() {
   };
   command.options.back().required = true;
   command.examples = {"mlx commit -m \"Fashion-MNIST\"", "mlx commit data/fashion -m \"labels corrected\""};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_commit(*options, context); };
   return command;
 }
 

@@ -17,7 +17,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct CompletionOptions {
   std::string shell, words;
   std::string typed;  // of the word that is completed, without the shell's quotes
 };
@@ -83,7 +83,7 @@ std::set<std::string> words_of(const std::string& kind, const std::string& typed
   return words;
 }
 
-int run(const Options& options, Context& context) {
+int run_completion(const CompletionOptions& options, Context& context) {
   if (!options.words.empty()) {
     // Nobody reads errors while typing: a broken repository completes nothing.
     try {
@@ -106,7 +106,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_completion() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompletionOptions>();
   Command command;
   command.name = "completion";
   command.summary = "Print the completion script of a shell";
@@ -120,7 +120,7 @@ Command add_completion() {
   };
   for (Option& one : command.options) one.hidden = one.names.starts_with("--");
   command.examples = {"source <(mlx completion bash)", "mlx completion fish > ~/.config/fish/completions/mlx.fish"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_completion(*options, context); };
   return command;
 }
 

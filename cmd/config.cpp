@@ -14,12 +14,12 @@ namespace {
 
 using registry::SettingOrigin;
 
-struct Options {
+struct ConfigOptions {
   bool list = false, show_origin = false, unset = false, global = false, local = false, tracked = false;
   std::vector<std::string> words;  // KEY and VALUE: an empty VALUE is a value
 };
 
-std::optional<SettingOrigin> chosen_file(const Options& options) {
+std::optional<SettingOrigin> chosen_file(const ConfigOptions& options) {
   if (options.global + options.local + options.tracked > 1)
     throw Error(ErrorKind::kUsage, "config: --global, --local and --tracked exclude each other", "name one file");
   if (options.global) return SettingOrigin::kUser;
@@ -28,7 +28,7 @@ std::optional<SettingOrigin> chosen_file(const Options& options) {
   return std::nullopt;
 }
 
-void check_words(const Options& options) {
+void check_words(const ConfigOptions& options) {
   const std::size_t most = options.list ? 0 : options.unset ? 1 : 2;
   if (options.list && options.unset) throw Error(ErrorKind::kUsage, "config: --list and --unset exclude each other");
   if (options.unset && options.words.empty()) throw Error(ErrorKind::kUsage, "config: --unset needs a KEY");
@@ -50,12 +50,12 @@ std::string origin_text(const registry::SettingValue& value) {
   return value.place.empty() ? "default" : value.place;
 }
 
-std::optional<registry::SettingValue> find(Context& context, const Options& options, const std::string& key) {
+std::optional<registry::SettingValue> find(Context& context, const ConfigOptions& options, const std::string& key) {
   const auto file = chosen_file(options);
   return file ? context.settings().find_in(*file, key) : context.settings().find(key);
 }
 
-int list(const Options& options, Context& context) {
+int list(const ConfigOptions& options, Context& context) {
   Json list = Json::array();
   std::size_t width = 0;
   for (const registry::Setting& setting : registry::all_settings()) {
@@ -73,7 +73,7 @@ int list(const Options& options, Context& context) {
   return 0;
 }
 
-int show(const Options& options, Context& context) {
+int show(const ConfigOptions& options, Context& context) {
   const registry::Setting& setting = registry::setting_of(options.words[0]);
   const auto value = find(context, options, setting.key);
   if (value) context.line((options.show_origin ? origin_text(*value) + "  " : "") + value->text);
@@ -85,7 +85,7 @@ int show(const Options& options, Context& context) {
   return value ? 0 : 1;
 }
 
-int change(const Options& options, Context& context) {
+int change(const ConfigOptions& options, Context& context) {
   const SettingOrigin file = chosen_file(options).value_or(SettingOrigin::kClone);
   const registry::Setting& setting = registry::setting_of(options.words[0]);
   const registry::SettingSources& sources = context.setting_sources();
@@ -113,7 +113,7 @@ int change(const Options& options, Context& context) {
   return 0;
 }
 
-int run(const Options& options, Context& context) {
+int run_config(const ConfigOptions& options, Context& context) {
   check_words(options);
   if (options.unset || options.words.size() == 2) return change(options, context);
   if (const auto file = chosen_file(options)) (void)registry::settings_file(context.setting_sources(), *file);
@@ -123,7 +123,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_config() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConfigOptions>();
   Command command;
   command.name = "config";
   command.summary = "Read and write settings";
@@ -141,7 +141,7 @@ Command add_config() {
   };
   command.examples = {"mlx config --list --show-origin", "mlx config core.threads 8",
                       "mlx config --tracked remote.default lab", "mlx config --unset core.threads"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_config(*options, context); };
   return command;
 }
 

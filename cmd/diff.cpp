@@ -48,7 +48,7 @@ DiffOutcome compare(DiffPair pair, const DiffOptions& options, Context& context)
   return outcome;
 }
 
-int run(const DiffOptions& given, Context& context) {
+int run_diff(const DiffOptions& given, Context& context) {
   DiffOptions options = given;
   options.key = split_columns(given.key);
   if (options.limit < 0) throw Error(ErrorKind::kUsage, "diff: --limit must be at least 0", "0 shows everything");
@@ -99,7 +99,7 @@ Command add_diff() {
                       "mlx diff clf@production clf",
                       "mlx diff data/shop@v1:prices.csv data/shop@v2:prices.csv --json",
                       "mlx diff run:3f2a run:9c01"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_diff(*options, context); };
   return command;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/diff.h"
 
@@ -21,16 +22,6 @@ constexpr std::array<char, 4> kLetters = {'A', 'D', 'M', 'R'};
 std::size_t columns_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
-std::string counted(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
 }
 
 std::string shown_path(const FileDiff& file) {

@@ -11,7 +11,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct EraseOptions {
   std::string what;
   bool yes = false;
 };
@@ -35,7 +35,7 @@ void print(const char* title, const std::vector<registry::Version>& versions, Co
                              context.dim(version.digest.brief())));
 }
 
-int run(const Options& options, Context& context) {
+int run_erase(const EraseOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::ErasePlan plan = registry::plan_erasure(repository, options.what);
   if (!options.yes && !context.dry_run()) {
@@ -68,7 +68,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_erase() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EraseOptions>();
   Command command;
   command.name = "erase";
   command.summary = "Shred the key of a domain, so that nobody can read its content again";
@@ -79,7 +79,7 @@ Command add_erase() {
       flag("-y,--yes", options->yes, "Do it; it can not be taken back"),
   };
   command.examples = {"mlx erase -n people", "mlx erase --yes data/people"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_erase(*options, context); };
   return command;
 }
 

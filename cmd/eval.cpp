@@ -13,7 +13,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string model, data, split = "test";
   bool force = false;
 };
@@ -75,7 +75,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
   }
 }
 
-int run(const Options& options, Context& context) {
+int run_eval(const EvalOptions& options, Context& context) {
   const train::EvaluateOutcome outcome =
       train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
                               context.command_line(), chosen_level(), context.progress());
@@ -110,7 +110,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_eval() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   Command command;
   command.name = "eval";
   command.summary = "Measure a model on a split: accuracy, errors or perplexity, figures by class, speed";
@@ -125,7 +125,7 @@ Command add_eval() {
   };
   command.examples = {"mlx eval clf --data data/fashion --split test",
                       "mlx eval clf@latest --data data/fashion --json"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_eval(*options, context); };
   return command;
 }
 

@@ -11,11 +11,11 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string reference, folder;
 };
 
-int export_to_lfs(const Options& options, Context& context) {
+int export_to_lfs(const ExportOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, options.reference);
   const std::string folder = absolute_path(join_path(context.folder(), options.folder));
@@ -44,7 +44,7 @@ int export_to_lfs(const Options& options, Context& context) {
 }  // namespace
 
 Command add_export() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   Command lfs;
   lfs.name = "lfs";
   lfs.summary = "Write a version as pointers and objects of Git LFS";

@@ -12,12 +12,12 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct FetchOptions {
   std::string remote;
   bool all = false;
 };
 
-int run(const Options& options, Context& context) {
+int run_fetch(const FetchOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const registry::SyncResult result =
@@ -36,7 +36,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_fetch() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FetchOptions>();
   Command command;
   command.name = "fetch";
   command.summary = "Receive versions, runs and content, and leave the worktree alone";
@@ -49,7 +49,7 @@ Command add_fetch() {
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
   };
   command.examples = {"mlx fetch", "mlx fetch -n", "mlx fetch --all"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_fetch(*options, context); };
   return command;
 }
 

@@ -13,7 +13,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct FsckOptions {
   bool rebuild = false, repair = false;
   std::string remote;
 };
@@ -72,7 +72,7 @@ void print(const Findings& findings, Context& context) {
   end_version();
 }
 
-std::vector<registry::RemoteConfig> remotes_to_ask(registry::Repository& repository, const Options& options) {
+std::vector<registry::RemoteConfig> remotes_to_ask(registry::Repository& repository, const FsckOptions& options) {
   if (!options.remote.empty()) return {registry::pick_remote(repository.root(), options.remote)};
   return registry::remotes(repository.root());
 }
@@ -83,7 +83,8 @@ struct Repaired {
 };
 
 // Sets damaged packs aside, and stores what was lost with them again. The projection comes first: it says what is lost.
-Repaired repair(const Options& options, const Findings& findings, registry::Repository& repository, Context& context) {
+Repaired repair(const FsckOptions& options, const Findings& findings, registry::Repository& repository,
+                Context& context) {
   Repaired done;
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
@@ -126,7 +127,7 @@ std::vector<std::string> all_problems(const Findings& findings) {
   return all;
 }
 
-int run(const Options& options, Context& context) {
+int run_fsck(const FsckOptions& options, Context& context) {
   const bool change = !context.dry_run();
   auto repository =
       std::make_unique<registry::Repository>(context.folder(), context.disk(), context.pool(), context.environment());
@@ -189,7 +190,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_fsck() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FsckOptions>();
   Command command;
   command.name = "fsck";
   command.summary = "Verify everything that is stored";
@@ -201,7 +202,7 @@ Command add_fsck() {
       flag("--rebuild", options->rebuild, "First make the database again from the operations"),
   };
   command.examples = {"mlx fsck", "mlx fsck --repair", "mlx fsck --rebuild"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_fsck(*options, context); };
   return command;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli.h"
 #include "registry/gc.h"
 #include "store/file_cache.h"
@@ -13,7 +14,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct GcOptions {
   std::string grace = "14d", remote;
   bool yes = false;
 };
@@ -30,10 +31,6 @@ std::int64_t seconds_of(const std::string& text) {
                 "write a number and d, h, m or s, as 14d, or 0");
   }
   return number * factor;
-}
-
-std::string counted(std::uint64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 void print(const store::GcReport& report, const store::CacheUse& cache, bool done, Context& context) {
@@ -63,7 +60,7 @@ void print(const store::GcReport& report, const store::CacheUse& cache, bool don
   }
 }
 
-int run(const Options& options, Context& context) {
+int run_gc(const GcOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const bool remove = options.yes && !context.dry_run();
   const store::GcOptions gc{.grace_seconds = seconds_of(options.grace), .remove = remove};
@@ -105,7 +102,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_gc() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GcOptions>();
   Command command;
   command.name = "gc";
   command.summary = "Remove stored content that nothing refers to";
@@ -117,7 +114,7 @@ Command add_gc() {
       option("--remote", "NAME", options->remote, "Work on a remote in a folder instead", Complete::kRemote),
   };
   command.examples = {"mlx gc", "mlx gc --yes", "mlx gc --yes --grace 2d", "mlx gc --yes --remote origin"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_gc(*options, context); };
   return command;
 }
 

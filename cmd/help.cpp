@@ -14,7 +14,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct HelpOptions {
   std::vector<std::string> names;
   std::string generate;
 };
@@ -58,7 +58,7 @@ void generate(Context& context, const std::string& root) {
   write_where_changed(context, join_path(completions, "mlx.fish"), fish_completion());
 }
 
-int run(const Options& options, Context& context) {
+int run_help(const HelpOptions& options, Context& context) {
   if (!options.generate.empty()) {
     generate(context, options.generate);
     return 0;
@@ -78,7 +78,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_help() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HelpOptions>();
   Command command;
   command.name = "help";
   command.summary = "Show help on a command, or list all commands";
@@ -91,7 +91,7 @@ Command add_help() {
   };
   command.options.back().hidden = true;
   command.examples = {"mlx help add", "mlx help remote add"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_help(*options, context); };
   return command;
 }
 

@@ -15,7 +15,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct InitOptions {
   std::string folder = ".";
   bool encrypt = false;
   NewKeysOptions keys;
@@ -31,7 +31,7 @@ void tell_git(const std::string& folder, Context& context) {
 }
 
 // The keys first: a store without keys could not be written to. Without them nothing is made.
-void make(const std::string& folder, const Options& options, Context& context) {
+void make(const std::string& folder, const InitOptions& options, Context& context) {
   const std::string mlx = join_path(folder, ".mlx");
   if (options.encrypt) {
     registry::Keys keys(join_path(mlx, "keys"), context.disk());
@@ -41,7 +41,7 @@ void make(const std::string& folder, const Options& options, Context& context) {
   tell_git(folder, context);
 }
 
-int run(const Options& options, Context& context) {
+int run_init(const InitOptions& options, Context& context) {
   const std::string& where = options.folder;
   const std::string folder = absolute_path(join_path(context.folder(), where));
   const bool existed = is_folder(join_path(folder, ".mlx"));
@@ -68,7 +68,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_init() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InitOptions>();
   Command command;
   command.name = "init";
   command.summary = "Make a repository of a folder";
@@ -81,7 +81,7 @@ Command add_init() {
   };
   for (Option& one : new_keys_options(options->keys)) command.options.push_back(std::move(one));
   command.examples = {"mlx init", "mlx init ~/projects/digits", "mlx init --encrypt"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_init(*options, context); };
   return command;
 }
 

@@ -17,11 +17,11 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct KeyOptions {
   std::string what, name, domain, passphrase_file, new_passphrase_file;
 };
 
-registry::Keys& keys_of(const Options& options, Context& context) {
+registry::Keys& keys_of(const KeyOptions& options, Context& context) {
   registry::Keys& keys = context.repository().keys();
   keys.set_unlocker(make_unlocker(context.environment(), options.passphrase_file));
   (void)keys.file();  // kNotFound where there are none
@@ -47,7 +47,7 @@ void report_change(Context& context, const std::string& line, const char* status
   report(context, line + "  " + document["status"].get<std::string>(), document);
 }
 
-int list(const Options& options, Context& context) {
+int list(const KeyOptions& options, Context& context) {
   const store::KeyFile file = keys_of(options, context).file();
   Json members = Json::array(), domains = Json::array();
   context.line(fmt::format("ring {}  revision {}", to_hex(file.ring), file.revision));
@@ -75,7 +75,7 @@ int list(const Options& options, Context& context) {
   return 0;
 }
 
-int new_identity(const Options&, Context& context) {
+int new_identity(const KeyOptions&, Context& context) {
   const std::string path = identity_path(context.environment());
   if (path_exists(path)) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: there is an identity already", path),
@@ -90,13 +90,13 @@ int new_identity(const Options&, Context& context) {
   return 0;
 }
 
-int export_public(const Options&, Context& context) {
+int export_public(const KeyOptions&, Context& context) {
   const std::string text = store::public_key_text(read_identity(context.environment()).public_key);
   report(context, text, {{"key", text}});
   return 0;
 }
 
-int add_recipient(const Options& options, Context& context) {
+int add_recipient(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const Digest key = store::parse_public_key(read_public_key(options.what));
   const std::string name = options.name.empty() ? "recipient" : options.name;
@@ -115,7 +115,7 @@ int add_recipient(const Options& options, Context& context) {
   return 0;
 }
 
-int add_passphrase(const Options& options, Context& context) {
+int add_passphrase(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::string name = options.name.empty() ? "passphrase" : options.name;
   if (const std::string problem = store::key_name_problem(name); !problem.empty())
@@ -148,7 +148,7 @@ store::Member find_member(const store::KeyFile& file, const std::string& what) {
               "name one by its public key");
 }
 
-int remove_recipient(const Options& options, Context& context) {
+int remove_recipient(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const store::Member member = find_member(keys.file(), options.what);
   if (!context.dry_run())
@@ -158,7 +158,7 @@ int remove_recipient(const Options& options, Context& context) {
   return 0;
 }
 
-int change_passphrase(const Options& options, Context& context) {
+int change_passphrase(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const store::Member member = find_member(keys.file(), options.what.empty() ? "passphrase" : options.what);
   if (member.kind != store::Member::Kind::kPassphrase)
@@ -173,7 +173,7 @@ int change_passphrase(const Options& options, Context& context) {
   return 0;
 }
 
-int rotate(const Options& options, Context& context) {
+int rotate(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   std::vector<std::string> names = store::domains(keys.file());
   if (!options.domain.empty()) {
@@ -190,7 +190,7 @@ int rotate(const Options& options, Context& context) {
   return 0;
 }
 
-int add_domain(const Options& options, Context& context) {
+int add_domain(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::vector<std::string> names = store::domains(keys.file());
   if (const std::string problem = store::key_name_problem(options.domain); !problem.empty())
@@ -206,7 +206,7 @@ int add_domain(const Options& options, Context& context) {
   return 0;
 }
 
-int assign(const Options& options, Context& context) {
+int assign(const KeyOptions& options, Context& context) {
   (void)keys_of(options, context);
   const std::string artifact = context.repository().inside(options.what, context.folder());
   if (context.dry_run()) {
@@ -220,17 +220,17 @@ int assign(const Options& options, Context& context) {
   return 0;
 }
 
-Option passphrase_file(Options& options) {
+Option passphrase_file(KeyOptions& options) {
   return option("--passphrase-file", "FILE", options.passphrase_file,
                 "The file of the passphrase that unlocks the keys, readable by you alone; - is stdin", Complete::kFile);
 }
-Option new_passphrase_file(Options& options) {
+Option new_passphrase_file(KeyOptions& options) {
   return option("--new-passphrase-file", "FILE", options.new_passphrase_file,
                 "The file of the new passphrase, readable by you alone", Complete::kFile);
 }
 
 Command subcommand(const char* name, const char* summary, std::vector<Option> options, bool changes,
-                   const std::shared_ptr<Options>& values, int (*run)(const Options&, Context&)) {
+                   const std::shared_ptr<KeyOptions>& values, int (*run)(const KeyOptions&, Context&)) {
   Command command;
   command.name = name;
   command.summary = summary;
@@ -243,8 +243,8 @@ Command subcommand(const char* name, const char* summary, std::vector<Option> op
 }  // namespace
 
 Command add_key() {
-  auto values = std::make_shared<Options>();
-  Options& v = *values;
+  auto values = std::make_shared<KeyOptions>();
+  KeyOptions& v = *values;
   Command domain;
   domain.name = "domain";
   domain.summary = "Domains, each with keys of its own";

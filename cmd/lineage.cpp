@@ -69,7 +69,7 @@ Json lineage_json(const registry::Lineage& lineage) {
   return {{"schema", "mlx.lineage/1"}, {"nodes", nodes}, {"edges", edges}};
 }
 
-int run(const std::string& reference, Context& context) {
+int run_lineage(const std::string& reference, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
   const registry::Lineage lineage = registry::lineage(repository, version);
@@ -101,7 +101,7 @@ Command add_lineage() {
   command.group = "govern";
   command.options = {argument("REF", *reference, "The version", Complete::kReference)};
   command.examples = {"mlx lineage clf@production", "mlx lineage data/fashion@v1 --json"};
-  command.run = [reference](Context& context) { return run(*reference, context); };
+  command.run = [reference](Context& context) { return run_lineage(*reference, context); };
   return command;
 }
 

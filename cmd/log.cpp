@@ -14,7 +14,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct LogOptions {
   std::string artifact;
   std::string since, until;
   bool runs = false, oneline = false;
@@ -57,7 +57,7 @@ void print_line(Context& context, const registry::Version& version) {
 
 // Drops what is not between --since and --until.
 template <typename T>
-void keep_between(std::vector<T>& list, const Options& options, std::int64_t T::*time) {
+void keep_between(std::vector<T>& list, const LogOptions& options, std::int64_t T::*time) {
   const std::int64_t since = options.since.empty() ? 0 : parse_moment(options.since, "--since");
   const std::int64_t until = options.until.empty() ? INT64_MAX : parse_moment(options.until, "--until");
   std::erase_if(list, [&](const T& one) { return one.*time < since || one.*time > until; });
@@ -68,7 +68,7 @@ void cut(std::vector<T>& list, std::int64_t limit) {
   if (limit > 0 && list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
 }
 
-int log_runs(const Options& options, Context& context) {
+int log_runs(const LogOptions& options, Context& context) {
   std::vector<registry::Run> runs = registry::runs(context.repository());
   const bool any = !runs.empty();
   keep_between(runs, options, &registry::Run::started);
@@ -88,7 +88,7 @@ int log_runs(const Options& options, Context& context) {
   return 0;
 }
 
-int run(const Options& options, Context& context) {
+int run_log(const LogOptions& options, Context& context) {
   if (options.limit < 0)
     throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number", options.limit));
   context.start_pager();
@@ -115,7 +115,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_log() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogOptions>();
   Command command;
   command.name = "log";
   command.summary = "Show versions, newest first, or runs";
@@ -140,7 +140,7 @@ Command add_log() {
   };
   command.examples = {"mlx log", "mlx log clf -n 3", "mlx log --oneline --since \"7 days\"", "mlx log --runs",
                       "mlx log --runs --where 'valid_accuracy>=0.9' --sort seconds"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_log(*options, context); };
   return command;
 }
 

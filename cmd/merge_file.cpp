@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kShownConflicts = 20;
 constexpr std::size_t kMaxPointer = 64 << 10;
 
-struct Options {
+struct MergeFileOptions {
   std::string current, base, other, path;
   bool ours = false, theirs = false;
 };
@@ -38,14 +38,14 @@ std::string read_side(const std::string& path, Context& context) {
 }
 
 // git runs a driver in the root of the worktree, and the folder of the path may not stand yet there.
-std::string start_of(const Options& options, Context& context) {
+std::string start_of(const MergeFileOptions& options, Context& context) {
   std::string folder =
       parent_path(absolute_path(join_path(context.folder(), options.path.empty() ? options.current : options.path)));
   while (!is_folder(folder) && folder != "/") folder = parent_path(folder);
   return folder;
 }
 
-registry::PointerMerge merge(const Options& options, const Texts& texts, registry::Repository& repository,
+registry::PointerMerge merge(const MergeFileOptions& options, const Texts& texts, registry::Repository& repository,
                              bool dry_run) {
   const std::string name = options.path.empty() ? options.current : options.path;
   const registry::Pointer ours = registry::decode_pointer(texts.ours, name + " (ours)");
@@ -101,7 +101,7 @@ Json merge_json(const registry::PointerMerge& merged, bool dry_run) {
   return json;
 }
 
-int run(const Options& options, Context& context) {
+int run_merge_file(const MergeFileOptions& options, Context& context) {
   if (options.ours && options.theirs)
     throw Error(ErrorKind::kUsage, "merge-file: --ours and --theirs exclude each other", "give one of them, or none");
   const Texts texts = {read_side(options.current, context), read_side(options.base, context),
@@ -127,7 +127,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_merge_file() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MergeFileOptions>();
   Command command;
   command.name = "merge-file";
   command.summary = "Merge the versions that two pointers name (git's merge driver)";
@@ -145,7 +145,7 @@ Command add_merge_file() {
   };
   command.examples = {"git config merge.mlx.driver 'mlx merge-file --path %P %A %O %B'",
                       "mlx merge-file --theirs --path data/fashion.mlx ours.mlx base.mlx theirs.mlx"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_merge_file(*options, context); };
   return command;
 }
 

@@ -13,7 +13,7 @@
 namespace mlx::cmd {
 namespace {
 
-int run(const PredictOptions& options, Context& context) {
+int run_predict(const PredictOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   PredictInputs inputs;
   inputs.version = train::resolve_model(repository, options.model);
@@ -58,7 +58,7 @@ Command add_predict() {
   command.examples = {"mlx predict clf shirt.pgm --top 3", "mlx predict clf data/fashion --split test --json",
                       "mlx predict price offers.csv", "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
                       "mlx predict gpt@v2 --temperature 0 --json < prompt.txt"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_predict(*options, context); };
   return command;
 }
 

@@ -20,9 +20,9 @@ double gigabytes(const graph::NodeTime& time) {
   return time.seconds > 0 ? time.bytes / time.seconds / 1e9 : 0;
 }
 
-class Table {
+class ProfileTable {
  public:
-  Table(Context& context, const train::Profile& profile, const std::vector<graph::NodeTime>& rows)
+  ProfileTable(Context& context, const train::Profile& profile, const std::vector<graph::NodeTime>& rows)
       : context_(context), profile_(profile) {
     for (const graph::NodeTime& row : rows) name_ = std::max(name_, row.name.size());
   }
@@ -75,7 +75,7 @@ void print_profile(Context& context, const train::Profile& profile) {
                            context.bold("profile"), profile.steps,
                            1e3 * profile.seconds / static_cast<double>(profile.steps), profile.peak.flops / 1e9,
                            profile.peak.bytes / 1e9));
-  const Table by_kind(context, profile, kinds);
+  const ProfileTable by_kind(context, profile, kinds);
   by_kind.head("operation");
   for (const graph::NodeTime& kind : kinds) by_kind.row(kind);
   by_kind.total("in kernels", profile.kernel_seconds());
@@ -85,7 +85,7 @@ void print_profile(Context& context, const train::Profile& profile) {
   std::vector<graph::NodeTime> nodes = profile.operations;
   nodes.resize(std::min(nodes.size(), kShownNodes));
   context.line("");
-  const Table by_node(context, profile, nodes);
+  const ProfileTable by_node(context, profile, nodes);
   by_node.head("node");
   for (const graph::NodeTime& node : nodes) by_node.row(node);
   if (nodes.size() < profile.operations.size())

@@ -10,11 +10,11 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct PromoteOptions {
   std::string reference, alias;
 };
 
-int run(const Options& options, Context& context) {
+int run_promote(const PromoteOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, options.reference);
   const std::optional<registry::Version> before =
@@ -40,7 +40,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_promote() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PromoteOptions>();
   Command command;
   command.name = "promote";
   command.summary = "Move an alias such as production to a version";
@@ -51,7 +51,7 @@ Command add_promote() {
       argument("ALIAS", options->alias, "The alias; made where it is new"),
   };
   command.examples = {"mlx promote clf@v2 production"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_promote(*options, context); };
   return command;
 }
 

@@ -21,7 +21,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct PullOptions {
   std::string remote;
   bool renumber = false, force = false, all = false;
 };
@@ -39,7 +39,7 @@ void make_repository_of_clone(Context& context) {
   context.say("made a repository in " + root);
 }
 
-int run(const Options& options, Context& context) {
+int run_pull(const PullOptions& options, Context& context) {
   make_repository_of_clone(context);
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
@@ -97,7 +97,7 @@ void set_up_git_clone(registry::Repository& repository, Context& context) {
 }
 
 Command add_pull() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PullOptions>();
   Command command;
   command.name = "pull";
   command.summary = "Fetch, and bring data to the worktree as the pointers say";
@@ -113,7 +113,7 @@ Command add_pull() {
       flag("-f,--force", options->force, "Overwrite changes in the worktree that are in no version"),
   };
   command.examples = {"git clone URL project && cd project && mlx pull", "mlx pull -n", "mlx pull --renumber"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_pull(*options, context); };
   return command;
 }
 

@@ -20,7 +20,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct PushOptions {
   std::string remote;
   bool check = false, hook = false;
 };
@@ -34,7 +34,7 @@ void say_who_pushes(Context& context) {
   registry::describe_actor(context.repository(), {name, context.settings().text("user.email"), host});
 }
 
-int push(const Options& options, Context& context) {
+int push(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
@@ -55,7 +55,7 @@ std::string read_stdin() {
 }
 
 // Exit 1 where the data of a pointer is on no remote.
-int check(const Options& options, Context& context) {
+int check(const PushOptions& options, Context& context) {
   std::vector<registry::Pointer> pointers;
   // A worktree without .mlx may push what names no data.
   if (options.hook) pointers = registry::pointers_in_push(context.folder(), read_stdin());
@@ -85,7 +85,7 @@ int check(const Options& options, Context& context) {
   return lacking.empty() ? 0 : 1;
 }
 
-int run(const Options& options, Context& context) {
+int run_push(const PushOptions& options, Context& context) {
   if (options.hook && !options.check) {
     throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs `mlx push --check --hook`");
   }
@@ -95,7 +95,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_push() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PushOptions>();
   Command command;
   command.name = "push";
   command.summary = "Send versions, runs and their content to a remote";
@@ -111,7 +111,7 @@ Command add_push() {
   };
   // git passes the name and the URL of its own remote to hooks; neither is one of ours.
   command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_push(*options, context); };
   return command;
 }
 

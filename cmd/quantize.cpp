@@ -14,13 +14,13 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct QuantizeOptions {
   std::string model, to = "int8", data, split = "train";
   std::int64_t examples = 1024;
   bool point = false, force = false;
 };
 
-int run(const Options& options, Context& context) {
+int run_quantize(const QuantizeOptions& options, Context& context) {
   if (options.examples < 1) fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
   compress::QuantizeOptions quantize;
   quantize.model = options.model;
@@ -53,7 +53,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_quantize() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeOptions>();
   Command command;
   command.name = "quantize";
   command.summary = "Make an int8 child of a model, with activations calibrated on data";
@@ -71,7 +71,7 @@ Command add_quantize() {
       flag("--force", options->force, "Quantize although the answer is known"),
   };
   command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_quantize(*options, context); };
   return command;
 }
 

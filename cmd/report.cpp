@@ -11,11 +11,11 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::string model, out = "report.html";
 };
 
-int run(const Options& options, Context& context) {
+int run_report(const ReportOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (options.out == "-" && context.wants_json()) {
     throw Error(ErrorKind::kUsage, "--out - and --json both want stdout", "name a file with --out");
@@ -45,7 +45,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_report() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   Command command;
   command.name = "report";
   command.summary = "Write one self-contained HTML page about a model";
@@ -57,7 +57,7 @@ Command add_report() {
              Complete::kFile),
   };
   command.examples = {"mlx report --out report.html", "mlx report clf@production --out - > clf.html"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_report(*options, context); };
   return command;
 }
 

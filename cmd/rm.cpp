@@ -18,7 +18,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct RmOptions {
   std::vector<std::string> paths;
   bool cached = false, force = false;
 };
@@ -36,7 +36,7 @@ struct Task {
 }
 
 // The words as names of models and datasets first, then as paths.
-std::vector<Task> tasks_of(const Options& options, Context& context) {
+std::vector<Task> tasks_of(const RmOptions& options, Context& context) {
   const std::vector<registry::Pointer> pointers = registry::all_pointers(context.repository());
   std::vector<Task> tasks;
   const auto task_of = [&](const registry::Pointer& pointer) -> Task& {
@@ -80,7 +80,7 @@ void require_committed(registry::Repository& repository, const registry::Pointer
               "`mlx commit -m MESSAGE` makes one; --force removes it all the same");
 }
 
-void plan_removal(Task& task, const Options& options, Context& context) {
+void plan_removal(Task& task, const RmOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Pointer& pointer = task.pointer;
   if (task.parts.empty() && !options.force && !options.cached) require_committed(repository, pointer);
@@ -163,7 +163,7 @@ void report(const Task& task, Context& context, Json& list) {
                   {"digest", task.parts.empty() ? Json() : Json(task.pointer.digest.text())}});
 }
 
-int run(const Options& options, Context& context) {
+int run_rm(const RmOptions& options, Context& context) {
   std::vector<Task> tasks = tasks_of(options, context);
   for (Task& task : tasks) plan_removal(task, options, context);
   Json list = Json::array();
@@ -179,7 +179,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_rm() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RmOptions>();
   Command command;
   command.name = "rm";
   command.summary = "Remove a dataset or model from the worktree, or files from a dataset";
@@ -191,7 +191,7 @@ Command add_rm() {
       flag("-f,--force", options->force, "Remove what is stored nowhere or in no version, too"),
   };
   command.examples = {"mlx rm data/fashion", "mlx rm --cached clf", "mlx rm data/fashion/old.png"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_rm(*options, context); };
   return command;
 }
 

@@ -13,7 +13,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct ServeOptions {
   std::string model, listen = "127.0.0.1:8080";
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30;
@@ -48,7 +48,7 @@ void check_range(const char* option, double value, double least, double most) {
   fail(ErrorKind::kUsage, "{} {}: expected {} to {}", option, value, least, most);
 }
 
-serve::ServerOptions server_options(const Options& options, const registry::Version& version) {
+serve::ServerOptions server_options(const ServeOptions& options, const registry::Version& version) {
   check_range("--max-batch", static_cast<double>(options.max_batch), 1, 4096);
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
@@ -88,7 +88,7 @@ void announce(const registry::Version& version, const serve::ServerOptions& opti
   context.say(fmt::format("serving {} at {}  (POST {})", version.name(), url, infer));
 }
 
-int run(const Options& options, Context& context) {
+int run_serve(const ServeOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, options.model);
   if (version.kind != registry::ArtifactKind::kModel) {
@@ -107,7 +107,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_serve() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   Command command;
   command.name = "serve";
   command.summary = "Answer inference requests over HTTP (KServe Open Inference Protocol v2)";
@@ -126,7 +126,7 @@ Command add_serve() {
   command.examples = {
       "mlx serve clf@production --listen 127.0.0.1:8080",
       "curl -H 'Content-Type: application/json' -d @request.json http://127.0.0.1:8080/v2/models/clf/infer"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_serve(*options, context); };
   return command;
 }
 

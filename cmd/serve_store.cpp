@@ -12,7 +12,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct ServeStoreOptions {
   bool stdio = false, read_only = false;
   std::string path, root;
 };
@@ -46,7 +46,7 @@ void write_stdout(ByteView bytes) {
   }
 }
 
-int run(const Options& options, Context& context) {
+int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.stdio) {
     throw Error(ErrorKind::kUsage, "it only speaks on stdin and stdout",
                 "name it as a remote, ssh://HOST/PATH, and let `mlx push` call it");
@@ -65,7 +65,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_serve_store() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeStoreOptions>();
   Command command;
   command.name = "serve-store";
   command.summary = "Answer the mlx of another machine on stdin and stdout, for SSH remotes";
@@ -79,7 +79,7 @@ Command add_serve_store() {
       flag("--read-only", options->read_only, "Refuse whatever would change a store"),
   };
   command.examples = {"mlx serve-store --stdio --root /srv/mlx"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_serve_store(*options, context); };
   return command;
 }
 

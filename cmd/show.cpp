@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLargestJson = std::uint64_t{16} << 20;
 
-struct Options {
+struct ShowOptions {
   std::string reference;
   bool stat = false;
 };
@@ -195,7 +195,7 @@ int show_run(const std::string& reference, Context& context) {
   return 0;
 }
 
-int run(const Options& options, Context& context) {
+int run_show(const ShowOptions& options, Context& context) {
   const bool is_run = options.reference.starts_with("run:");
   if (is_run && options.stat)
     throw Error(ErrorKind::kUsage, "--stat: a run stores nothing of its own", "name a version");
@@ -206,7 +206,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_show() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   Command command;
   command.name = "show";
   command.summary = "Show everything that is known of a version or a run";
@@ -215,7 +215,7 @@ Command add_show() {
       argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
       flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions")};
   command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_show(*options, context); };
   return command;
 }
 

@@ -16,7 +16,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::vector<std::string> paths;
   bool all = false;
 };
@@ -130,7 +130,7 @@ Json state_json(registry::Repository& repository, const State& state) {
 }
 
 // All pointers, or those that a path names or holds.
-std::vector<registry::Pointer> wanted_pointers(const Options& options, Context& context) {
+std::vector<registry::Pointer> wanted_pointers(const StatusOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
   if (options.paths.empty()) return pointers;
@@ -155,7 +155,7 @@ std::vector<registry::Pointer> wanted_pointers(const Options& options, Context& 
   return wanted;
 }
 
-int run(const Options& options, Context& context) {
+int run_status(const StatusOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const std::map<std::string, Digest> noted = registry::checked_out(repository);
   const std::vector<registry::Pointer> pointers = wanted_pointers(options, context);
@@ -184,7 +184,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_status() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   Command command;
   command.name = "status";
   command.summary = "Show what differs from the pointers, and what has no version yet";
@@ -195,7 +195,7 @@ Command add_status() {
       flag("-v,--verbose", options->all, "List every file that differs"),
   };
   command.examples = {"mlx status", "mlx status data/fashion", "mlx status --json"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_status(*options, context); };
   return command;
 }
 

@@ -12,7 +12,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct TagOptions {
   std::string tag, reference;
   bool list = false, remove = false;
 };
@@ -21,12 +21,12 @@ bool has_tag(const registry::Version& version, const std::string& tag) {
   return std::ranges::find(version.tags, tag) != version.tags.end();
 }
 
-Json tag_json(const Options& options, const registry::Version& version, const char* status, Context& context) {
+Json tag_json(const TagOptions& options, const registry::Version& version, const char* status, Context& context) {
   return {{"schema", "mlx.tag/1"},           {"tag", options.tag}, {"version", version.name()},
           {"digest", version.digest.text()}, {"status", status},   {"dry_run", context.dry_run()}};
 }
 
-int create(const Options& options, Context& context) {
+int create(const TagOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   // `mlx promote` has them the other way round.
   if (options.tag.find('@') != std::string::npos && registry::try_resolve(repository, options.tag)) {
@@ -43,7 +43,7 @@ int create(const Options& options, Context& context) {
 }
 
 // The version that loses the tag: the one named, else the only one that has it.
-registry::Version tagged_version(const Options& options, registry::Repository& repository) {
+registry::Version tagged_version(const TagOptions& options, registry::Repository& repository) {
   if (!options.reference.empty()) return registry::resolve(repository, options.reference);
   std::vector<registry::Version> found;
   std::vector<std::string> known;
@@ -63,7 +63,7 @@ registry::Version tagged_version(const Options& options, registry::Repository& r
               meant.empty() ? "`mlx tag` lists them" : fmt::format("did you mean '{}'?", meant));
 }
 
-int remove(const Options& options, Context& context) {
+int remove(const TagOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = tagged_version(options, repository);
   const bool there = has_tag(version, options.tag);
@@ -88,7 +88,7 @@ int list(Context& context) {
   return 0;
 }
 
-int run(const Options& options, Context& context) {
+int run_tag(const TagOptions& options, Context& context) {
   if (options.list && options.remove) throw Error(ErrorKind::kUsage, "tag: --list and --delete exclude each other");
   if (options.list && !options.tag.empty())
     throw Error(ErrorKind::kUsage, fmt::format("tag: unexpected argument '{}'", options.tag), "--list takes none");
@@ -103,7 +103,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_tag() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TagOptions>();
   Command command;
   command.name = "tag";
   command.summary = "Give a version a name that never moves, or list such names";
@@ -116,7 +116,7 @@ Command add_tag() {
       flag("-d,--delete", options->remove, "Take the tag off the version, or off the only one that has it"),
   };
   command.examples = {"mlx tag paper-2026 clf@v3", "mlx tag", "mlx tag -d paper-2026"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_tag(*options, context); };
   return command;
 }
 

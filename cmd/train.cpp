@@ -18,7 +18,7 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string config = "train.toml", resume, trace, precision, numerics;
   bool force = false, profile = false;
 };
@@ -90,7 +90,7 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
-int run(const Options& options, Context& context) {
+int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   train::TrainOptions train;
   train.force = options.force;
@@ -120,7 +120,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_train() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   Command command;
   command.name = "train";
   command.summary = "Train a model from a config: makes its next version, and a run";
@@ -140,7 +140,7 @@ Command add_train() {
   };
   command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
                       "mlx train --force --profile --trace steps.json"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_train(*options, context); };
   return command;
 }
 

@@ -14,12 +14,12 @@
 namespace mlx::cmd {
 namespace {
 
-struct Options {
+struct UndoOptions {
   std::string operation;
   bool redo = false;
 };
 
-int run(const Options& options, Context& context) {
+int run_undo(const UndoOptions& options, Context& context) {
   if (options.redo && !options.operation.empty())
     throw Error(ErrorKind::kUsage, "undo: --redo and OPERATION exclude each other",
                 "name the undo itself to take it back: mlx undo OPERATION");
@@ -51,7 +51,7 @@ int run(const Options& options, Context& context) {
 }  // namespace
 
 Command add_undo() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UndoOptions>();
   Command command;
   command.name = "undo";
   command.summary = "Take back the last operation: a commit, a tag, a promotion";
@@ -64,7 +64,7 @@ Command add_undo() {
       flag("--redo", options->redo, "Bring back what the last undo took back"),
   };
   command.examples = {"mlx undo", "mlx undo -n", "mlx undo 3f2a9b1c", "mlx undo --redo"};
-  command.run = [options](Context& context) { return run(*options, context); };
+  command.run = [options](Context& context) { return run_undo(*options, context); };
   return command;
 }
 

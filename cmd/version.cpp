@@ -42,7 +42,7 @@ Json details_json() {
           {"cores", cores()}};
 }
 
-int run(bool details, Context& context) {
+int run_version(bool details, Context& context) {
   Json document = {{"schema", "mlx.version/1"}, {"version", MLX_VERSION}};
   context.line(fmt::format("mlx {}", MLX_VERSION));
   if (details) {
@@ -73,7 +73,7 @@ Command add_version() {
   command.group = "meta";
   command.examples = {"mlx version -v"};
   command.options = {flag("-v,--verbose", *details, "Libraries, processor and kernels too")};
-  command.run = [details](Context& context) { return run(*details, context); };
+  command.run = [details](Context& context) { return run_version(*details, context); };
   return command;
 }
 

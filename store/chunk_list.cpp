@@ -6,16 +6,16 @@
 namespace mlx::store {
 
 namespace {
-constexpr std::string_view kMagic = "MLXL";
-constexpr std::uint16_t kVersion = 1;
+constexpr std::string_view kListMagic = "MLXL";
+constexpr std::uint16_t kListVersion = 1;
 constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kItemSize = 40;
 }  // namespace
 
 Bytes encode_chunk_list(const ChunkList& list) {
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
-  out.u16(kVersion);
+  out.raw(as_bytes(kListMagic));
+  out.u16(kListVersion);
   out.u8(kSha256);
   out.u8(static_cast<std::uint8_t>(list.level));
   out.u64(list.size);
@@ -30,8 +30,8 @@ Bytes encode_chunk_list(const ChunkList& list) {
 
 ChunkList decode_chunk_list(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
-  if (as_text(in.take(4)) != kMagic) in.corrupt("wrong magic");
-  if (std::uint16_t version = in.u16(); version != kVersion) in.corrupt(fmt::format("unknown version {}", version));
+  if (as_text(in.take(4)) != kListMagic) in.corrupt("wrong magic");
+  if (std::uint16_t version = in.u16(); version != kListVersion) in.corrupt(fmt::format("unknown version {}", version));
   if (in.u8() != kSha256) in.corrupt("unknown hash algorithm");
   ChunkList list;
   list.level = in.u8();

@@ -18,9 +18,9 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kMagic = "MLXJOURN";
+constexpr std::string_view kJournalMagic = "MLXJOURN";
 constexpr std::string_view kBatchMagic = "MLXB";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kJournalVersion = 1;
 constexpr std::size_t kFileHeader = 16;
 constexpr std::size_t kBatchHeader = 56;
 constexpr std::size_t kBatchTrailer = 8;
@@ -28,8 +28,8 @@ constexpr std::uint64_t kMaxPayload = std::uint64_t{1} << 30;
 
 Bytes file_header() {
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
-  out.u32(kVersion);
+  out.raw(as_bytes(kJournalMagic));
+  out.u32(kJournalVersion);
   out.u32(0);
   return out.take();
 }
@@ -100,12 +100,13 @@ bool check_file_header(ByteView file, const std::string& path) {
     fail(ErrorKind::kCorrupt, "{}: not a journal: its first bytes are wrong", path);
   }
   if (zero(file)) return false;
-  if (as_text(file.first(8)) != kMagic) fail(ErrorKind::kCorrupt, "{}: not a journal: its first bytes are wrong", path);
+  if (as_text(file.first(8)) != kJournalMagic)
+    fail(ErrorKind::kCorrupt, "{}: not a journal: its first bytes are wrong", path);
   ByteReader in(file.subspan(8, 8), "journal " + path);
   std::uint32_t version = in.u32();
-  if (version != kVersion) {
+  if (version != kJournalVersion) {
     throw Error(ErrorKind::kCorrupt,
-                fmt::format("{}: journal of format version {}, this mlx knows {}", path, version, kVersion),
+                fmt::format("{}: journal of format version {}, this mlx knows {}", path, version, kJournalVersion),
                 "if a newer mlx wrote it, upgrade this one");
   }
   if (in.u32() != 0) fail(ErrorKind::kCorrupt, "{}: offset 12: reserved bytes are not 0", path);

@@ -11,8 +11,8 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kMagic = "MLXKEYS\n", kSealedMagic = "MLXRKEYS";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kKeysMagic = "MLXKEYS\n", kSealedMagic = "MLXRKEYS";
+constexpr std::uint32_t kKeysVersion = 1;
 constexpr std::size_t kMemberSize = 256, kKeySize = 160, kHeaderSize = 64, kMacSize = 32, kNameSize = 64;
 constexpr std::size_t kSealedKey = 32 + kSealedExtra;
 constexpr std::uint32_t kMaxMembers = 1024, kMaxKeys = 65536, kMaxBefore = 65536;
@@ -89,9 +89,9 @@ DataKey get_key(ByteReader& in) {
 }
 
 void check_version(std::uint32_t version, const std::string& what) {
-  if (version == kVersion) return;
+  if (version == kKeysVersion) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: keys of format version {}, this mlx knows {}", what, version, kVersion),
+              fmt::format("{}: keys of format version {}, this mlx knows {}", what, version, kKeysVersion),
               "if a newer mlx wrote it, upgrade this one");
 }
 
@@ -168,8 +168,8 @@ Bytes key_prefix(const DataKey& key) {
 
 Bytes encode_without_mac(const KeyFile& file, bool with_keys) {
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
-  out.u32(kVersion);
+  out.raw(as_bytes(kKeysMagic));
+  out.u32(kKeysVersion);
   out.u32(static_cast<std::uint32_t>(file.members.size()));
   out.u32(static_cast<std::uint32_t>(file.keys.size()));
   out.u32(static_cast<std::uint32_t>(file.before.size()));
@@ -197,7 +197,7 @@ Bytes encode_key_file(const KeyFile& file) {
 
 KeyFile decode_key_file(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
-  if (as_text(in.take(kMagic.size())) != kMagic) in.corrupt("not a file of keys");
+  if (as_text(in.take(kKeysMagic.size())) != kKeysMagic) in.corrupt("not a file of keys");
   check_version(in.u32(), what);
   const std::uint32_t members = in.u32(), keys = in.u32(), before = in.u32();
   KeyFile file;
@@ -220,7 +220,7 @@ KeyFile decode_key_file(ByteView bytes, const std::string& what) {
 Bytes encode_lock(const KeyFile& file) {
   ByteWriter out;
   out.raw(as_bytes(kSealedMagic));
-  out.u32(kVersion);
+  out.u32(kKeysVersion);
   out.u32(static_cast<std::uint32_t>(file.members.size()));
   out.raw(file.ring);
   put_zeros(out, 32);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kShardMagic = "MLXS";
 constexpr std::string_view kRootMagic = "MLXM";
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kManifestVersion = 1;
 constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kSmallestEntry = 1 + 1 + 1 + 1 + 32;  // path length, path, mode, size, digest
 constexpr std::size_t kSmallestShardRef = 1 + 1 + 32 + 1 + 1;
@@ -21,7 +21,7 @@ constexpr std::uint64_t kShardModulus = 1024;
 
 void write_header(ByteWriter& out, std::string_view magic) {
   out.raw(as_bytes(magic));
-  out.u16(kVersion);
+  out.u16(kManifestVersion);
   out.u8(kSha256);
   out.u8(0);
 }
@@ -29,7 +29,8 @@ void write_header(ByteWriter& out, std::string_view magic) {
 void read_header(ByteReader& in, std::string_view magic) {
   if (as_text(in.take(4)) != magic) in.corrupt("wrong magic");
   std::uint16_t version = in.u16();
-  if (version != kVersion) in.corrupt(fmt::format("format version {}, this mlx knows {}", version, kVersion));
+  if (version != kManifestVersion)
+    in.corrupt(fmt::format("format version {}, this mlx knows {}", version, kManifestVersion));
   if (std::uint8_t algorithm = in.u8(); algorithm != kSha256) {
     in.corrupt(fmt::format("unknown hash algorithm {}", algorithm));
   }

@@ -13,8 +13,8 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kMagic = "MLXMULTI";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kMultiMagic = "MLXMULTI";
+constexpr std::uint32_t kMultiVersion = 1;
 constexpr std::size_t kHeaderSize = 64;
 // Merging costs a rewrite of all records: done for 8 packs at least, and for a quarter of what is merged already.
 constexpr std::size_t kMergeAtLeast = 8;
@@ -28,8 +28,8 @@ std::shared_ptr<const MultiFile> read_multi(const std::string& path) {
   multi->file = MappedFile(path);
   ByteView bytes = multi->file.bytes();
   ByteReader in(bytes, path);
-  if (as_text(in.take(8)) != kMagic) in.corrupt("wrong magic");
-  if (in.u32() != kVersion) in.corrupt("unknown version");
+  if (as_text(in.take(8)) != kMultiMagic) in.corrupt("wrong magic");
+  if (in.u32() != kMultiVersion) in.corrupt("unknown version");
   std::uint64_t packs = in.u32();
   std::uint64_t records = in.u64();
   in.take(8);
@@ -87,8 +87,8 @@ void Index::write_multi(const std::string& temporary, Disk& disk) const {
   ByteWriter table;
   for (const Digest& id : packs_) table.raw(id.bytes);
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
-  out.u32(kVersion);
+  out.raw(as_bytes(kMultiMagic));
+  out.u32(kMultiVersion);
   out.u32(static_cast<std::uint32_t>(packs_.size()));
   out.u64(all.size());
   out.u64(0);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kPackMagic = "MLXPACK\n";
 constexpr std::string_view kFooterMagic = "MLXINDEX";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kPackVersion = 1;
 constexpr std::uint8_t kSha256 = 1;
 
 template <typename T>
@@ -22,9 +22,9 @@ T load(const std::uint8_t* at) {
 }
 
 void check_version(std::uint32_t version, const std::string& path) {
-  if (version == kVersion) return;
+  if (version == kPackVersion) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: pack of format version {}, this mlx knows {}", path, version, kVersion),
+              fmt::format("{}: pack of format version {}, this mlx knows {}", path, version, kPackVersion),
               "if a newer mlx wrote it, upgrade this one");
 }
 
@@ -64,7 +64,7 @@ std::uint64_t stored_checksum(ByteView stored) {
 Bytes pack_header() {
   ByteWriter out;
   out.raw(as_bytes(kPackMagic));
-  out.u32(kVersion);
+  out.u32(kPackVersion);
   out.u32(kSha256);
   return out.take();
 }
@@ -159,7 +159,7 @@ Bytes encode_pack_index(std::vector<PackRecord>& records, std::uint64_t index_of
   out.u64(index_offset);
   out.u64(records.size());
   out.raw(pack_id->bytes);
-  out.u32(kVersion);
+  out.u32(kPackVersion);
   out.u32(0);
   out.raw(as_bytes(kFooterMagic));
   return out.take();

@@ -16,7 +16,7 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kMagic = "mlx condemned 1\n";
+constexpr std::string_view kPinsMagic = "mlx condemned 1\n";
 constexpr std::size_t kHexLine = 65;  // 64 digits and a line feed
 
 std::string pack_path(const std::string& folder, const Digest& pack) {
@@ -52,17 +52,17 @@ std::string lines_of(const std::vector<Digest>& packs) {
 
 // "mlx condemned 1", the packs, and the digest of all that as the last line.
 std::string encode_condemned(const std::vector<Digest>& packs) {
-  std::string text = std::string(kMagic) + lines_of(packs);
+  std::string text = std::string(kPinsMagic) + lines_of(packs);
   return text + Digest::of(text).hex() + "\n";
 }
 
 PackSet decode_condemned(std::string_view text, const std::string& path) {
-  if (!text.starts_with(kMagic) || text.size() < kMagic.size() + kHexLine) {
+  if (!text.starts_with(kPinsMagic) || text.size() < kPinsMagic.size() + kHexLine) {
     fail(ErrorKind::kCorrupt, "{}: not a list of packs", path);
   }
   std::string_view covered = text.substr(0, text.size() - kHexLine);
   if (text.substr(covered.size()) != Digest::of(covered).hex() + "\n") fail(ErrorKind::kCorrupt, "{}: damaged", path);
-  return parse_lines(covered.substr(kMagic.size()), path);
+  return parse_lines(covered.substr(kPinsMagic.size()), path);
 }
 
 // The announcement goes last.

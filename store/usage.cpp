@@ -13,9 +13,9 @@ namespace {
 using KeySet = std::unordered_set<ObjectKey, ObjectKeyHash>;
 
 // Every object that a manifest needs, with the bases of its deltas; told each once.
-class Walk {
+class Counter {
  public:
-  explicit Walk(const Store& store) : store_(store), state_(StoreAccess::state(store)), index_(state_.index()) {}
+  explicit Counter(const Store& store) : store_(store), state_(StoreAccess::state(store)), index_(state_.index()) {}
 
   void manifest(const Digest& id, const std::function<void(const ObjectKey&, const std::optional<Location>&)>& tell) {
     tell_ = &tell;
@@ -67,13 +67,13 @@ class Walk {
 
 Usage usage(const Store& store, const Digest& manifest, const std::vector<Digest>& others) {
   KeySet elsewhere;
-  Walk other_walk(store);
+  Counter other_counter(store);
   for (const Digest& other : others) {
     if (other == manifest || !store.has(ObjectKind::kManifest, other)) continue;
-    other_walk.manifest(other, [&](const ObjectKey& key, const std::optional<Location>&) { elsewhere.insert(key); });
+    other_counter.manifest(other, [&](const ObjectKey& key, const std::optional<Location>&) { elsewhere.insert(key); });
   }
   Usage result;
-  Walk(store).manifest(manifest, [&](const ObjectKey& key, const std::optional<Location>& location) {
+  Counter(store).manifest(manifest, [&](const ObjectKey& key, const std::optional<Location>& location) {
     ++result.objects;
     if (!location) {
       ++result.missing;

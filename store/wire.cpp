@@ -7,7 +7,7 @@ namespace mlx::store::wire {
 
 namespace {
 
-constexpr std::string_view kMagic = "MLXWIRE\n";
+constexpr std::string_view kWireMagic = "MLXWIRE\n";
 constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kHelloFixed = 24, kMaxProgram = 256;
 constexpr std::size_t kKeySize = 33, kMaxName = 64;
@@ -159,7 +159,7 @@ Bytes frame(Type type, ByteView payload) {
 
 Bytes encode(const Hello& hello) {
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
+  out.raw(as_bytes(kWireMagic));
   out.u32(hello.lowest);
   out.u32(hello.highest);
   out.u8(kSha256);
@@ -172,7 +172,7 @@ Bytes encode(const Hello& hello) {
 
 Hello decode_hello(ByteView payload) {
   ByteReader in(payload, "hello");
-  if (as_text(in.take(kMagic.size())) != kMagic) in.corrupt("wrong magic");
+  if (as_text(in.take(kWireMagic.size())) != kWireMagic) in.corrupt("wrong magic");
   Hello hello;
   hello.lowest = in.u32();
   hello.highest = in.u32();
@@ -197,12 +197,12 @@ std::uint32_t common_version(const Hello& hello, const std::string& other) {
 
 bool begins_hello(ByteView bytes) {
   constexpr std::size_t kType = 4;
-  for (std::size_t i = 0; i < bytes.size() && i < kFrameHeaderSize + kMagic.size(); ++i) {
+  for (std::size_t i = 0; i < bytes.size() && i < kFrameHeaderSize + kWireMagic.size(); ++i) {
     if (i == 2 || i == 3 || (i > kType && i < 8)) {
       if (bytes[i] != 0) return false;
     } else if (i == kType) {
       if (bytes[i] != static_cast<std::uint8_t>(Type::kHello)) return false;
-    } else if (i >= kFrameHeaderSize && bytes[i] != static_cast<std::uint8_t>(kMagic[i - kFrameHeaderSize])) {
+    } else if (i >= kFrameHeaderSize && bytes[i] != static_cast<std::uint8_t>(kWireMagic[i - kFrameHeaderSize])) {
       return false;
     }
   }

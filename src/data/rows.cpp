@@ -46,9 +46,9 @@ std::vector<Place> places_of(const RowSchema& schema, bool with_targets) {
   return places;
 }
 
-class Reading {
+class RowReader {
  public:
-  Reading(const RowFile& file, const RowSchema& schema, bool with_targets)
+  RowReader(const RowFile& file, const RowSchema& schema, bool with_targets)
       : file_(file), with_targets_(with_targets), places_(places_of(schema, with_targets)), cells_(file.kind) {
     out_.schema = schema;
     for (const Place& place : places_) {
@@ -186,7 +186,7 @@ std::size_t count_numbers(const RowSchema& schema) {
 }  // namespace
 
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress) {
-  return in_table(file, [&] { return Reading(file, schema, with_targets).run(progress); });
+  return in_table(file, [&] { return RowReader(file, schema, with_targets).run(progress); });
 }
 
 void measure(Rows& rows) {

@@ -16,6 +16,8 @@
 
 namespace mlx::data {
 
+constexpr std::size_t kMostColumns = 16384;
+
 enum class TableKind { kCsv, kTsv, kJsonLines };
 // By the name: .csv, .tsv, .jsonl, .ndjson, each with or without .gz.
 std::optional<TableKind> table_kind(std::string_view path);

@@ -11,7 +11,6 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::size_t kMostColumns = 16384;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 class CsvReader final : public TableReader {

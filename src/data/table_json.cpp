@@ -13,8 +13,6 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::size_t kMostColumns = 16384;
-
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/module.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "store/curl/module.h"
 
 namespace mlx::store::s3 {
@@ -42,12 +43,6 @@ struct Answer {
   std::size_t header_bytes = 0;
   bool too_large = false;
 };
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && static_cast<unsigned char>(text.front()) <= ' ') text.remove_prefix(1);
-  while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ') text.remove_suffix(1);
-  return text;
-}
 
 bool take_header(void* user, const char* data, std::size_t size) {
   auto& answer = *static_cast<Answer*>(user);

@@ -4,26 +4,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::store::s3 {
 
 namespace {
 
 constexpr std::string_view kBlank = " \t\r";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 std::string_view without_comment(std::string_view value) {
   for (std::size_t i = 1; i < value.size(); ++i) {

@@ -6,18 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace mlx::store::s3 {
 
 namespace {
 
 constexpr std::size_t kBlock = 64;  // of SHA-256, in bytes
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 // Without spaces at its ends, and runs of them inside as one.
 std::string folded(std::string_view value) {

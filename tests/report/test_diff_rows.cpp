@@ -171,7 +171,7 @@ TEST_CASE("random bytes are a table or kCorrupt, never anything else") {
 }
 
 // A table with a unique id, some columns of random words (with everything that needs quotes), and edits of it.
-using Table = std::map<std::string, Names>;
+using TestTable = std::map<std::string, Names>;
 
 std::string word(std::mt19937& random) {
   const Names words = {"", "a", "b,c", "\"q\"", "line\nend", "7", "0.5", "\xC3\xA4", "true", "x\ty"};
@@ -184,7 +184,7 @@ std::string quoted(const std::string& cell) {
   return out + '"';
 }
 
-std::string text_of(const Table& table, std::mt19937& random) {
+std::string text_of(const TestTable& table, std::mt19937& random) {
   std::vector<std::string> lines;
   for (const auto& [id, cells] : table) {
     std::string& line = lines.emplace_back(id);
@@ -196,13 +196,13 @@ std::string text_of(const Table& table, std::mt19937& random) {
   return text;
 }
 
-Table random_table(std::mt19937& random, std::size_t rows) {
-  Table table;
+TestTable random_table(std::mt19937& random, std::size_t rows) {
+  TestTable table;
   while (table.size() < rows) table[std::to_string(random() % 1000)] = {word(random), word(random), word(random)};
   return table;
 }
 
-void edit(Table& table, std::mt19937& random) {
+void edit(TestTable& table, std::mt19937& random) {
   for (auto row = table.begin(); row != table.end();) {
     const auto dice = random() % 10;
     if (dice == 0) row->second[random() % 3] = word(random);
@@ -220,13 +220,13 @@ Names without_names(const NamedCells& cells) {
 TEST_CASE("the diff applied to one table gives the other, by key and by content, in one pass and in many") {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
-    const Table before = random_table(random, random() % 80);
-    Table after = before;
+    const TestTable before = random_table(random, random() % 80);
+    TestTable after = before;
     edit(after, random);
     const std::string old_text = text_of(before, random), new_text = text_of(after, random);
     const std::size_t memory = round % 2 ? 1 << 20 : 300;
 
-    Table patched = before;
+    TestTable patched = before;
     const RowDiff keyed = diff(old_text, new_text, {"id"}, TableKind::kCsv, memory);
     for (const ShownRow& row : keyed.removed_rows) CHECK(patched.erase(row.cells[0].second) == 1);
     for (const ChangedRow& row : keyed.changed_rows) {

@@ -1,0 +1,28 @@
+#include "base/text.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace mlx;
+
+TEST_CASE("blanks go from the ends of a text and nowhere else") {
+  CHECK(trimmed("") == "");
+  CHECK(trimmed(" \t\r\n") == "");
+  CHECK(trimmed("\r\n a\tb \n") == "a\tb");
+  CHECK(trimmed("a") == "a");
+}
+
+TEST_CASE("ASCII letters become small, other bytes stay") {
+  CHECK(lower("AZaz09@[\xC3\x84") == "azaz09@[\xC3\x84");
+}
+
+TEST_CASE("numbers are grouped by threes and counted things know their plural") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(18446744073709551615u) == "18,446,744,073,709,551,615");
+  CHECK(counted(1, "file") == "1 file");
+  CHECK(counted(0, "file") == "0 files");
+  CHECK(counted(12345, "file") == "12,345 files");
+}
