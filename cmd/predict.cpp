@@ -14,11 +14,11 @@ namespace mlx::cmd {
 namespace {
 
 int run_predict(const PredictOptions& options, Context& context) {
+  if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   registry::Repository& repository = context.repository();
   PredictInputs inputs;
   inputs.version = train::resolve_model(repository, options.model);
   inputs.model = nn::load_model(repository.store(), inputs.version.digest);
-  if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   const auto takes = [&](const char* input) { return inputs.model.graph.find(input) != graph::kNone; };
   if (takes("images")) return predict_images(options, inputs, context);
   if (inputs.model.preprocessing.rows) return predict_rows(options, inputs, context);

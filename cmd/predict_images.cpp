@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
-#include "base/path.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
 #include "data/image_files.h"
@@ -12,7 +12,7 @@
 #include "data/split.h"
 #include "registry/repository.h"
 #include "serve/predictor.h"
-#include "train/inputs.h"
+#include "train/metrics.h"
 
 namespace mlx::cmd {
 namespace {
@@ -27,11 +27,9 @@ struct Source {
 };
 
 Source read_source(const std::string& word, const PredictOptions& options, Context& context) {
-  const std::string path = join_path(context.folder(), word);
-  if (path_exists(path) && !is_folder(path)) return {word, data::read_image_file(path, context.progress())};
-  if (!registry::try_resolve(context.repository(), word))
-    fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
-  const registry::Version version = train::resolve_dataset(context.repository(), word, context.progress());
+  const PredictSource source = find_source(word, context);
+  if (source.is_file()) return {word, data::read_image_file(source.path, context.progress())};
+  const registry::Version& version = source.dataset;
   data::Examples examples =
       data::load_split(context.repository().store(), version.digest, options.split, context.progress());
   return {fmt::format("{}:{}", version.name(), options.split),
@@ -75,8 +73,9 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
                       {predictor.input(), elements});
       const float* logits = predictor.run(count);
       for (std::int64_t i = 0; i < count; ++i) {
-        predictions.add(source.name_of(first + i),
-                        rank_classes(softmax(logits + i * predictor.classes(), predictor.classes()), options.top));
+        const std::span<const float> scores(logits + i * predictor.classes(),
+                                            static_cast<std::size_t>(predictor.classes()));
+        predictions.add(source.name_of(first + i), rank_classes(train::softmax(scores), options.top));
       }
     }
   }

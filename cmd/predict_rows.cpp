@@ -4,13 +4,11 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/path.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
 #include "data/split.h"
 #include "data/table.h"
 #include "registry/repository.h"
-#include "train/inputs.h"
 #include "train/predict_rows.h"
 
 namespace mlx::cmd {
@@ -37,11 +35,9 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
 
 Table read_table(const std::string& word, const PredictOptions& options, const data::RowSchema& schema,
                  Context& context) {
-  const std::string path = join_path(context.folder(), word);
-  if (path_exists(path) && !is_folder(path)) return read_file_rows(word, path, schema, context);
-  if (!registry::try_resolve(context.repository(), word))
-    fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
-  const registry::Version version = train::resolve_dataset(context.repository(), word, context.progress());
+  const PredictSource source = find_source(word, context);
+  if (source.is_file()) return read_file_rows(word, source.path, schema, context);
+  const registry::Version& version = source.dataset;
   const store::Store& store = context.repository().store();
   if (data::kind_of(store, version.digest, options.split) != data::Kind::kFeatures)
     fail(ErrorKind::kUsage, "{}:{} holds no rows", version.name(), options.split);

@@ -4,18 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "registry/repository.h"
+#include "train/inputs.h"
 
 namespace mlx::cmd {
 
-std::vector<double> softmax(const float* logits, std::int64_t classes) {
-  const double largest = *std::max_element(logits, logits + classes);
-  double sum = 0;
-  std::vector<double> out(logits, logits + classes);
-  for (double& value : out) sum += value = std::exp(value - largest);
-  for (double& value : out) value /= sum;
-  return out;
+PredictSource find_source(const std::string& word, Context& context) {
+  const std::string path = join_path(context.folder(), word);
+  if (path_exists(path) && !is_folder(path)) return {path, {}};
+  if (!registry::try_resolve(context.repository(), word))
+    fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
+  return {"", train::resolve_dataset(context.repository(), word, context.progress())};
 }
 
 std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top) {

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cmd/predict.h"
+#include "registry/artifacts.h"
 
 namespace mlx::cmd {
 
@@ -15,7 +16,14 @@ struct Ranked {
   double probability = 0;
 };
 
-std::vector<double> softmax(const float* logits, std::int64_t classes);
+// What an INPUT names: the path of a file, or a dataset's version where there is no such file.
+struct PredictSource {
+  std::string path;
+  registry::Version dataset;
+  bool is_file() const { return !path.empty(); }
+};
+PredictSource find_source(const std::string& word, Context& context);
+
 // The `top` likeliest classes, the likeliest first.
 std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top);
 

@@ -2,32 +2,25 @@
 
 #include "train/predict_rows.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "data/batches.h"
 #include "graph/passes.h"
 #include "graph/session.h"
+#include "train/metrics.h"
 
 namespace mlx::train {
 namespace {
 
 constexpr std::int64_t kBatch = 256;
 
-void append_softmax(const float* logits, std::size_t width, std::vector<double>& to) {
-  const auto largest = static_cast<double>(*std::max_element(logits, logits + width));
-  const std::size_t begin = to.size();
-  double sum = 0;
-  for (std::size_t i = 0; i < width; ++i) {
-    to.push_back(std::exp(static_cast<double>(logits[i]) - largest));
-    sum += to.back();
-  }
-  for (std::size_t i = begin; i < to.size(); ++i) to[i] /= sum;
-}
-
 void append_outputs(const data::RowSchema& schema, const float* outputs, std::size_t width, std::vector<double>& to) {
-  if (schema.kind == data::TargetKind::kClass) return append_softmax(outputs, width, to);
+  if (schema.kind == data::TargetKind::kClass) {
+    const std::vector<double> probabilities = softmax({outputs, width});
+    to.insert(to.end(), probabilities.begin(), probabilities.end());
+    return;
+  }
   for (std::size_t i = 0; i < width; ++i) {
     const auto value = static_cast<double>(outputs[i]);
     to.push_back(schema.kind == data::TargetKind::kLabels ? 1 / (1 + std::exp(-value))

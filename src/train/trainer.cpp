@@ -23,7 +23,6 @@ struct Inputs {
   std::optional<Base> base;  // what the model starts from
   nn::Built built;
   std::string params;
-  bool portable = false;
   Digest key;
   registry::RunStart start;
 };
@@ -73,7 +72,6 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   nn::read_freeze(table, in.built);
   config.precision = precision_of(config, in.data, options.level) == graph::Precision::kBF16 ? "bf16" : "f32";
   in.params = resolved(config, in.built);
-  in.portable = config.portable;
   in.start.command = "train";
   in.start.title = options.title;
   in.start.inputs = {{"data", in.dataset.digest}};
@@ -85,9 +83,10 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
 }
 
 // The run to work in: a new one, or the one that is resumed.
-std::string open_run(registry::Repository& repository, Inputs& in, const TrainOptions& options) {
+std::string open_run(registry::Repository& repository, Inputs& in, const TrainConfig& config,
+                     const TrainOptions& options) {
   if (options.resume.empty()) {
-    in.start.environment = canonical(environment(options.level, repository.pool().threads(), in.portable));
+    in.start.environment = canonical(environment(options.level, repository.pool().threads(), config.portable));
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
@@ -110,7 +109,7 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   model.tensors = std::move(result.tensors);
   model.preprocessing = data.preprocessing;
   model.labels = in.data.names;
-  if (in.portable) model.numerics = "portable";
+  if (config.portable) model.numerics = "portable";
   if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
   model.data = canonical({{"dataset", in.dataset.digest.text()},
                           {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
@@ -210,7 +209,7 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   }
   std::optional<nn::Start> start;
   if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
-  const std::string run = open_run(repository, in, options);
+  const std::string run = open_run(repository, in, config, options);
   return in_run(repository, run, [&] { return train_run(repository, config, options, in, start, run, progress); });
 }
 

@@ -2,20 +2,11 @@
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 
+bars 8 60 20 10 4
+mkdir data/words data/table
 python3 - <<'PY'
-import os, random, struct
-random.seed(8)
-os.makedirs("data/bars"), os.makedirs("data/words"), os.makedirs("data/table")
-for name, count in (("train", 60), ("t10k", 20)):
-    pixels, labels = bytearray(), bytearray()
-    for i in range(count):
-        label = i % 2
-        labels.append(label)
-        for y in range(10):
-            for x in range(10):
-                pixels.append((150 if (x, y)[label] % 4 < 2 else 10) + random.randrange(90))
-    open(f"data/bars/{name}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, count, 10, 10) + pixels)
-    open(f"data/bars/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, count) + labels)
+import random
+random.seed(9)
 open("data/words/words.txt", "w").write(" ".join(random.choice(["mill", "stone", "river"]) for _ in range(300)))
 rows = ["a,b,y"] + [f"{a},{b},{a - 2 * b}" for a, b in ((random.randrange(9), random.randrange(9)) for _ in range(80))]
 open("data/table/train.csv", "w").write("\n".join(rows) + "\n")

@@ -2,21 +2,7 @@
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 
-python3 - <<'PY'
-import os, random, struct
-random.seed(3)
-os.makedirs("data/bars")
-for name, count in (("train", 240), ("t10k", 60)):
-    pixels, labels = bytearray(), bytearray()
-    for i in range(count):
-        label = i % 2
-        labels.append(label)
-        for y in range(10):
-            for x in range(10):
-                pixels.append((150 if (x, y)[label] % 4 < 2 else 10) + random.randrange(90))
-    open(f"data/bars/{name}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, count, 10, 10) + pixels)
-    open(f"data/bars/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, count) + labels)
-PY
+bars 3 240 60 10 4
 cat > train.toml <<'TOML'
 [data]
 dataset = "data/bars"

@@ -76,7 +76,7 @@ double norm(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_CASE("mixed precision: products take bf16, each value is cast once, and all else is f32") {
   for (const Model& model : models()) {
-    CAPTURE(model.name);
+    CAPTURE(std::string(model.name));
     const Graph graph = training_of(model.graph, Precision::kBF16).graph;
     std::set<ValueId> cast;
     int products = 0;
@@ -112,11 +112,11 @@ TEST_CASE("mixed precision: in f32 the graph is what it was") {
 
 TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16, in ref and in the best kernels") {
   for (const Model& model : models()) {
-    CAPTURE(model.name);
+    CAPTURE(std::string(model.name));
     const Result f32 = step(model.graph, Precision::kF32, kernels::Level::kRef, 1);
     const Tensors start = sample::random_tensors(training_of(model.graph, Precision::kF32).graph);
     for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
-      CAPTURE(kernels::name_of(level));
+      CAPTURE(std::string(kernels::name_of(level)));
       const Result bf16 = step(model.graph, Precision::kBF16, level, 1);
       CHECK(bf16.loss == doctest::Approx(f32.loss).epsilon(0.01));
       CHECK(bf16.loss != f32.loss);
@@ -134,7 +134,7 @@ TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16,
 
 TEST_CASE("mixed precision: the same bits with any number of threads") {
   for (const Model& model : models()) {
-    CAPTURE(model.name);
+    CAPTURE(std::string(model.name));
     const Result one = step(model.graph, Precision::kBF16, kernels::best_level(), 1);
     for (const int threads : {2, 3}) {
       const Result more = step(model.graph, Precision::kBF16, kernels::best_level(), threads);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "sample.h"
+#include "tests/kernels/levels.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -81,8 +82,7 @@ TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the
     const TrainingGraph training = to_training(two_layers(in, out), spec, 0.0f);
     const Tensors before = sample::random_tensors(training.graph);
     Pool pool(1);
-    for (const kernels::Level level :
-         {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
+    for (const kernels::Level level : kernels::test::levels()) {
       SessionOptions options;
       options.training = true;
       options.level = level;

@@ -7,6 +7,7 @@
 #include "allocations.h"
 #include "base/error.h"
 #include "sample.h"
+#include "tests/kernels/levels.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -68,8 +69,7 @@ std::string refusal(auto&& body) {
 }  // namespace
 
 TEST_CASE("a small net learns with every optimizer, at every level, with the same bits for any number of threads") {
-  for (const kernels::Level level :
-       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
+  for (const kernels::Level level : kernels::test::levels()) {
     for (const std::string& name : optimizer_names()) {
       const std::string at = fmt::format("{} {}", name, kernels::name_of(level));
       CAPTURE(at);
@@ -103,8 +103,7 @@ TEST_CASE("memory is reused without a trace in the results") {
     }
     return session.tensors();
   };
-  for (const kernels::Level level :
-       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
+  for (const kernels::Level level : kernels::test::levels()) {
     naive.level = level;
     check_same_bits({{}, train(training_options(level))}, {{}, train(naive)});
   }
@@ -171,8 +170,7 @@ TEST_CASE("inference: dropout gone, statistics used, folding and fusing change n
     return sample::floats(session.output(graph.outputs[0]));
   };
   const std::vector<float> expected = logits(plain, tensors, kernels::Level::kRef);
-  for (const kernels::Level level :
-       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
+  for (const kernels::Level level : kernels::test::levels()) {
     const std::vector<float> got = logits(fused, folded, level);
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-4f);

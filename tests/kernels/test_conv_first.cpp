@@ -132,8 +132,8 @@ void check_int8(const Sizes& s, DType from, DType to, bool relu, bool extreme, f
     wrong += value != a && value != z;
   }
   CAPTURE(test.name);
-  CAPTURE(name_of(from));
-  CAPTURE(name_of(to));
+  CAPTURE(std::string(name_of(from)));
+  CAPTURE(std::string(name_of(to)));
   CHECK(wrong == 0);
 }
 

@@ -366,7 +366,7 @@ TEST_CASE("oneDNN int8 linear is exact up to ties") {
     CAPTURE(text(sizes));
     const Case relu{Op::kLinear, sizes, true, Activation::kRelu}, none{Op::kLinear, sizes, true};
     for (const DType y : {DType::kF32, DType::kU8, DType::kS8}) {
-      CAPTURE(name_of(y));
+      CAPTURE(std::string(name_of(y)));
       check_quantized<std::uint8_t>(relu, y, true);
       check_quantized<std::int8_t>(none, y, true);
       check_quantized<std::int8_t>(relu, y, false);
@@ -382,7 +382,7 @@ TEST_CASE("oneDNN int8 convolution is exact up to ties") {
     CAPTURE(text(sizes));
     const Case relu{Op::kConv2d, sizes, false, Activation::kRelu}, none{Op::kConv2d, sizes};
     for (const DType y : {DType::kF32, DType::kU8, DType::kS8}) {
-      CAPTURE(name_of(y));
+      CAPTURE(std::string(name_of(y)));
       check_quantized<std::uint8_t>(relu, y, true);
       check_quantized<std::int8_t>(none, y, true);
       check_quantized<std::int8_t>(relu, y, false);

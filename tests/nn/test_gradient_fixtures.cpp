@@ -15,6 +15,7 @@
 #include "graph/passes.h"
 #include "graph/session.h"
 #include "nn/family.h"
+#include "tests/kernels/levels.h"
 
 using namespace mlx;
 
@@ -134,10 +135,9 @@ TEST_CASE("gradients of every family are those of PyTorch in float64") {
   const std::string file = MLX_SOURCE_DIR "/tests/nn/gradients.json";
   const Json fixtures = parse_json(read_text(file), file);
   REQUIRE_GE(fixtures["families"].size(), 7);
-  for (const kernels::Level level :
-       {kernels::Level::kRef, std::min(kernels::Level::kAvx2, kernels::best_level()), kernels::best_level()}) {
+  for (const kernels::Level level : kernels::test::levels()) {
     for (const Json& fixture : fixtures["families"]) {
-      CAPTURE(kernels::name_of(level));
+      CAPTURE(std::string(kernels::name_of(level)));
       CAPTURE(fixture["model"].get<std::string>());
       const Step step = step_of(fixture, level);
       // PyTorch's own float32 is off by so much; other orders of summation are as good.
