@@ -65,6 +65,9 @@ struct Session::State {
     plan.run(plan.state, args, phase, static_cast<int>(slice));
   };
 
+  std::vector<Step*> stale;  // whose packed weights are older than the weights
+  std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
+
   bool profiling = false;
   std::vector<NodeTime> times;  // by node
   std::int64_t keep_runs = 0;   // so many runs are still to be kept call by call
@@ -80,6 +83,12 @@ struct Session::State {
   void drop_buckets();
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);
+  ValueId packed_root(const Step& each) const {
+    return current->plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
+  }
+  bool is_stale(const Step& each) const;
+  void pack(Step& each);
+  void pack_stale(Bucket& bucket, const RunOptions& options);
   void run_step(Step& step_to_run);
   void run_timed(Step& each);
 };
@@ -245,16 +254,45 @@ void Session::State::fill_pointers(Bucket& bucket) {
   }
 }
 
+bool Session::State::is_stale(const Step& each) const {
+  const int at = each.kernel.plan().packed_input;
+  return at >= 0 && each.packed_version != version[index(packed_root(each))];
+}
+
+void Session::State::pack(Step& each) {
+  const kernels::Plan& plan = each.kernel.plan();
+  plan.pack(plan.state, each.input_pointers[static_cast<std::size_t>(plan.packed_input)], each.packed.get());
+  each.packed_version = version[index(packed_root(each))];
+}
+
+// Packs the weights that are there before the run, those of different nodes side by side: of one node they are packed
+// by one thread. What the run itself writes is packed when its node comes.
+void Session::State::pack_stale(Bucket& bucket, const RunOptions& options) {
+  stale.clear();
+  std::size_t bytes = 0;
+  for (Step& each : bucket.steps) {
+    const auto node = static_cast<std::size_t>(each.node);
+    if (node < options.first || node >= options.last || !is_stale(each) || !held[index(packed_root(each))]) continue;
+    stale.push_back(&each);
+    bytes += each.kernel.plan().packed_bytes;
+  }
+  if (stale.empty()) return;
+  const double start = profiling ? seconds_now() : 0;
+  if (stale.size() == 1) {
+    pack(*stale[0]);
+  } else {
+    pool.run(static_cast<std::int64_t>(stale.size()), pack_body);
+  }
+  if (!profiling) return;
+  const double a_byte = (seconds_now() - start) / static_cast<double>(bytes);
+  for (const Step* each : stale)
+    times[static_cast<std::size_t>(each->node)].seconds +=
+        a_byte * static_cast<double>(each->kernel.plan().packed_bytes);
+}
+
 void Session::State::run_step(Step& step_to_run) {
   const kernels::Plan& plan = step_to_run.kernel.plan();
-  if (plan.packed_input >= 0) {
-    const auto at = static_cast<std::size_t>(plan.packed_input);
-    const std::uint64_t now = version[index(current->plan.root[index(step_to_run.inputs[at])])];
-    if (step_to_run.packed_version != now) {
-      plan.pack(plan.state, step_to_run.input_pointers[at], step_to_run.packed.get());
-      step_to_run.packed_version = now;
-    }
-  }
+  if (is_stale(step_to_run)) pack(step_to_run);
   step = &step_to_run;
   args.inputs = step_to_run.input_pointers.data();
   args.outputs = step_to_run.output_pointers.data();
@@ -349,6 +387,8 @@ void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   s.fill_pointers(bucket);
   s.args.seed = s.options.seed + options.part * kPart;
   s.args.step = options.step;
+  s.stale.reserve(bucket.steps.size());
+  s.pack_stale(bucket, options);
   if (s.profiling && s.keep_runs > 0) s.calls.reserve(s.calls.size() + bucket.steps.size());
   for (Step& each : bucket.steps) {
     const auto node = static_cast<std::size_t>(each.node);
