@@ -38,16 +38,6 @@ std::int64_t batch_of(registry::Repository& repository, const registry::Version&
   return json_int(json_object(parse_json(run.params, what), "train", what), "batch", what);
 }
 
-// Parameters that its config's `freeze` kept from being trained.
-std::vector<std::string> frozen_in(const nn::Model& model) {
-  const Json config = parse_json(model.config, "the model's config");
-  const auto found = config.find("freeze");
-  if (found == config.end()) return {};
-  std::vector<std::string> patterns;
-  for (const Json& pattern : *found) patterns.push_back(pattern.is_string() ? pattern.get<std::string>() : "");
-  return nn::frozen_parameters(model.graph, patterns);
-}
-
 // Folding wants tensors to fold; what they hold decides nothing about sizes.
 graph::Tensors blank_tensors(const graph::Graph& graph) {
   const bool folds =
@@ -109,7 +99,8 @@ ModelLayers model_layers(registry::Repository& repository, const registry::Versi
   layers.model = nn::load_description(repository.store(), version.digest);
   layers.length = context_of(layers.model);
   layers.summary = graph::summarize(layers.model.graph, sizes_of(layers.model.graph, 1, layers.length));
-  const std::vector<std::string> frozen = frozen_in(layers.model);
+  const std::vector<std::string> frozen =
+      nn::frozen_parameters(layers.model.graph, parse_json(layers.model.config, "the model's config"));
   for (const std::string& name : frozen)
     layers.frozen += graph::concrete(layers.model.graph.value(layers.model.graph.find(name)), {}).count();
   layers.training_batch = batch_of(repository, version);

@@ -1,10 +1,13 @@
 // mlx train: from train.toml to the next version of a model, or `unchanged`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "base/byte_size.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -19,18 +22,20 @@ namespace mlx::cmd {
 namespace {
 
 struct TrainOptions {
-  std::string config = "train.toml", resume, trace, precision, numerics;
-  bool force = false, profile = false;
+  std::string config = "train.toml", resume, trace, precision, numerics, memory;
+  bool force = false, profile = false, merge = false;
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
-  return {{"schema", "mlx.train/1"},
-          {"unchanged", outcome.unchanged},
-          {"model", outcome.version.name()},
-          {"digest", outcome.version.digest.text()},
-          {"bytes", outcome.version.bytes},
-          {"run", outcome.run.id},
-          {"summary", parse_json(outcome.run.summary, "run:" + outcome.run.id)}};
+  Json json = {{"schema", "mlx.train/1"},
+               {"unchanged", outcome.unchanged},
+               {"model", outcome.version.name()},
+               {"digest", outcome.version.digest.text()},
+               {"bytes", outcome.version.bytes},
+               {"run", outcome.run.id},
+               {"summary", parse_json(outcome.run.summary, "run:" + outcome.run.id)}};
+  if (outcome.adapters) json["adapters"] = outcome.adapters->name();
+  return json;
 }
 
 // The figures by which models of each kind are judged, of what was held out.
@@ -51,6 +56,8 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   const Json summary = parse_json(outcome.run.summary, "run:" + outcome.run.id);
   context.line(fmt::format("{}  {}  run:{}{}", context.bold(outcome.version.name()), outcome.version.digest.brief(),
                            outcome.run.id, outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  if (outcome.adapters)
+    context.line(fmt::format("  the weights of {} with its adapters merged", outcome.adapters->name()));
   if (outcome.unchanged) return;
   const char* what = "summary";
   std::string text =
@@ -68,6 +75,11 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
   context.line(text);
+  if (summary.contains("memory")) {
+    const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+    context.line(fmt::format("  memory: {} at the peak, {} expected", size(json_int(summary, "peak_memory", what)),
+                             size(json_int(summary["memory"], "peak", what))));
+  }
   if (summary.contains("init")) {
     const Json& init = summary["init"];
     std::vector<std::string> fresh;
@@ -90,10 +102,26 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
+std::int64_t allowed_memory(const std::string& text) {
+  if (text.empty()) return 0;
+  try {
+    const auto bytes = static_cast<std::int64_t>(parse_byte_size(text));
+    if (bytes > 0) return bytes;
+  } catch (const Error& error) {
+    fail(error.kind, "--memory: {}", error.message);
+  }
+  fail(ErrorKind::kUsage, "--memory: expected more than 0 bytes");
+}
+
 int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   train::TrainOptions train;
   train.force = options.force;
+  train.merge = options.merge;
+  train.memory = allowed_memory(options.memory);
+  // Where nobody looks it is in the summary, unless it is about what was asked for.
+  if (!options.memory.empty() || isatty(STDERR_FILENO))
+    train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
   train.level = chosen_level();
@@ -103,6 +131,7 @@ int run_train(const TrainOptions& options, Context& context) {
   train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
+  if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
   if (context.wants_json()) {
@@ -135,6 +164,8 @@ Command add_train() {
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
              "native, or portable: the same bits on every x86-64 with AVX2 and FMA"),
       flag("--force", options->force, "Train although nothing changed"),
+      option("--memory", "SIZE", options->memory, "How much the training may take at its peak, such as 4GiB"),
+      flag("--merge", options->merge, "Of a model with LoRA adapters: also make the version that has them merged"),
       flag("--profile", options->profile, "Print where the time goes: by operation, against the machine's peak"),
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),
   };

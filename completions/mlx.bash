@@ -504,12 +504,13 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --resume --precision --numerics --force --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --resume --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --resume) kind=run ;;
         --precision) kind='choice auto bf16 f32' ;;
         --numerics) kind='choice native portable' ;;
+        --memory) kind=nothing ;;
         --trace) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;

@@ -528,6 +528,8 @@ complete -c mlx -n '__mlx_at "train"' -l resume -x -a '(__mlx_words run)' -d 'Go
 complete -c mlx -n '__mlx_at "train"' -l precision -x -a 'auto bf16 f32' -d 'What products are made of (default: as the config says, or f32)'
 complete -c mlx -n '__mlx_at "train"' -l numerics -x -a 'native portable' -d 'native, or portable: the same bits on every x86-64 with AVX2 and FMA'
 complete -c mlx -n '__mlx_at "train"' -l force -d 'Train although nothing changed'
+complete -c mlx -n '__mlx_at "train"' -l memory -x -d 'How much the training may take at its peak, such as 4GiB'
+complete -c mlx -n '__mlx_at "train"' -l merge -d 'Of a model with LoRA adapters: also make the version that has them merged'
 complete -c mlx -n '__mlx_at "train"' -l profile -d 'Print where the time goes: by operation, against the machine\'s peak'
 complete -c mlx -n '__mlx_at "train"' -l trace -r -F -d 'Write a Chrome trace of some steps, for Perfetto'
 complete -c mlx -n '__mlx_at "train"' -l json -d 'Print one JSON document'

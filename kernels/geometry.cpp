@@ -273,6 +273,7 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return cross_entropy(check, problem, g);
     case Op::kBinaryCrossEntropy:
     case Op::kRegressionLoss:
+    case Op::kSoftCrossEntropy:
       return target_loss(check, problem);
     case Op::kSoftmax:
       check.input_is(0, 1);

@@ -57,6 +57,7 @@ constexpr const char* kOpNames[] = {
     "binary_cross_entropy",
     "regression_loss",
     "cast",
+    "soft_cross_entropy",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

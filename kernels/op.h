@@ -112,6 +112,11 @@ enum class Op : std::uint16_t {
 
   kCast,  // x f32 → y bf16, rounded to nearest even, or x bf16 → y f32. attrs.output
 
+  // Softmax cross-entropy against shares of the classes: logits[…,V], targets[…,V] → loss[1] (mean over the rows),
+  // (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does), (counted
+  // s32[1]: rows). attrs.rate: label smoothing.
+  kSoftCrossEntropy,
+
   kReshape,  // no kernel: the planner makes it a view
 
   kCount

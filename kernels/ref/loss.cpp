@@ -62,6 +62,43 @@ void row_of_loss(const State& s, const Args& args, std::int64_t r, std::int64_t 
   out.correct = best == label && max == max;
 }
 
+std::int64_t first_largest(const float* row, std::int64_t width) {
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < width; ++i) {
+    if (row[i] > row[best]) best = i;
+  }
+  return best;
+}
+
+void row_of_soft_loss(const State& s, const Args& args, std::int64_t r, Row& out) {
+  const std::int64_t width = s.g.width;
+  const float *x = f32_in(&s, args, 0) + r * width, *t = f32_in(&s, args, 1) + r * width;
+  float* dx = s.g.has_output[1] ? f32_out(&s, args, 1) + r * width : nullptr;
+  const double max = largest(x, width), sum = sum_of_exp(x, width, max), log_sum = std::log(sum) + max;
+  const double smoothing = s.attrs.rate, share = smoothing / static_cast<double>(width);
+  const auto target = [&](std::int64_t i) { return (1.0 - smoothing) * t[i] + share; };
+  double loss = 0.0, all = 0.0;
+  for (std::int64_t i = 0; i < width; ++i) loss -= target(i) * (x[i] - log_sum), all += target(i);
+  for (std::int64_t i = 0; dx && i < width; ++i)
+    dx[i] = static_cast<float>((all * std::exp(x[i] - max) / sum - target(i)) / static_cast<double>(s.g.rows));
+  out = {loss, width > 0 && max == max && first_largest(x, width) == first_largest(t, width)};
+}
+
+void soft_cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  auto* per_row = static_cast<Row*>(args.workspace);
+  if (phase == 0) {
+    const Range rows = range_of(&s, phase, slice);
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) row_of_soft_loss(s, args, r, per_row[r]);
+    return;
+  }
+  Row sum{0.0, 0};
+  for (std::int64_t r = 0; r < s.g.rows; ++r) sum.loss += per_row[r].loss, sum.correct += per_row[r].correct;
+  f32_out(&s, args, 0)[0] = s.g.rows ? static_cast<float>(sum.loss / static_cast<double>(s.g.rows)) : 0.0f;
+  if (s.g.has_output[2]) s32_out(&s, args, 2)[0] = static_cast<std::int32_t>(sum.correct);
+  if (s.g.has_output[3]) s32_out(&s, args, 3)[0] = static_cast<std::int32_t>(s.g.rows);
+}
+
 void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   auto* per_row = static_cast<Row*>(args.workspace);
@@ -83,8 +120,9 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_loss(const Problem& problem, Plan& plan) {
-  const bool loss = problem.op == Op::kSoftmaxCrossEntropy;
-  State* s = new_state(problem, plan, loss ? cross_entropy : softmax);
+  const bool loss = problem.op != Op::kSoftmax;
+  const Run run = !loss ? softmax : problem.op == Op::kSoftCrossEntropy ? soft_cross_entropy : cross_entropy;
+  State* s = new_state(problem, plan, run);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (loss) {

@@ -23,7 +23,7 @@ bool prepare_rope(const Problem& problem, Plan& plan);
 bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, relu6, gelu, add and their backwards
 bool prepare_pool(const Problem& problem, Plan& plan);
 bool prepare_dropout(const Problem& problem, Plan& plan);
-bool prepare_loss(const Problem& problem, Plan& plan);         // softmax, softmax cross-entropy
+bool prepare_loss(const Problem& problem, Plan& plan);         // softmax, softmax cross-entropy of both kinds
 bool prepare_target_loss(const Problem& problem, Plan& plan);  // sigmoid cross-entropy, squared error, Huber
 bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);

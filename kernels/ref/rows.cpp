@@ -34,6 +34,7 @@ std::vector<Kernel> ref_kernels() {
       {Op::kAvgPoolBackward, kBackend, prepare_pool},
       {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
       {Op::kSoftmax, kBackend, prepare_loss},
+      {Op::kSoftCrossEntropy, kBackend, prepare_loss},
       {Op::kBinaryCrossEntropy, kBackend, prepare_target_loss},
       {Op::kRegressionLoss, kBackend, prepare_target_loss},
       {Op::kDropout, kBackend, prepare_dropout},

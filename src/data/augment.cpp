@@ -3,6 +3,9 @@
 #include "data/augment.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "kernels/philox.h"
 
@@ -10,6 +13,8 @@ namespace mlx::data {
 namespace {
 
 constexpr std::uint64_t kAugmentStream = 0x6175676D656E74ull;  // "augment"
+constexpr std::uint64_t kShareStream = 0x7368617265ull;        // "share"
+constexpr std::uint64_t kPartnerStream = 0x706172746E6572ull;  // "partner"
 
 // `bits` (uniform over 2^width) to 0 … count-1.
 std::int64_t below(std::uint32_t bits, int width, std::int64_t count) {
@@ -33,10 +38,29 @@ void write_row(const PixelTable& table, const ImageSize& size, const Change& cha
 
 }  // namespace
 
+Mix draw_mix(double alpha, std::int64_t count, std::uint64_t seed, std::uint64_t step) {
+  Mix mix;
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    const auto random = kernels::random_block(seed, kShareStream, step, attempt);
+    const double x = std::pow((random[0] + 0.5) * 0x1p-32, 1 / alpha),
+                 y = std::pow((random[1] + 0.5) * 0x1p-32, 1 / alpha);
+    if (x + y > 1) continue;
+    mix.share = static_cast<float>(x / (x + y));
+    break;
+  }
+  mix.partner.resize(static_cast<std::size_t>(count));
+  std::iota(mix.partner.begin(), mix.partner.end(), 0);
+  for (std::int64_t i = count - 1; i > 0; --i) {
+    const std::uint32_t bits = kernels::random_u32(seed, kPartnerStream, step, static_cast<std::uint64_t>(i));
+    std::swap(mix.partner[static_cast<std::size_t>(i)], mix.partner[static_cast<std::size_t>(below(bits, 32, i + 1))]);
+  }
+  return mix;
+}
+
 Change draw_change(const Augment& augment, const ImageSize& size, std::uint64_t seed, std::uint64_t epoch,
                    std::uint64_t index) {
   Change change;
-  if (augment == Augment{}) return change;
+  if (augment.shift == 0 && !augment.flip && augment.erase == 0) return change;
   const auto random = kernels::random_block(seed, kAugmentStream, epoch, index);
   change.down = below(random[0], 32, 2 * augment.shift + 1) - augment.shift;
   change.right = below(random[1], 32, 2 * augment.shift + 1) - augment.shift;

@@ -1,7 +1,9 @@
-// Random changes to one image, drawn from (seed, epoch, index of the example) and written straight into a batch.
+// Random changes to one image, drawn from (seed, epoch, index of the example) and written straight into a batch, and
+// what mixes the images of a batch.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/loader.h"
 #include "data/normalize.h"
@@ -21,6 +23,14 @@ struct Change {
 };
 Change draw_change(const Augment& augment, const ImageSize& size, std::uint64_t seed, std::uint64_t epoch,
                    std::uint64_t index);
+
+// Mixup (Zhang et al. 2018): example i of a batch becomes `share` of itself and 1 - share of example partner[i], image
+// and label. Drawn from (seed, step); the share by Jöhnk's method (1964), which suits small alphas.
+struct Mix {
+  float share = 1;
+  std::vector<std::int64_t> partner;  // a permutation of the batch
+};
+Mix draw_mix(double alpha, std::int64_t count, std::uint64_t seed, std::uint64_t step);
 
 // Normalised image `from` with `change` into `to`, size.elements() floats. What is moved in is black, what is erased is
 // the mean.

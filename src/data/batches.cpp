@@ -16,9 +16,11 @@ class ImageBatches final : public BatchSource {
  public:
   ImageBatches(const Examples& examples, Loader::Options options, Pool& pool)
       : examples_(options.subset.empty() ? examples.count : static_cast<std::int64_t>(options.subset.size())),
+        mixes_(options.augment.mixup > 0),
         loader_(examples, std::move(options), pool) {
     view_.input_dims = {0, examples.height, examples.width, examples.channels};
     view_.target_dims = {0};
+    if (mixes_) view_.target_dims.push_back(examples.classes);
   }
   std::int64_t batches() const override { return loader_.batches(); }
   std::int64_t examples() const override { return examples_; }
@@ -28,12 +30,13 @@ class ImageBatches final : public BatchSource {
     if (!batch) return nullptr;
     view_.count = view_.units = view_.input_dims[0] = view_.target_dims[0] = batch->count;
     view_.input = batch->images.data();
-    view_.target = batch->labels.data();
+    view_.target = mixes_ ? static_cast<const void*>(batch->shares.data()) : batch->labels.data();
     return &view_;
   }
 
  private:
   std::int64_t examples_;
+  bool mixes_;
   Loader loader_;
   BatchView view_;
 };

@@ -34,7 +34,8 @@ class BatchSource {
   virtual const BatchView* next() = 0;
 };
 
-// f32[count,H,W,C] and s32[count]; `examples` and `pool` outlive it. kUsage as Loader says.
+// f32[count,H,W,C] and s32[count], with mixup f32[count,classes]; `examples` and `pool` outlive it. kUsage as Loader
+// says.
 std::unique_ptr<BatchSource> image_batches(const Examples& examples, Loader::Options options, Pool& pool);
 
 struct BatchOptions {

@@ -64,6 +64,7 @@ struct Loader::State {
   std::int64_t next = 0;            // batch
   std::vector<std::int64_t> order;  // empty: as they stand
   Batch batch;
+  std::vector<float> unmixed;  // the batch's images before mixup
 
   std::int64_t example(std::int64_t position) const {
     const std::int64_t at = order.empty() ? position : order[static_cast<std::size_t>(position)];
@@ -83,14 +84,43 @@ struct Loader::State {
     }
   }
 
-  void write_batch(std::int64_t first) {
+  // Calls write(begin, end) for all of the batch.
+  template <typename Write>
+  void in_slices(const Write& write) {
+    if (batch.count * size.elements() <= kInline) return write(0, batch.count);
+    const std::int64_t slices = (batch.count + kImagesPerSlice - 1) / kImagesPerSlice;
+    pool.run(slices, [&](std::int64_t slice) {
+      write(slice * kImagesPerSlice, std::min(batch.count, (slice + 1) * kImagesPerSlice));
+    });
+  }
+
+  void write_batch(std::int64_t number) {
+    const std::int64_t first = number * options.batch;
     batch.count = std::min(options.batch, count - first);
     batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     batch.labels.resize(static_cast<std::size_t>(batch.count));
-    if (batch.count * size.elements() <= kInline) return write_slice(first, 0, batch.count);
-    const std::int64_t slices = (batch.count + kImagesPerSlice - 1) / kImagesPerSlice;
-    pool.run(slices, [&](std::int64_t slice) {
-      write_slice(first, slice * kImagesPerSlice, std::min(batch.count, (slice + 1) * kImagesPerSlice));
+    in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
+    if (options.augment.mixup > 0)
+      mix(epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
+  }
+
+  void mix(std::uint64_t step) {
+    const Mix drawn = draw_mix(options.augment.mixup, batch.count, options.seed, step);
+    const float own = drawn.share, other = 1 - drawn.share;
+    const std::int64_t elements = size.elements(), classes = examples.classes;
+    unmixed.swap(batch.images);
+    batch.images.resize(unmixed.size());
+    batch.shares.assign(static_cast<std::size_t>(batch.count * classes), 0.0f);
+    in_slices([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
+        const float *a = unmixed.data() + i * elements, *b = unmixed.data() + partner * elements;
+        float* const to = batch.images.data() + i * elements;
+        for (std::int64_t k = 0; k < elements; ++k) to[k] = own * a[k] + other * b[k];
+        float* const shares = batch.shares.data() + i * classes;
+        shares[batch.labels[static_cast<std::size_t>(i)]] += own;
+        shares[batch.labels[static_cast<std::size_t>(partner)]] += other;
+      }
     });
   }
 };
@@ -102,6 +132,9 @@ Loader::Loader(const Examples& examples, Options options, Pool& pool)
   CHECK(state_->table.channels() == examples.channels);
   CHECK(std::ranges::all_of(kept.subset, [&](std::int64_t i) { return i >= 0 && i < examples.count; }));
   check_augment(kept.augment, examples);
+  CHECK(kept.augment.mixup == 0 || std::ranges::all_of(examples.labels, [&](std::int32_t label) {
+          return label >= 0 && label < examples.classes;
+        }));
   state_->size = {examples.height, examples.width, examples.channels};
   state_->count = kept.subset.empty() ? examples.count : static_cast<std::int64_t>(kept.subset.size());
   start(0);
@@ -121,7 +154,7 @@ void Loader::start(std::uint64_t epoch, std::int64_t first) {
 
 const Batch* Loader::next() {
   if (state_->next >= state_->batches()) return nullptr;
-  state_->write_batch(state_->next++ * state_->options.batch);
+  state_->write_batch(state_->next++);
   return &state_->batch;
 }
 

@@ -17,6 +17,7 @@ struct Augment {
   int shift = 0;      // random translation by up to so many pixels, filled with zero
   bool flip = false;  // mirrored left to right, half of the time
   int erase = 0;      // side of a random square set to the mean, 0 for none
+  double mixup = 0;   // images are mixed in pairs by shares drawn from Beta(mixup, mixup); 0: none
   bool operator==(const Augment&) const = default;
 };
 
@@ -24,6 +25,7 @@ struct Batch {
   std::int64_t count = 0;
   std::vector<float> images;  // count * H * W * C, normalised
   std::vector<std::int32_t> labels;
+  std::vector<float> shares;  // with mixup, in place of labels: count * classes, of which each row sums to 1
 };
 
 // The order of one epoch's examples: a Philox-keyed Fisher-Yates shuffle of 0 … count-1.

@@ -18,13 +18,14 @@ struct Loss {
 // What the loss is called in kernels, and what its targets are.
 void add_target_loss(Graph& graph, const LossSpec& spec, ValueId predictions, Loss& loss) {
   loss.labels = graph.input("targets", DType::kF32, graph.value(predictions).dims);
+  const bool soft = spec.name == "soft", binary = spec.name == "binary";
   Attrs attrs;
-  attrs.rate = spec.name == "binary" ? spec.label_smoothing : 0.0f;
+  attrs.rate = soft || binary ? spec.label_smoothing : 0.0f;
   attrs.delta = spec.name == "huber" ? spec.delta : 0.0f;
-  const Op op = spec.name == "binary" ? Op::kBinaryCrossEntropy : Op::kRegressionLoss;
+  const Op op = soft ? Op::kSoftCrossEntropy : binary ? Op::kBinaryCrossEntropy : Op::kRegressionLoss;
   const std::vector<ValueId> outputs = graph.add(op, attrs, {predictions, loss.labels}, "loss");
   loss.loss = outputs[0];
-  if (spec.name != "binary") return;
+  if (!soft && !binary) return;
   loss.correct = outputs[2];
   loss.counted = outputs[3];
 }

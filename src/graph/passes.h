@@ -19,8 +19,9 @@ struct OptimizerSpec {
 };
 std::vector<std::string> optimizer_names();  // "sgd", "adamw", "lion", "muon"
 struct LossSpec {
-  std::string name = "softmax";  // "softmax", "binary" (sigmoid cross-entropy), "mse", "huber"
-  float label_smoothing = 0.0f;  // of softmax and binary
+  // "softmax"; "soft", the same against shares of the classes; "binary" (sigmoid cross-entropy), "mse", "huber"
+  std::string name = "softmax";
+  float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
 };
 // What products are made of in training. bf16 (Kalamkar et al. 2019): what goes into linear layers and convolutions,
@@ -56,6 +57,21 @@ void multiply_in_bf16(Graph& graph);
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.
 Graph freeze(const Graph& forward, const std::vector<std::string>& parameters);
+
+// Low-rank adapters (Hu et al. 2021): beside the layer of each target's weights W [N,K] stand W.lora_a [rank,K] and
+// W.lora_b [N,rank], and it gives x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ.
+struct LoraSpec {
+  std::int64_t rank = 8;
+  float alpha = 8, dropout = 0;      // dropout of what goes into the adapter
+  std::vector<std::string> targets;  // names of weights, among lora_targets()
+};
+inline constexpr const char* kLoraA = ".lora_a";
+inline constexpr const char* kLoraB = ".lora_b";
+// The weights that can be adapted: of linear layers that alone have them, but for the one that gives the output.
+std::vector<std::string> lora_targets(const Graph& forward);
+Graph add_lora(const Graph& forward, const LoraSpec& spec);
+// The graph as it was before add_lora, with the weights (in `tensors`) that make up for its adapters.
+Graph merge_lora(const Graph& forward, Tensors& tensors);
 
 // Drops dropout, makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);

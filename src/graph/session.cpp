@@ -422,11 +422,11 @@ kernels::Shape Session::output_shape(ValueId value) const {
   return s.current->shapes[index(value)];
 }
 
-Tensors Session::tensors() const {
+Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const {
   const State& s = *state_;
   Tensors tensors;
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
-    if (!s.held[i]) continue;
+    if (!s.held[i] || (wanted && !wanted(s.graph.values[i]))) continue;
     const auto* data = static_cast<const std::uint8_t*>(s.held[i].get());
     tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), Bytes(data, data + s.held_bytes[i])};
   }

@@ -68,7 +68,8 @@ class Session {
   ByteView value(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
-  Tensors tensors() const;                                  // a copy of everything that outlives a step
+  // A copy of everything that outlives a step, or of what of it is wanted.
+  Tensors tensors(const std::function<bool(const Value&)>& wanted = {}) const;
   const void* state(const std::string& name) const;         // kNotFound
   void set_state(const std::string& name, ByteView bytes);  // also parameters and constants; kUsage for another size
 

@@ -67,19 +67,34 @@ Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes) {
 }
 
 std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level) {
+  return planned_memory(graph, sizes, level, true).arena;
+}
+
+PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+                             bool training) {
   // Kernels may look at what is constant when they are prepared. How large a workspace they want does not depend on the
   // values: zeros that no page stands behind will do for all of them.
+  PlannedMemory planned;
   std::size_t largest = 0;
   for (const Value& value : graph.values) {
-    if (outlives_step(value.role)) largest = std::max(largest, concrete(value, sizes).bytes());
+    if (!outlives_step(value.role)) continue;
+    const std::size_t bytes = concrete(value, sizes).bytes();
+    planned.held += bytes;
+    largest = std::max(largest, bytes);
   }
   const Memory zeros(std::calloc(largest + 1, 1));
   if (!zeros) throw std::bad_alloc();
   std::vector<const void*> constants(graph.values.size(), nullptr);
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].role == Role::kConstant) constants[i] = zeros.get();
+    const Role role = graph.values[i].role;
+    if (role == Role::kConstant || (role == Role::kParameter && !training)) constants[i] = zeros.get();
   }
-  return make_bucket(graph, sizes, constants, {level, true}).plan.arena_bytes;
+  const Bucket bucket = make_bucket(graph, sizes, constants, {level, true});
+  planned.arena = bucket.plan.arena_bytes;
+  for (const Step& step : bucket.steps) {
+    if (step.kernel.plan().packed_input >= 0) planned.packed += step.kernel.plan().packed_bytes;
+  }
+  return planned;
 }
 
 }  // namespace mlx::graph

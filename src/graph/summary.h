@@ -35,4 +35,14 @@ Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes);
 // kernels are prepared, because they say what workspace they want. kUsage where no kernel serves a node.
 std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level);
 
+// All that a session of the graph takes at these sizes.
+struct PlannedMemory {
+  std::size_t held = 0;    // what outlives a step: parameters, states, constants
+  std::size_t arena = 0;   // activations and workspaces
+  std::size_t packed = 0;  // weights in the layouts that kernels want
+};
+// With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
+PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+                             bool training);
+
 }  // namespace mlx::graph

@@ -101,8 +101,9 @@ float read_rate(TomlReader& table, std::string_view key, double fallback, Json& 
 
 Built build(TomlReader model, const InputSpec& input) {
   (void)model.string("name", "");  // read by whoever names the artifact
-  (void)model.string("init", "");  // this and the next: nn/finetune.h
+  (void)model.string("init", "");  // this and the next two: nn/finetune.h
   (void)model.strings("freeze", std::vector<std::string>{});
+  (void)model.table("lora");
   const Family& family = read_family(model, input);
   Json config = Json::object();
   config["family"] = family.name;

@@ -18,6 +18,7 @@ struct Built {
   std::int64_t context = 0;           // tokens: the longest sequence that it takes
   std::vector<std::string> zeros{};   // parameters that start at zero instead of what initialize() gives
   std::vector<std::string> frozen{};  // parameters that are not trained (nn/finetune.h)
+  bool lora = false;                  // only adapters are trained, beside the base's weights (nn/finetune.h)
 };
 
 // What the data gives to the network, and how wide its answer is.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/passes.h"
 
 namespace mlx::nn {
 namespace {
@@ -72,6 +74,10 @@ std::string text_of(const kernels::Shape& shape) {
   return text + "]";
 }
 
+bool is_adapter(const std::string& name) {
+  return name.ends_with(graph::kLoraA) || name.ends_with(graph::kLoraB);
+}
+
 void check_base(const Model& base) {
   if (base.precision == "f32") return;
   throw Error(ErrorKind::kUsage, fmt::format("it is {} and cannot be trained", base.precision),
@@ -86,13 +92,16 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
   const TomlNode* const init = member(model, "init");
   const TomlNode whole = toml_of(parse_json(base.config, "the base's config"), init ? init->line : model.line);
   for (const TomlNode::Member& own : whole.members) {
-    if (own.first != "freeze" && !member(model, own.first)) table.members.push_back(own);
+    // What the data decides is asked of the data, and what is trained is for each training to say.
+    const bool of_this_training = own.first == "freeze" || own.first == "lora" || own.first == "vocabulary";
+    if (!of_this_training && !member(model, own.first)) table.members.push_back(own);
   }
   return table;
 }
 
-Start start_from(const Built& built, const std::vector<std::string>& labels, const Model& base, std::uint64_t seed) {
+Start start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
   check_base(base);
+  base = merged(std::move(base));
   Start start;
   start.tensors = initialize(built, seed);
   const std::set<std::string> head = labels == base.labels ? std::set<std::string>{} : head_of(built.graph);
@@ -100,17 +109,24 @@ Start start_from(const Built& built, const std::vector<std::string>& labels, con
   std::size_t taken = 0;
   for (auto& [name, tensor] : start.tensors) {
     const auto found = base.tensors.find(name);
+    if (built.lora && is_adapter(name)) continue;
     if (found == base.tensors.end() || head.contains(name)) {
       start.fresh.push_back(name);
     } else if (found->second.shape != tensor.shape) {
       misfits += fmt::format("{}'{}' is {} there and {} here", misfits.empty() ? "" : ", ", name,
                              text_of(found->second.shape), text_of(tensor.shape));
     } else {
-      tensor = found->second;
+      tensor = std::move(found->second);
       ++taken;
     }
   }
   if (!misfits.empty()) fail(ErrorKind::kUsage, "its weights do not fit: {}", misfits);
+  if (built.lora && !start.fresh.empty()) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("it lacks '{}', which would stay as it was drawn: lora trains adapters only", start.fresh[0]),
+        "leave out what differs from the base, or train without lora");
+  }
   if (taken == 0) fail(ErrorKind::kUsage, "it has none of the tensors of this model, so nothing would come from it");
   return start;
 }

@@ -1,9 +1,10 @@
-// Patterns over the names of parameters.
+// Patterns over the names of parameters, and what is not trained by them.
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/passes.h"
 #include "nn/families.h"
 #include "nn/finetune.h"
 #include "store/ignore.h"
@@ -36,28 +37,50 @@ std::string meant(const std::string& pattern, const std::vector<std::string>& na
   return close + pattern.substr(end);
 }
 
-[[noreturn]] void refuse(const std::string& pattern, const std::vector<std::string>& names) {
+[[noreturn]] void refuse(const std::string& pattern, const std::vector<std::string>& names, const char* what) {
   const std::string close = meant(pattern, names);
-  if (!close.empty()) fail(ErrorKind::kUsage, "\"{}\" names no parameter; did you mean \"{}\"?", pattern, close);
+  if (!close.empty()) fail(ErrorKind::kUsage, "\"{}\" names no {}; did you mean \"{}\"?", pattern, what, close);
   std::string some;
   for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i) some += (i > 0 ? ", " : "") + names[i];
-  fail(ErrorKind::kUsage, "\"{}\" names no parameter; there are {} {}", pattern, some, names.size() > 4 ? "…" : "");
+  fail(ErrorKind::kUsage, "\"{}\" names no {}; there are {} {}", pattern, what, some, names.size() > 4 ? "…" : "");
+}
+
+std::vector<std::string> strings_of(const Json& config, const char* key) {
+  std::vector<std::string> out;
+  const auto found = config.find(key);
+  if (found == config.end()) return out;
+  for (const Json& each : *found) out.push_back(each.is_string() ? each.get<std::string>() : "");
+  return out;
 }
 
 }  // namespace
 
-std::vector<std::string> frozen_parameters(const graph::Graph& graph, const std::vector<std::string>& patterns) {
-  const std::vector<std::string> names = parameter_names(graph);
-  std::vector<std::string> frozen;
+std::vector<std::string> named_by(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
+                                  const char* what) {
   for (const std::string& pattern : patterns) {
     const auto matches = [&](const std::string& name) { return store::glob_matches(pattern, name); };
-    if (std::ranges::none_of(names, matches)) refuse(pattern, names);
+    if (std::ranges::none_of(names, matches)) refuse(pattern, names, what);
   }
+  std::vector<std::string> named;
   for (const std::string& name : names) {
     if (std::ranges::any_of(patterns, [&](const std::string& pattern) { return store::glob_matches(pattern, name); }))
-      frozen.push_back(name);
+      named.push_back(name);
   }
+  return named;
+}
+
+std::vector<std::string> frozen_parameters(const graph::Graph& graph, const std::vector<std::string>& patterns) {
+  const std::vector<std::string> names = parameter_names(graph);
+  std::vector<std::string> frozen = named_by(patterns, names, "parameter");
   if (!names.empty() && frozen.size() == names.size()) fail(ErrorKind::kUsage, "it leaves nothing to train");
+  return frozen;
+}
+
+std::vector<std::string> frozen_parameters(const graph::Graph& graph, const Json& config) {
+  if (!config.contains("lora")) return frozen_parameters(graph, strings_of(config, "freeze"));
+  std::vector<std::string> frozen = parameter_names(graph);
+  std::erase_if(frozen,
+                [](const std::string& name) { return name.ends_with(graph::kLoraA) || name.ends_with(graph::kLoraB); });
   return frozen;
 }
 

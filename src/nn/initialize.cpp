@@ -110,8 +110,16 @@ bool is_residual(const Graph& graph, const Node& node) {
   return node.op == Op::kLinear && next != nullptr && next->op == Op::kAdd;
 }
 
-// Radford et al. 2019: sums of n layers' outputs keep their size where each is smaller by the root of n.
-double language_deviation(const Graph& graph, const Use& use) {
+// Whether what `node` gives goes into the scale of a low-rank adapter: its weights are the adapter's first matrix.
+bool begins_adapter(const Graph& graph, const Node& node) {
+  const Node* const next = first_use(graph, node.outputs[0]).node;
+  return next != nullptr && next->op == Op::kScaledAdd;
+}
+
+// Radford et al. 2019: sums of n layers' outputs keep their size where each is smaller by the root of n. An adapter
+// begins with the variance that its authors' code gives it, whatever the width.
+double language_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape) {
+  if (begins_adapter(graph, *use.node)) return 1 / std::sqrt(3 * static_cast<double>(shape.dims[1]));
   if (!is_residual(graph, *use.node)) return 0.02;
   const auto residual = [&](const Node& node) { return is_residual(graph, node); };
   return 0.02 / std::sqrt(static_cast<double>(std::ranges::count_if(graph.nodes, residual)));
@@ -119,7 +127,7 @@ double language_deviation(const Graph& graph, const Use& use) {
 
 // He et al. 2015 before rectifiers, Glorot and Bengio 2010 elsewhere.
 double weight_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape, const std::string& family) {
-  if (family == "gpt2" || family == "llama") return language_deviation(graph, use);
+  if (family == "gpt2" || family == "llama") return language_deviation(graph, use, shape);
   const auto outputs = static_cast<double>(shape.dims[0]);
   double window = 1, inputs = static_cast<double>(shape.dims[1]);
   if (use.node->op == Op::kConv2d) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +50,10 @@ Json load_model_json(const store::Store& store, const Digest& manifest);
 
 // Tensors as a safetensors file and back.
 Bytes encode_tensors(const graph::Tensors& tensors);
+// The same file a piece at a time, without a copy of it: each call fills up to `count` bytes, 0 at the end. The tensors
+// are written in order of these names and outlive what is returned.
+using TensorRefs = std::map<std::string, const graph::Tensor*>;
+std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& tensors);
 graph::Tensors decode_tensors(ByteView bytes, std::string_view what);
 
 }  // namespace mlx::nn

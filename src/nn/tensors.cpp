@@ -1,6 +1,9 @@
 // Tensors as a safetensors file and back: what encode_tensors and decode_tensors in nn/model.h promise.
 
+#include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
 
 #include "base/error.h"
 #include "formats/safetensors.h"
@@ -46,17 +49,51 @@ kernels::Shape shape_of(const formats::SafetensorsEntry& entry, std::string_view
   return shape;
 }
 
-}  // namespace
-
-Bytes encode_tensors(const graph::Tensors& tensors) {
+Bytes header_of(const TensorRefs& tensors) {
   std::vector<formats::SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
-    const kernels::Shape& shape = tensor.shape;
-    CHECK(tensor.data.size() == shape.bytes());
+    const kernels::Shape& shape = tensor->shape;
+    CHECK(tensor->data.size() == shape.bytes());
     entries.push_back({name, theirs(shape.dtype), {shape.dims.begin(), shape.dims.begin() + shape.rank}});
   }
-  Bytes out = formats::encode_safetensors_header(entries);
-  out.reserve(entries.empty() ? out.size() : entries.back().end);
+  return formats::encode_safetensors_header(entries);
+}
+
+}  // namespace
+
+std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& tensors) {
+  struct State {
+    Bytes header;
+    std::vector<ByteView> pieces;
+    std::size_t piece = 0, at = 0;
+  };
+  auto state = std::make_shared<State>();
+  state->header = header_of(tensors);
+  state->pieces.push_back(state->header);
+  for (const auto& [name, tensor] : tensors) state->pieces.push_back(tensor->data);
+  return [state](void* to, std::size_t count) {
+    std::size_t done = 0;
+    while (done < count && state->piece < state->pieces.size()) {
+      const ByteView piece = state->pieces[state->piece];
+      const std::size_t length = std::min(count - done, piece.size() - state->at);
+      if (length > 0) std::memcpy(static_cast<std::uint8_t*>(to) + done, piece.data() + state->at, length);
+      done += length;
+      state->at += length;
+      if (state->at == piece.size()) ++state->piece, state->at = 0;
+    }
+    return done;
+  };
+}
+
+Bytes encode_tensors(const graph::Tensors& tensors) {
+  TensorRefs refs;
+  std::size_t size = 0;
+  for (const auto& [name, tensor] : tensors) {
+    refs.emplace(name, &tensor);
+    size += tensor.data.size();
+  }
+  Bytes out = header_of(refs);
+  out.reserve(out.size() + size);
   for (const auto& [name, tensor] : tensors) out.insert(out.end(), tensor.data.begin(), tensor.data.end());
   return out;
 }

@@ -2,6 +2,8 @@
 
 #include "train/base_model.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "train/inputs.h"
 
@@ -21,9 +23,9 @@ TomlReader model_table(const TrainConfig& config, const std::optional<Base>& bas
 
 nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                      const std::vector<std::string>& labels, const Base& base) {
-  const nn::Model whole = nn::load_model(repository.store(), base.version.digest);
+  nn::Model whole = nn::load_model(repository.store(), base.version.digest);
   try {
-    return nn::start_from(built, labels, whole, config.seed);
+    return nn::start_from(built, labels, std::move(whole), config.seed);
   } catch (const Error& error) {
     const int line = TomlReader(*config.model, config.file, "[model]").line("init");
     throw Error(error.kind,

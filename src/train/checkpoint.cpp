@@ -39,11 +39,23 @@ EpochSums epoch_from_json(const Json& json, const std::string& what) {
   return out;
 }
 
-Bytes encode(const CheckpointState& state) {
-  if (state.best.empty()) return nn::encode_tensors(state.tensors);
-  graph::Tensors all = state.tensors;
-  for (const auto& [name, tensor] : state.best) all.emplace(std::string(kBest) + name, tensor);
-  return nn::encode_tensors(all);
+store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
+  nn::TensorRefs refs;
+  std::uint64_t size = 0;
+  for (const auto& [name, tensor] : state.tensors) refs.emplace(name, &tensor);
+  for (const auto& [name, tensor] : state.best) refs.emplace(std::string(kBest) + name, &tensor);
+  for (const auto& [name, tensor] : refs) size += tensor->data.size();
+  const auto read = nn::stream_tensors(refs);
+  store::Entry entry;
+  entry.path = path;
+  entry.content = batch.add_stream(
+      [&](void* to, std::size_t count) {
+        const std::size_t got = read(to, count);
+        entry.size += got;
+        return got;
+      },
+      size);
+  return entry;
 }
 
 }  // namespace
@@ -56,7 +68,7 @@ Digest store_checkpoint(store::Store& store, const Digest& key, const Checkpoint
                                       {"step", state.step}});
   const std::unique_ptr<store::Batch> batch = store.begin();
   const store::Entry json = add_file(*batch, "checkpoint.json", as_bytes(head));
-  const store::Entry tensors = add_file(*batch, "state.safetensors", encode(state));
+  const store::Entry tensors = add_tensors(*batch, "state.safetensors", state);
   const store::ManifestSummary manifest = batch->add_manifest({json, tensors});
   batch->commit();
   return manifest.id;

@@ -62,6 +62,9 @@ void read_data(TomlReader table, TrainConfig& config) {
   config.augment.shift = static_cast<int>(augment.integer("shift", 0, 64, 0));
   config.augment.flip = augment.boolean("flip", false);
   config.augment.erase = static_cast<int>(augment.integer("erase", 0, 1024, 0));
+  config.augment.mixup = augment.number("mixup", 0, 4, 0);
+  if (config.augment.mixup > 0 && config.augment.mixup < 0.05)
+    augment.fail_at("mixup", "expected 0, or a number from 0.05 to 4");
   augment.finish();
   table.finish();
 }
@@ -113,6 +116,7 @@ void check_name(const TomlReader& model, const std::string& name) {
 void add_reading(const TrainConfig& config, Json& data) {
   const data::RowOptions& rows = config.reading.rows;
   if (config.valid_share > 0) data["hold_out"] = config.valid_share;
+  if (config.augment.mixup > 0) data["augment"]["mixup"] = config.augment.mixup;
   if (rows.list) {
     data["target"] = rows.targets;
   } else if (!rows.targets.empty()) {
@@ -193,6 +197,7 @@ graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
   if (numbers && config.label_smoothing > 0)
     fail(ErrorKind::kUsage, "{}: [train] label_smoothing is for classes and labels, the targets are numbers",
          config.file);
+  if (config.augment.mixup > 0 && spec.name == "softmax") spec.name = "soft";
   spec.label_smoothing = config.label_smoothing;
   spec.delta = static_cast<float>(config.huber_delta);
   return spec;

@@ -24,25 +24,19 @@ std::int64_t even_batch(std::int64_t count, std::int64_t most) {
   return (count + pieces - 1) / pieces;
 }
 
-std::int64_t batch_of(const nn::Model& model, const data::Split& split) {
-  const std::int64_t count = split.about.count;
-  if (split.about.kind != data::Kind::kTokens) return even_batch(count, kBatch);
-  const std::int64_t context = context_of(model);
-  const std::int64_t windows = std::max<std::int64_t>(1, (count - 1 + context - 1) / context);
-  return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
-}
-
 class Evaluator {
  public:
   Evaluator(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool)
       : about_(split.about),
         tensors_(model.tensors),
-        source_(batches_of(split, model.preprocessing, context_of(model), whole_split(batch_of(model, split)), pool)),
+        source_(batches_of(split, model.preprocessing, context_of(model), whole_split(evaluation_batch(model, split)),
+                           pool)),
         tally_(tally_of(split, model.preprocessing.rows ? &*model.preprocessing.rows : nullptr, pool)) {
     const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
     graph::SessionOptions options;
     options.level = level;
     session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
+    tensors_.clear();  // the session has its own
     input_ = graph.inputs.at(0);
     output_ = graph.outputs.at(0);
   }
@@ -102,6 +96,14 @@ class Evaluator {
 };
 
 }  // namespace
+
+std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split) {
+  const std::int64_t count = split.about.count;
+  if (split.about.kind != data::Kind::kTokens) return even_batch(count, kBatch);
+  const std::int64_t context = context_of(model);
+  const std::int64_t windows = std::max<std::int64_t>(1, (count - 1 + context - 1) / context);
+  return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
+}
 
 Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress) {

@@ -47,6 +47,8 @@ const char* main_metric(const Evaluation& evaluation);  // by which it is judged
 // Of one class by the confusion matrix, or as measured.
 ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
 
+// How many examples evaluate() takes at once, for `split`'s kind and length.
+std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split);
 Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress);
 Json to_json(const Evaluation& evaluation);

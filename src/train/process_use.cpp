@@ -1,6 +1,7 @@
-// getrusage(2) and proc(5).
+// getrusage(2), proc(5), mallopt(3).
 #include "train/process_use.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,9 +18,17 @@ double cpu_seconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
+// Not ru_maxrss, which begins with the peak of the process that started this one.
 std::int64_t peak_memory() {
-  rusage use{};
-  return getrusage(RUSAGE_SELF, &use) == 0 ? std::int64_t{use.ru_maxrss} * 1024 : 0;
+  std::FILE* file = std::fopen("/proc/self/status", "re");
+  if (!file) return 0;
+  char line[256];
+  long long kilobytes = 0;
+  while (std::fgets(line, sizeof line, file)) {
+    if (std::sscanf(line, "VmHWM: %lld kB", &kilobytes) == 1) break;
+  }
+  std::fclose(file);
+  return kilobytes * 1024;
 }
 
 std::int64_t resident_memory() {
@@ -29,6 +38,13 @@ std::int64_t resident_memory() {
   const int read = std::fscanf(file, "%lld %lld", &size, &resident);
   std::fclose(file);
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::int64_t settled_memory() {
+  constexpr int kLarge = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);  // and no longer what was freed last
+  malloc_trim(0);
+  return resident_memory();
 }
 
 }  // namespace mlx::train

@@ -9,6 +9,7 @@
 #include "train/base_model.h"
 #include "train/batches.h"
 #include "train/inputs.h"
+#include "train/merge.h"
 #include "train/numerics.h"
 #include "train/process_use.h"
 #include "train/run_scope.h"
@@ -70,6 +71,9 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   const TomlReader table = model_table(config, in.base);
   in.built = nn::build(table, input_spec(in.data));
   nn::read_freeze(table, in.built);
+  nn::read_lora(table, in.built);
+  if (options.merge && !in.built.lora)
+    fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
   config.precision = precision_of(config, in.data, options.level) == graph::Precision::kBF16 ? "bf16" : "f32";
   in.params = resolved(config, in.built);
   in.start.command = "train";
@@ -121,6 +125,7 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
 Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig& config) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
+              {"memory", to_json(result.memory)},
               {"peak_memory", peak_memory()},
               {"precision", config.precision},
               {"seconds", result.seconds},
@@ -133,9 +138,8 @@ Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig
   return out;
 }
 
-registry::Version point_at(registry::Repository& repository, const registry::Version& version) {
+void point_at(registry::Repository& repository, const registry::Version& version) {
   registry::write_pointer(repository, {version.artifact, version.kind, version.digest, version.files, version.bytes});
-  return version;
 }
 
 std::optional<TrainOutcome> answer_unchanged(registry::Repository& repository, const TrainConfig& config,
@@ -148,7 +152,7 @@ std::optional<TrainOutcome> answer_unchanged(registry::Repository& repository, c
   TrainOutcome outcome;
   outcome.unchanged = true;
   outcome.run = *done;
-  outcome.version = point_at(repository, *version);
+  outcome.version = *version;
   return outcome;
 }
 
@@ -166,7 +170,7 @@ registry::Version store_version(registry::Repository& repository, const TrainCon
   }
   repository.store().use_domain(registry::domain_of(repository, config.name));
   version.manifest = nn::store_model(repository.store(), model, version.parent);
-  return point_at(repository, registry::create_version(repository, version).version);
+  return registry::create_version(repository, version).version;
 }
 
 TrainOutcome train_run(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
@@ -181,6 +185,8 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   loop.resume = !options.resume.empty();
   loop.level = options.level;
   loop.profiler = options.profiler;
+  loop.memory = options.memory;
+  loop.tell = options.tell;
   if (start) loop.initial = &start->tensors;
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   require_repository(repository);
@@ -191,6 +197,18 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   outcome.version = store_version(repository, config, in, run, model);
   registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary);
   outcome.run = registry::read_run(repository, run);
+  return outcome;
+}
+
+// The pointer moves to what the command was asked for.
+TrainOutcome finish(registry::Repository& repository, const TrainOptions& options, TrainOutcome outcome) {
+  if (options.merge) {
+    const MergeOutcome merged = merge_version(repository, outcome.version, options);
+    outcome.adapters = outcome.version;
+    outcome.version = merged.version;
+    outcome.unchanged = outcome.unchanged && merged.unchanged;
+  }
+  point_at(repository, outcome.version);
   return outcome;
 }
 
@@ -205,12 +223,15 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   if (base) read_as_before(base->model, config.reading);
   Inputs in = read_inputs(repository, config, std::move(base), options, progress);
   if (!options.force) {
-    if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key)) return *known;
+    if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key))
+      return finish(repository, options, std::move(*known));
   }
   std::optional<nn::Start> start;
   if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
   const std::string run = open_run(repository, in, config, options);
-  return in_run(repository, run, [&] { return train_run(repository, config, options, in, start, run, progress); });
+  TrainOutcome outcome =
+      in_run(repository, run, [&] { return train_run(repository, config, options, in, start, run, progress); });
+  return finish(repository, options, std::move(outcome));
 }
 
 }  // namespace mlx::train

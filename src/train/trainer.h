@@ -1,6 +1,8 @@
 // Training: from a config to a version and a run, with checkpoints that resume to the same bits.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "kernels/table.h"
@@ -16,12 +18,16 @@ struct TrainOptions {
   std::string title;   // the command as typed
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
+  std::int64_t memory = 0;       // bytes that the training may take; 0: as many as it wants. Changes no bit.
+  std::function<void(const std::string&)> tell;  // gets lines for people, such as how much it will take
+  bool merge = false;  // of a model with adapters: also make the version that has them in its weights
 };
 
 struct TrainOutcome {
   bool unchanged = false;
   registry::Run run;
   registry::Version version;
+  std::optional<registry::Version> adapters;  // merged: what `version` was made from
 };
 
 // Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next

@@ -44,6 +44,10 @@ class Loop {
   }
 
   TrainingResult run() {
+    const MemoryForecast memory =
+        plan_memory(training_, built_, config_, data_,
+                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.level);
+    if (options_.tell) options_.tell(to_text(memory));
     restore();
     // What was done before it was resumed is not of this process: neither its rate nor its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
@@ -54,6 +58,7 @@ class Loop {
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session());
     TrainingResult result = finished();
+    result.memory = memory;
     result.seconds = seconds_now() - started;
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
@@ -151,6 +156,7 @@ class Loop {
 
   void validate() {
     if (data_.valid.about.count == 0) return;
+    checkpoints_.finish();  // its copy of the state and those that follow are not in memory together
     nn::Model model;
     model.config = built_.config;
     model.graph = built_.graph;

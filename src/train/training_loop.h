@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "registry/runs.h"
 #include "train/config.h"
 #include "train/evaluate.h"
+#include "train/memory.h"
 #include "train/profile.h"
 #include "train/selection.h"
 #include "train/training_data.h"
@@ -27,6 +29,7 @@ struct TrainingResult {
   std::optional<double> accuracy;      // the same; not of numbers
   Figures valid;                       // of the model that is kept, where there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
+  MemoryForecast memory;
 };
 
 struct LoopOptions {
@@ -35,7 +38,9 @@ struct LoopOptions {
   bool resume = false;  // from the run's last checkpoint
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;
-  const graph::Tensors* initial = nullptr;  // where the training starts; null: drawn by the seed
+  const graph::Tensors* initial = nullptr;       // where the training starts; null: drawn by the seed
+  std::int64_t memory = 0;                       // bytes that it may take at its peak; 0: as many as it wants
+  std::function<void(const std::string&)> tell;  // gets a line about it before the first step
 };
 
 // Throws kNo where the loss, or a weight, is not finite: step and first operation are named, the last checkpoint is one

@@ -113,13 +113,13 @@ std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& bat
 }
 
 graph::Tensors TrainingStep::state() const {
-  graph::Tensors tensors = session_->tensors();
-  std::erase_if(tensors, [](const auto& each) { return each.first.ends_with(graph::kGradientSum); });
-  return tensors;
+  return session_->tensors([](const graph::Value& value) { return !value.name.ends_with(graph::kGradientSum); });
 }
 
 graph::Tensors TrainingStep::model() const {
-  graph::Tensors all = session_->tensors(), out;
+  graph::Tensors out, all = session_->tensors([&](const graph::Value&value) {
+    return value.name.ends_with(graph::kAverage) || built_.graph.find(value.name) != graph::kNone;
+  });
   for (const graph::Value& value : built_.graph.values) {
     auto found = all.find(value.name);
     if (found == all.end()) continue;

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "data/batches.h"
@@ -40,6 +41,9 @@ class TrainingStep {
   // Whether predictions are right or wrong, as they are not where they are numbers.
   bool counts() const { return training_.correct != graph::kNone; }
   const graph::Graph& graph() const { return training_.graph; }
+  const graph::TrainingGraph& training() const { return training_; }
+  // Another form of the same graph, of the same values and more; before start().
+  void use(graph::TrainingGraph training) { training_ = std::move(training); }
   graph::Session& session() { return *session_; }
   graph::Tensors state() const;  // all that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages in the place of weights where they are kept

@@ -3,7 +3,7 @@
 # and the kernels that are to be used as $2 (skipped where this machine lacks them; default: the best).
 set -euo pipefail
 mlx_binary=$(readlink -f "$1")
-cli_tests=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 mlx() { "$mlx_binary" "$@"; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
 mounted=""
@@ -24,7 +24,7 @@ if [ -n "${2:-}" ]; then
 fi
 
 # bars SEED TRAIN TEST SIZE PERIOD: data/bars, a dataset of small images in two classes.
-bars() { python3 "$cli_tests/bars.py" "$@"; }
+bars() { python3 "$here/bars.py" "$@"; }
 fail() {
   echo "FAILED: ${BASH_SOURCE[-1]##*/}:${BASH_LINENO[-2]}: $*" >&2
   exit 1

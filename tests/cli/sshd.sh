@@ -5,7 +5,6 @@ command -v sshd >/dev/null || PATH=$PATH:/usr/sbin
 for program in sshd ssh ssh-keygen python3; do
   command -v $program >/dev/null || { echo "skipped: no $program here" >&2; exit 77; }
 done
-here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 sshd_pid="" proxy_pids=""
 stop_sshd() {
   local pid

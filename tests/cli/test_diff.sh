@@ -1,8 +1,7 @@
 # shellcheck shell=bash
 # mlx diff through the binary: forms of the command line, files, tables, images, tensors, models, runs, hostile files.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 mlx init -q .
 mkdir -p data/shop/img/cat data/shop/img/dog
 printf 'id,name,price\n1,apple,3\n2,pear,4\n3,fig,5\n' >data/shop/prices.csv

@@ -1,7 +1,6 @@
 # Fine-tuning through the real binary: `init` starts from a version, `freeze` leaves parameters as they were.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
 

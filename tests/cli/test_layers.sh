@@ -1,7 +1,6 @@
 # `mlx show` of a model: its layers, what they cost, and what it takes in memory.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
 

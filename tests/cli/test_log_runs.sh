@@ -1,7 +1,6 @@
 # `mlx log --runs` with conditions, order and state.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
 for rate in 0.2 0.001; do

@@ -2,7 +2,7 @@
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
-source "$(dirname "$0")/trained.sh"
+source "$here/trained.sh"
 sed -i 's/layers = .*/layers = [{ conv = 8, norm = "batch", activation = "relu" }, { conv = 16, activation = "relu" }, { flatten = true }]/' train.toml
 
 # Kernels without bf16 and unknown words, before anything is trained.

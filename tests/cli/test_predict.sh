@@ -1,7 +1,6 @@
 # mlx predict through the real binary: a small language model learns a rhyme and goes on with it.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 error 3 "mlx init" mlx predict gpt
 mkdir -p data/rhyme
 for _ in $(seq 12); do

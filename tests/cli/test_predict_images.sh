@@ -1,7 +1,6 @@
 # `mlx predict` for models of images: PGM, IDX and datasets, labels with probabilities, sizes that do not fit.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
 

@@ -1,7 +1,6 @@
 # `mlx train --profile` and `--trace`: where the time goes, without a change to what is trained.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
 expect 0 mlx show clf --json

@@ -1,7 +1,6 @@
 # mlx report through the real binary: well-formed, self-contained, escaped, atomic.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 error 3 "mlx init" mlx report --out r.html
 mkdir empty && (cd empty && mlx init >/dev/null 2>&1)
 error 3 "no model" mlx -C empty report --out r.html

@@ -2,8 +2,6 @@
 # An S3 remote against a strict server of our own (tests/store/s3_server.py), which checks signatures and fails on demand:
 # push, clone, pull, only what is new, cut and resumed, two at once, bad settings, and no secret in any output.
 . "$(dirname "$0")/lib.sh"
-here=${BASH_SOURCE[0]%/*}
-here=$(cd "$OLDPWD" && cd "$here" && pwd)
 unset "${!AWS_@}" http_proxy HTTP_PROXY
 start_server() { # NAME BUCKET...: its port in $port
   local name=$1

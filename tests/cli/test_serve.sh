@@ -1,7 +1,6 @@
 # mlx serve through the real binary: what it prints, that it answers, that it ends, and what stops it from starting.
-here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=lib.sh
-source "$here/lib.sh"
+source "$(dirname "$0")/lib.sh"
 error 3 "mlx init" mlx serve clf
 # shellcheck source=trained.sh
 source "$here/trained.sh"

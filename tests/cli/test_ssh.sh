@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Remotes behind a real sshd: the same bytes arrive, a cut connection is resumed, and what goes wrong is said.
 . "$(dirname "$0")/lib.sh"
-. "$(dirname "$0")/sshd.sh"
+. "$here/sshd.sh"
 git init -q -b main a && cd a
 mlx init -q
 mkdir -p data/x && seq 100000 >data/x/n.txt && for i in $(seq 200); do echo "file $i" >"data/x/$i.txt"; done

@@ -206,3 +206,52 @@ TEST_CASE("loader: what a batch costs (printed, not judged)") {
                                             << " GB/s");
   CHECK(batches == 156);
 }
+
+TEST_CASE("mixup: each image and its label are mixed with a partner's, by one share a batch") {
+  Examples examples = made_up(96, 8, 8, 1);
+  for (std::int32_t& label : examples.labels) label %= 10;
+  Pool pool(3), single(1);
+  Loader::Options options;
+  options.batch = 32;
+  options.seed = 4;
+  options.normalization = kGrey;
+  Loader plain(examples, options, pool);
+  options.augment.mixup = 0.4;
+  Loader mixed(examples, options, pool), again(examples, options, single);
+  const std::vector<Batch> whole = epoch_of(plain, 2), got = epoch_of(mixed, 2);
+  for (std::size_t at = 0; at < got.size(); ++at) {
+    const Mix mix = draw_mix(0.4, 32, 4, 2 * 3 + at);
+    CHECK(std::set<std::int64_t>(mix.partner.begin(), mix.partner.end()).size() == 32);
+    std::vector<float> shares(320, 0.0f), images;
+    for (std::size_t i = 0; i < 32; ++i) {
+      const auto partner = static_cast<std::size_t>(mix.partner[i]);
+      shares[i * 10 + static_cast<std::size_t>(whole[at].labels[i])] += mix.share;
+      shares[i * 10 + static_cast<std::size_t>(whole[at].labels[partner])] += 1 - mix.share;
+      for (std::size_t k = 0; k < 64; ++k)
+        images.push_back(mix.share * whole[at].images[i * 64 + k] +
+                         (1 - mix.share) * whole[at].images[partner * 64 + k]);
+    }
+    CHECK(got[at].shares == shares);
+    CHECK(got[at].images == images);
+  }
+  CHECK(got[0].images != whole[0].images);
+  // The same bits with one thread, and from the middle of an epoch.
+  const std::vector<Batch> from_second = epoch_of(again, 2, 1);
+  REQUIRE(from_second.size() == 2);
+  CHECK(from_second[0].images == got[1].images);
+  CHECK(from_second[0].shares == got[1].shares);
+}
+
+TEST_CASE("mixup: shares have the mean and variance of their beta distribution") {
+  for (const double alpha : {0.05, 0.2, 1.0, 4.0}) {
+    double sum = 0, squares = 0;
+    constexpr int kDraws = 20000;
+    for (int i = 0; i < kDraws; ++i) {
+      const double share = double{draw_mix(alpha, 1, 9, static_cast<std::uint64_t>(i)).share};
+      CHECK((share >= 0 && share <= 1));
+      sum += share, squares += (share - 0.5) * (share - 0.5);
+    }
+    CHECK(sum / kDraws == doctest::Approx(0.5).epsilon(0.03));
+    CHECK(squares / kDraws == doctest::Approx(1 / (4 * (2 * alpha + 1))).epsilon(0.05));
+  }
+}

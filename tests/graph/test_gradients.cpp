@@ -202,6 +202,17 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   return g.add(Op::kAdd, relu, {x, kept}, "sum")[0];
                                 }),
                   seen);
+  check_gradients(image_problem("scaled sum, of two values and of one with itself",
+                                [](Graph& g, ValueId x) {
+                                  Attrs factors;
+                                  factors.scale_a = 0.5f;
+                                  factors.scale_b = -1.5f;
+                                  const ValueId b = g.add(Op::kGelu, {}, {x}, "gelu")[0];
+                                  const ValueId sum = g.add(Op::kScaledAdd, factors, {x, b}, "sum")[0];
+                                  factors.scale_b = 0;
+                                  return g.add(Op::kScaledAdd, factors, {sum, sum}, "scale")[0];
+                                }),
+                  seen);
   Problem transformer{"transformer with a tied table", sample::transformer(), {}};
   for (std::uint64_t i = 0; i < 15; ++i)
     transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));

@@ -293,6 +293,27 @@ void exponents(Cases& cases) {
   cases.push_back({"exponents", Op::kSoftmax, {}, {x}, {f32({kRows, 2})}, {}, {}});
 }
 
+void soft_losses(Cases& cases) {
+  const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
+  for (const std::int64_t v : {1, 10, 16, 17, 1000}) {
+    for (const std::int64_t rows : {0, 1, 5, 300}) {
+      const std::string name = fmt::format("[{},{}]", rows, v);
+      const Tensor x = uniform({rows, v}, -5.0f, 5.0f, 1);
+      Tensor shares = uniform({rows, v}, 0.0f, 0.0f, 2);  // of two classes, as mixup has them
+      for (std::int64_t r = 0; r < rows; ++r) {
+        shares.data<float>()[r * v + r % v] += 0.7f;
+        shares.data<float>()[r * v + (r * 5 + 3) % v] += 0.3f;
+      }
+      for (const float smoothing : {0.0f, 0.1f}) {
+        Attrs attrs;
+        attrs.rate = smoothing;
+        cases.push_back({name, Op::kSoftCrossEntropy, attrs, {x, shares}, {one, f32({rows, v}), count, count}, {}, {}});
+      }
+      cases.push_back({name + " loss only", Op::kSoftCrossEntropy, {}, {x, shares}, {one}, {}, {}});
+    }
+  }
+}
+
 void target_losses(Cases& cases) {
   const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
   for (const std::int64_t n : kCounts) {
@@ -393,7 +414,7 @@ Tensor odd(Tensor tensor, float huge) {
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
-                              exponents, target_losses, embeddings, linear, convolutions, in_bf16})
+                              exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_bf16})
     add(cases);
   add_sequence_cases(cases);
   return cases;

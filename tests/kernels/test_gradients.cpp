@@ -200,6 +200,28 @@ TEST_CASE("gradients: softmax cross-entropy gives the gradient of its loss, with
   }
 }
 
+TEST_CASE(
+    "gradients: softmax cross-entropy against shares gives the gradient of its loss, and labels' for whole ones") {
+  const Tensor x = uniform({4, 6}, -2.0f, 2.0f, 1);
+  const Shape count = shape_of(DType::kS32, {1});
+  Tensor shares = uniform({4, 6}, 0.0f, 0.3f, 2), labels = integers(DType::kS32, {4}, 0, 5, 3);
+  for (const float smoothing : {0.0f, 0.2f}) {
+    Attrs attrs;
+    attrs.rate = smoothing;
+    const Case soft{"", Op::kSoftCrossEntropy, attrs, {x, shares}, {f32({1}), x.shape, count, count}, {}, {}};
+    check_gradient("dlogits", soft, 0, scalar(1.0f), run_ref(soft)[1]);
+    Tensor whole = uniform({4, 6}, 0.0f, 0.0f, 4);
+    for (std::int64_t r = 0; r < 4; ++r) whole.data<float>()[r * 6 + labels.data<std::int32_t>()[r]] = 1.0f;
+    const auto got = run_ref({"", Op::kSoftCrossEntropy, attrs, {x, whole}, {f32({1}), x.shape, count, count}, {}, {}});
+    const auto wanted =
+        run_ref({"", Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {f32({1}), x.shape, count, count}, {}, {}});
+    CHECK(got[0].data<float>()[0] == doctest::Approx(wanted[0].data<float>()[0]));
+    for (int i = 0; i < 24; ++i)
+      CHECK(got[1].data<float>()[i] == doctest::Approx(wanted[1].data<float>()[i]).epsilon(1e-5));
+    for (const std::size_t i : {2, 3}) CHECK(got[i].data<std::int32_t>()[0] == wanted[i].data<std::int32_t>()[0]);
+  }
+}
+
 TEST_CASE("gradients: losses against targets give the gradient of their mean") {
   const Tensor x = uniform({5, 3}, -2.0f, 2.0f, 1);
   const Tensor labels = uniform({5, 3}, 0.0f, 1.0f, 2), numbers = uniform({5, 3}, -2.0f, 2.0f, 3);

@@ -73,6 +73,13 @@ std::vector<OpDef> loss_ops() {
        .infer = infer_target_loss<Op::kRegressionLoss>,
        .backward = backward_loss,
        .cost = per_input<4>},
+      {.op = Op::kSoftCrossEntropy,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .loss = true,
+       .infer = infer_target_loss<Op::kSoftCrossEntropy>,
+       .backward = backward_loss,
+       .cost = per_input<12>},
       {.op = Op::kSoftmax, .required_inputs = 1, .max_inputs = 1, .infer = infer_softmax, .cost = per_output<10>},
   };
 }

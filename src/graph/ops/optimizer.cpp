@@ -75,6 +75,20 @@ Ids infer_scaled_add(Graph& graph, const Attrs&, const Ids& inputs, const Dims*,
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
+// The gradient of each is the sum's times its factor; of one that is both, times both.
+Ids backward_scaled_add(Graph& graph, const Node& node, const Ids& gradients) {
+  const auto scaled = [&](float factor, const char* what) {
+    Attrs attrs;
+    attrs.scale_a = factor;
+    attrs.scale_b = 0;
+    return graph.add(Op::kScaledAdd, attrs, {gradients[0], gradients[0]}, node.name + what)[0];
+  };
+  const float a = node.attrs.scale_a, b = node.attrs.scale_b;
+  if (node.inputs[0] == node.inputs[1]) return {scaled(a + b, ".backward"), kNone};
+  const ValueId da = scaled(a, ".backward_a");
+  return {da, scaled(b, ".backward_b")};
+}
+
 Ids infer_accumulate(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   const Rule rule(graph, Op::kAccumulate, inputs, name);
   rule.require_f32();
@@ -108,6 +122,7 @@ std::vector<OpDef> optimizer_ops() {
        .max_inputs = 2,
        .in_place = (1u << 0) | (1u << 1),
        .infer = infer_scaled_add,
+       .backward = backward_scaled_add,
        .cost = per_output<3>},
       {.op = Op::kAccumulate, .required_inputs = 3, .max_inputs = 3, .infer = infer_accumulate, .cost = per_output<3>},
       {.op = Op::kNorm, .required_inputs = 1, .max_inputs = 2, .infer = infer_norm, .cost = per_input<2>},

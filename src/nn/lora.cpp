@@ -1,0 +1,78 @@
+// lora = { rank = 8, alpha = 8, targets = ["*.attention.*"], dropout = 0.0 }: what of a transformer gets adapters, and
+// how they go into the weights again.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "graph/passes.h"
+#include "nn/families.h"
+#include "nn/finetune.h"
+
+namespace mlx::nn {
+namespace {
+
+void check_place(const TomlReader& model, const Built& built) {
+  if (built.family != "gpt2" && built.family != "llama")
+    model.fail_at("lora", fmt::format("it is for gpt2 and llama, the model is \"{}\"", built.family));
+  if (!model.has("init")) model.fail_at("lora", "it adapts a model that is there: name one with init");
+  if (model.has("freeze")) model.fail_at("freeze", "with lora everything but the adapters stays as it is");
+}
+
+graph::LoraSpec read_spec(TomlReader& table, const graph::Graph& graph, Json& config) {
+  graph::LoraSpec spec;
+  config["rank"] = spec.rank = table.integer("rank", 1, 1 << 16, 8);
+  const double alpha = table.number("alpha", 1e-6, 1e6, static_cast<double>(spec.rank));
+  config["alpha"] = alpha;
+  spec.alpha = static_cast<float>(alpha);
+  spec.dropout = read_rate(table, "dropout", 0, config);
+  const std::vector<std::string> patterns = table.strings("targets", std::vector<std::string>{"*.attention.*"});
+  table.finish();
+  if (patterns.empty()) table.fail_at("targets", "expected at least one pattern");
+  config["targets"] = patterns;
+  at_key(table, "targets",
+         [&] { spec.targets = named_by(patterns, graph::lora_targets(graph), "weights of a layer"); });
+  for (const std::string& name : spec.targets) {
+    const graph::Dims& dims = graph.value(graph.find(name)).dims;
+    if (spec.rank > std::min(dims[0].size, dims[1].size)) {
+      table.fail_at(
+          "rank", fmt::format("{} is more than '{}' has, which is {}x{}", spec.rank, name, dims[0].size, dims[1].size));
+    }
+  }
+  return spec;
+}
+
+}  // namespace
+
+void read_lora(TomlReader model, Built& built) {
+  if (!model.has("lora")) return;
+  check_place(model, built);
+  TomlReader table = model.table("lora");
+  Json lora = Json::object();
+  const graph::LoraSpec spec = read_spec(table, built.graph, lora);
+  for (const graph::Value& value : built.graph.values) {
+    if (value.role == graph::Role::kParameter) built.frozen.push_back(value.name);
+  }
+  built.graph = graph::add_lora(built.graph, spec);
+  for (const std::string& target : spec.targets) built.zeros.push_back(target + graph::kLoraB);
+  built.lora = true;
+  Json config = parse_json(built.config, "the model's config");
+  config["lora"] = std::move(lora);
+  built.config = canonical(config);
+}
+
+bool has_adapters(const Model& model) {
+  return parse_json(model.config, "the model's config").contains("lora");
+}
+
+Model merged(Model model) {
+  if (!has_adapters(model)) return model;
+  model.graph = graph::merge_lora(model.graph, model.tensors);
+  Json config = parse_json(model.config, "the model's config");
+  config.erase("lora");
+  model.config = canonical(config);
+  return model;
+}
+
+}  // namespace mlx::nn

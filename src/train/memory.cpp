@@ -1,0 +1,162 @@
+// The peak of a training: the largest of its phases, each of which is a sum.
+
+#include "train/memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "graph/recompute.h"
+#include "train/evaluate.h"
+#include "train/process_use.h"
+
+namespace mlx::train {
+namespace {
+
+// What the store has in memory of a file that it takes in: windows of it that are read, hashed and compressed, and
+// beside them, for a file of any size, its threads' compressors and the end of the pack.
+constexpr std::int64_t kStoreWindows = std::int64_t{32} << 20, kStore = std::int64_t{8} << 20;
+// Code that the first steps touch, stacks, and what the allocator keeps for itself between what is in use.
+constexpr std::int64_t kProcess = std::int64_t{8} << 20;
+
+std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
+  std::vector<std::int64_t> sizes;
+  for (const std::string& symbol : graph.symbols) sizes.push_back(symbol == "batch" ? batch : sequence);
+  return sizes;
+}
+
+std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
+  std::int64_t bytes = 0;
+  const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
+  for (const graph::Value& value : graph.values) {
+    const bool parameter = value.role == graph::Role::kParameter;
+    const bool held = value.role == graph::Role::kState || value.role == graph::Role::kConstant;
+    if (value.name.ends_with(graph::kGradientSum)) continue;
+    if (parameter || (held && !parameters_only))
+      bytes += static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
+  }
+  return bytes;
+}
+
+// Of one batch, as its source holds it.
+std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
+  switch (about.kind) {
+    case data::Kind::kImages:
+      break;
+    case data::Kind::kFeatures:
+      return batch * (about.features + about.outputs + 1) * 4;
+    case data::Kind::kTokens:
+      return batch * context * 8;
+  }
+  return batch * (about.height * about.width * about.channels * (mixed ? 2 : 1) + (mixed ? about.outputs : 0) + 1) * 4;
+}
+
+bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
+  const CheckpointInterval& every = config.checkpoint_every;
+  if (every.seconds > 0) return true;  // who knows
+  const double steps =
+      every.steps > 0 ? static_cast<double>(every.steps) : every.epochs * static_cast<double>(size.steps_per_epoch);
+  return steps < static_cast<double>(size.steps);
+}
+
+// A copy of the model, its weights in the session that evaluates it, and what that plans; or, when that session begins,
+// the copy that is made for it.
+std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
+                              kernels::Level level) {
+  if (data.valid.about.count == 0) return 0;
+  nn::Model model;
+  model.config = built.config;
+  model.graph = built.graph;
+  const std::int64_t batch = evaluation_batch(model, data.valid);
+  const graph::Graph used = graph::to_inference(built.graph);
+  const graph::PlannedMemory planned = graph::planned_memory(used, sizes_of(used, batch, built.context), level, false);
+  const auto held = static_cast<std::int64_t>(planned.held);
+  const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
+                            batch_bytes(data.valid.about, batch, built.context, false);
+  const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
+  return held + averages + std::max(runs, 2 * held);
+}
+
+std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
+  const std::int64_t copy = bytes_of(training, false) + best;
+  return copy + kStore + std::min(copy, kStoreWindows);
+}
+
+[[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, const TrainingSize& size) {
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: the training needs {}, of which {} are activations with all computed again that helps; "
+                          "{} are allowed",
+                          config.file, text(least.peak), text(least.arena), text(size.allowed)),
+              // With room for what the program itself takes, which is not the same each time.
+              fmt::format("a smaller [train] batch, accumulate = {}, or --memory {}MiB", 2 * config.accumulate,
+                          ((least.peak + least.peak / 32) >> 20) + 1));
+}
+
+// The largest of the phases.
+std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
+                     std::int64_t state) {
+  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + best;
+  const std::int64_t start = f.process + f.weights + (size.resumed ? state + best : model);
+  const std::int64_t end = f.process + f.weights + f.arena + f.batches + model;
+  return std::max({start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
+}
+
+}  // namespace
+
+MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
+                           const TrainingData& data, const TrainingSize& size, kernels::Level level) {
+  const graph::TrainingGraph& whole = training.training();
+  const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
+  const std::int64_t best = config.selection.keep_best ? model : 0;
+  MemoryForecast out;
+  const data::Description& about = data.train.about;
+  out.batches =
+      batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
+      (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
+          static_cast<std::int64_t>(sizeof(std::int64_t));
+  out.validation = validation_bytes(built, config, data, level);
+  if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
+  const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
+  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
+  out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
+  const auto take = [&](const graph::PlannedMemory& memory) {
+    out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
+    out.arena = static_cast<std::int64_t>(memory.arena);
+    out.peak = peak_of(out, size, model, best, state);
+  };
+  take(planned);
+  if (size.allowed == 0 || out.peak <= size.allowed) return out;
+  const std::int64_t beside = out.peak - out.arena - static_cast<std::int64_t>(planned.packed);
+  graph::Fitted fitted = graph::fit_memory(whole, sizes, level,
+                                           static_cast<std::size_t>(std::max<std::int64_t>(0, size.allowed - beside)));
+  take(fitted.memory);
+  out.recomputed = static_cast<std::int64_t>(fitted.nodes);
+  if (out.peak > size.allowed) refuse(config, out, size);
+  training.use(std::move(fitted.training));
+  return out;
+}
+
+std::string to_text(const MemoryForecast& forecast) {
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  std::string out = fmt::format("memory: {} at the peak; weights and optimizer {}, activations {}, program and data {}",
+                                text(forecast.peak), text(forecast.weights), text(forecast.arena),
+                                text(forecast.process + forecast.batches));
+  if (forecast.recomputed > 0)
+    out += fmt::format("; {} operations are computed again in backward", forecast.recomputed);
+  return out;
+}
+
+Json to_json(const MemoryForecast& forecast) {
+  Json out = {{"peak", forecast.peak},
+              {"process", forecast.process},
+              {"weights", forecast.weights},
+              {"arena", forecast.arena},
+              {"batches", forecast.batches},
+              {"validation", forecast.validation},
+              {"checkpoint", forecast.checkpoint}};
+  if (forecast.recomputed > 0) out["recomputed"] = forecast.recomputed;
+  return out;
+}
+
+}  // namespace mlx::train

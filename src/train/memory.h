@@ -1,0 +1,42 @@
+// How much memory a training takes at its peak, known before its first step: the session plans one arena, and what is
+// beside it is counted. Where that is more than is allowed, parts of the forward pass are computed again in backward
+// (graph/recompute.h), which changes no bit of what is trained. Used by the training loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json_fwd.h"
+#include "train/training_data.h"
+#include "train/training_step.h"
+
+namespace mlx::train {
+
+// Bytes, but for `recomputed`.
+struct MemoryForecast {
+  std::int64_t process = 0;     // the program and the data that it has read
+  std::int64_t weights = 0;     // parameters, the optimizer's state, statistics; what kernels pack of them
+  std::int64_t arena = 0;       // activations and workspaces
+  std::int64_t batches = 0;     // inputs and labels, and their order
+  std::int64_t validation = 0;  // beside all of these, at the end of an epoch
+  std::int64_t checkpoint = 0;  // the same, while one is stored
+  std::int64_t peak = 0;
+  std::int64_t recomputed = 0;  // nodes of the forward pass that are run twice
+};
+
+// What of a training its memory depends on.
+struct TrainingSize {
+  std::int64_t steps_per_epoch = 0, steps = 0;
+  bool resumed = false;
+  std::int64_t allowed = 0;  // 0: what it takes
+};
+
+// Before `training` has started. Throws kUsage that says what is needed, and what would help, where it is not allowed
+// as much as it needs at least.
+MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
+                           const TrainingData& data, const TrainingSize& size, kernels::Level level);
+
+std::string to_text(const MemoryForecast& forecast);  // a line for people
+Json to_json(const MemoryForecast& forecast);
+
+}  // namespace mlx::train
