@@ -88,7 +88,7 @@ struct Session::State {
   }
   bool is_stale(const Step& each) const;
   void pack(Step& each);
-  void pack_stale(Bucket& bucket, const RunOptions& options);
+  void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
   void run_timed(Step& each);
 };
@@ -267,12 +267,12 @@ void Session::State::pack(Step& each) {
 
 // Packs the weights that are there before the run, those of different nodes side by side: of one node they are packed
 // by one thread. What the run itself writes is packed when its node comes.
-void Session::State::pack_stale(Bucket& bucket, const RunOptions& options) {
+void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
   stale.clear();
   std::size_t bytes = 0;
   for (Step& each : bucket.steps) {
     const auto node = static_cast<std::size_t>(each.node);
-    if (node < options.first || node >= options.last || !is_stale(each) || !held[index(packed_root(each))]) continue;
+    if (node < run.first || node >= run.last || !is_stale(each) || !held[index(packed_root(each))]) continue;
     stale.push_back(&each);
     bytes += each.kernel.plan().packed_bytes;
   }
