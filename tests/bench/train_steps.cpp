@@ -5,11 +5,12 @@
 //
 // Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
 // parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
-// each step and peak memory of the process as JSON.
+// each step, peak memory of the process and the floor of a step (train_floor.h) as JSON.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@
 #include "graph/passes.h"
 #include "graph/session.h"
 #include "nn/family.h"
+#include "tests/bench/train_floor.h"
 #include "train/config.h"
+#include "train/process_use.h"
 
 namespace {
 
@@ -66,13 +69,21 @@ void write_initial(const std::string& folder, const graph::Graph& graph, const g
   write_file_atomically(join_path(folder, "init.json"), as_bytes(list.dump()));
 }
 
-double peak_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+// Where the time of a step goes, on stderr: the nodes that take longest, with their share and rate.
+void print_profile(const graph::Session& session) {
+  std::vector<graph::NodeTime> times = session.profile();
+  double all = 0;
+  for (const graph::NodeTime& time : times) all += time.seconds;
+  std::ranges::sort(times, std::greater<>{}, &graph::NodeTime::seconds);
+  times.resize(std::min<std::size_t>(times.size(), 30));
+  for (const graph::NodeTime& time : times) {
+    fmt::print(stderr, "{:<44} {:<24} {:<8} {:8.3f} ms {:5.1f} % {:7.1f} GFLOP/s {:6.1f} GB/s\n", time.name, time.op,
+               time.kernel, 1e3 * time.seconds / static_cast<double>(time.calls), 100 * time.seconds / all,
+               time.flops / time.seconds / 1e9, time.bytes / time.seconds / 1e9);
+  }
 }
 
-void run(const std::string& folder, int threads, graph::Precision precision) {
+void run(const std::string& folder, int threads, graph::Precision precision, bool profile) {
   const Case what = read_case(folder);
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
@@ -99,6 +110,7 @@ void run(const std::string& folder, int threads, graph::Precision precision) {
   const auto rate = static_cast<float>(config.schedule.rate);
   Json losses = Json::array(), seconds = Json::array();
   for (std::int64_t step = 0; step < what.steps; ++step) {
+    if (profile && step == 3) session.set_profiling(true);
     const auto at = static_cast<std::size_t>(step % what.distinct);
     const double started = seconds_now();
     session.run({{input, inputs.data() + at * input_bytes, input_dims},
@@ -110,7 +122,14 @@ void run(const std::string& folder, int threads, graph::Precision precision) {
     losses.push_back(loss);
     seconds.push_back(seconds_now() - started);
   }
-  fmt::print("{}\n", Json({{"losses", losses}, {"seconds", seconds}, {"peak_mib", peak_mib()}}).dump());
+  if (profile) print_profile(session);
+  const double peak_mib = static_cast<double>(train::peak_memory()) / (1 << 20);
+  std::vector<std::int64_t> sizes;
+  for (const std::string& symbol : training.graph.symbols)
+    sizes.push_back(symbol == "batch" ? what.batch : what.shape.at(0));
+  const double floor = floor_seconds(training.graph, sizes, pool);
+  fmt::print("{}\n",
+             Json({{"losses", losses}, {"seconds", seconds}, {"peak_mib", peak_mib}, {"floor_seconds", floor}}).dump());
 }
 
 }  // namespace
@@ -119,17 +138,22 @@ int main(int argc, char** argv) {
   try {
     int threads = mlx::cores();
     mlx::graph::Precision precision = mlx::graph::Precision::kF32;
+    bool profile = false;
     for (int i = 2; i + 1 < argc; i += 2) {
       const std::string option = argv[i], value = argv[i + 1];
       if (option == "--threads")
         threads = std::stoi(value);
+      else if (option == "--profile")
+        profile = value == "on";
       else if (option == "--precision" && value == "bf16")
         precision = mlx::graph::Precision::kBF16;
       else if (option != "--precision" || value != "f32")
         mlx::fail(mlx::ErrorKind::kUsage, "bench_train: {} {} is not known", option, value);
     }
-    if (argc < 2) mlx::fail(mlx::ErrorKind::kUsage, "usage: bench_train FOLDER [--threads N] [--precision f32|bf16]");
-    run(argv[1], threads, precision);
+    if (argc < 2)
+      mlx::fail(mlx::ErrorKind::kUsage,
+                "usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--profile on]");
+    run(argv[1], threads, precision, profile);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
