@@ -25,17 +25,17 @@ images() { # NAME MODEL-LINES
 # instrumented program takes is not what is planned.
 text large gpt2 4 128 128 48 ''
 expect 0 mlx train -c large.toml --json
-peak=$(json "d['summary']['memory']['peak']") id=$(json "d['digest']") run=$(json "d['run']")
+peak=$(json "d['summary']['memory']['peak']") arena=$(json "d['summary']['memory']['arena']") id=$(json "d['digest']") run=$(json "d['run']")
 if ! grep -q __asan_init "$mlx_binary"; then
   python3 -c "import sys; sys.exit(not 0.95 <= $(json "d['summary']['peak_memory']") / $peak <= 1.05)" ||
     fail "predicted $peak, came to $(json "d['summary']['peak_memory']")"
+  same "$((2 * arena > peak))" 1
 fi
-same "$(json "d['summary']['memory']['arena'] > 0.5 * $peak")" True
 expect 0 mlx show "run:$run"
 has "$out" "memory"
 
 # A cap below it: parts are computed again, the same model comes out, and the cap holds.
-cap=$((peak * 2 / 3))
+cap=$((peak - arena / 3))
 expect 0 mlx train -c large.toml --force --memory "$cap" --json
 same "$(json "d['digest'] == '$id', d['summary']['memory']['peak'] <= $cap, d['summary']['memory']['recomputed'] > 0")" "(True, True, True)"
 has "$err" "memory: "
@@ -70,7 +70,8 @@ for config in small cnn resnet mobilenet mlp; do
   id=$(json "d['digest']")
   expect 0 mlx train -c "$config.toml" --force --memory "$(smallest "$config.toml")" --json
   same "$(json "d['digest']")" "$id"
-  [ "$config" = mlp ] || same "$(json "d['summary']['memory']['recomputed'] > 0")" True
+  # An instrumented program is so large that the room in the cap is more than these want.
+  [ "$config" = mlp ] || grep -q __asan_init "$mlx_binary" || same "$(json "d['summary']['memory']['recomputed'] > 0")" True
 done
 
 # Killed and resumed under a cap.
