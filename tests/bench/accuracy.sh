@@ -23,9 +23,9 @@ cd "$folder"
 export NO_COLOR=1
 mkdir -p data/fashion
 cp "$source"/*-ubyte.gz data/fashion/
-"$mlx" init -q
-"$mlx" add -q data/fashion
-"$mlx" commit -q -m "Fashion-MNIST"
+"$mlx" init -q >/dev/null
+"$mlx" add -q data/fashion >/dev/null
+"$mlx" commit -q -m "Fashion-MNIST" >/dev/null
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
 echo "accuracy on Fashion-MNIST's 10,000 test images  $(date -u '+%Y-%m-%d %H:%M UTC')"
@@ -39,7 +39,7 @@ for name in "${names[@]}"; do
     "$mlx" train -c train.toml --json >trained.json
     minutes=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { print (b - a) / 60 }')
     "$mlx" eval "$name" --data data/fashion --split test --json >test.json 2>/dev/null
-    held=$(jq -r '.summary.accuracy' trained.json) test=$(jq -r '.accuracy' test.json)
+    held=$(jq -r '.summary.valid_accuracy' trained.json) test=$(jq -r '.accuracy' test.json)
     epochs=$(sed -n 's/^epochs = //p' train.toml)
     awk -v n="$name" -v s="$seed" -v e="$epochs" -v h="$held" -v t="$test" -v m="$minutes" \
       'BEGIN { printf "%-8s %5s %10s %10.2f %% %10.2f %% %10.1f\n", n, s, e, 100 * h, 100 * t, m }'
