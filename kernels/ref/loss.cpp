@@ -84,6 +84,16 @@ void row_of_soft_loss(const State& s, const Args& args, std::int64_t r, Row& out
   out = {loss, width > 0 && max == max && first_largest(x, width) == first_largest(t, width)};
 }
 
+// The loss of a batch of which `counted` rows count, and how many of them are right.
+void sum_rows(const State& s, const Args& args, const Row* per_row, std::int64_t counted) {
+  double loss = 0.0;
+  std::int64_t correct = 0;
+  for (std::int64_t r = 0; r < s.g.rows; ++r) loss += per_row[r].loss, correct += per_row[r].correct;
+  f32_out(&s, args, 0)[0] = counted ? static_cast<float>(loss / static_cast<double>(counted)) : 0.0f;
+  if (s.g.has_output[2]) s32_out(&s, args, 2)[0] = static_cast<std::int32_t>(correct);
+  if (s.g.has_output[3]) s32_out(&s, args, 3)[0] = static_cast<std::int32_t>(counted);
+}
+
 void soft_cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   auto* per_row = static_cast<Row*>(args.workspace);
@@ -92,11 +102,7 @@ void soft_cross_entropy(const void* opaque, const Args& args, int phase, int sli
     for (std::int64_t r = rows.begin; r < rows.end; ++r) row_of_soft_loss(s, args, r, per_row[r]);
     return;
   }
-  Row sum{0.0, 0};
-  for (std::int64_t r = 0; r < s.g.rows; ++r) sum.loss += per_row[r].loss, sum.correct += per_row[r].correct;
-  f32_out(&s, args, 0)[0] = s.g.rows ? static_cast<float>(sum.loss / static_cast<double>(s.g.rows)) : 0.0f;
-  if (s.g.has_output[2]) s32_out(&s, args, 2)[0] = static_cast<std::int32_t>(sum.correct);
-  if (s.g.has_output[3]) s32_out(&s, args, 3)[0] = static_cast<std::int32_t>(s.g.rows);
+  sum_rows(s, args, per_row, s.g.rows);
 }
 
 void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
@@ -109,12 +115,7 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t r = rows.begin; r < rows.end; ++r) row_of_loss(s, args, r, counted, per_row[r]);
     return;
   }
-  double loss = 0.0;
-  std::int64_t correct = 0;
-  for (std::int64_t r = 0; r < s.g.rows; ++r) loss += per_row[r].loss, correct += per_row[r].correct;
-  f32_out(&s, args, 0)[0] = counted ? static_cast<float>(loss / static_cast<double>(counted)) : 0.0f;
-  if (s.g.has_output[2]) s32_out(&s, args, 2)[0] = static_cast<std::int32_t>(correct);
-  if (s.g.has_output[3]) s32_out(&s, args, 3)[0] = static_cast<std::int32_t>(counted);
+  sum_rows(s, args, per_row, counted);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ ${#names[@]} -gt 0 ] || names=(mlp cnn best)
+[ ${#names[@]} -gt 0 ] || names=(mlp cnn)
 source=$(dirname "$(dpkg -L dataset-fashion-mnist | grep -m1 "train-images.*gz")")
-folder=$(mktemp -d "${TMPDIR:-/tmp}/mlx-accuracy.XXXXXX")
+folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 export NO_COLOR=1

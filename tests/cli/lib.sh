@@ -56,6 +56,24 @@ error() {
 json() {
   python3 -c 'import json,sys; d = json.loads(sys.argv[1]); print(eval(sys.argv[2]))' "$out" "$1" || fail "not one JSON document: $out"
 }
+# tensors VERSION: the tensors of a model as "NAME SHA", one a line, of the stored file.
+tensors() {
+  mlx cat "$1:weights.safetensors" | python3 -c '
+import hashlib, json, sys
+data = sys.stdin.buffer.read()
+size = int.from_bytes(data[:8], "little")
+for name, t in sorted(json.loads(data[8:8 + size]).items()):
+    a, b = t["data_offsets"]
+    print(name, hashlib.sha256(data[8 + size:][a:b]).hexdigest())'
+}
+# killed_training WRITE OPTIONS...: `mlx train` that is killed at this write; its run is in $run.
+killed_training() {
+  local code=0 write=$1
+  shift
+  MLX_KILL_AT=$write "$mlx_binary" train "$@" >/dev/null 2>&1 || code=$?
+  [ "$code" = 137 ] || fail "the training was not killed (exit $code)"
+  run=$(mlx log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+}
 # What a tree holds: names, kinds, contents.
 tree_of() { (cd "$1" && find . -mindepth 1 -not -name '*.db-*' -print0 | sort -z | while IFS= read -rd '' f; do
   if [ -L "$f" ]; then echo "$f -> $(readlink "$f")"; elif [ -f "$f" ]; then echo "$f $(stat -c %a "$f") $(sha256sum <"$f")"; else echo "$f/"; fi; done); }

@@ -24,15 +24,6 @@ mlx commit -m spots >/dev/null
 config() { # MODEL-LINES: a config that trains spots
   printf '[data]\ndataset = "data/spots"\n[model]\nname = "spots"\n%s\n[train]\nepochs = 2\nbatch = 30\n' "$1" >spots.toml
 }
-tensors() { # VERSION: its tensors as "NAME SHA", one a line, of the stored file
-  mlx cat "$1:weights.safetensors" | python3 -c '
-import hashlib, json, sys
-data = sys.stdin.buffer.read()
-size = int.from_bytes(data[:8], "little")
-for name, t in sorted(json.loads(data[8:8 + size]).items()):
-    a, b = t["data_offsets"]
-    print(name, hashlib.sha256(data[8 + size:][a:b]).hexdigest())'
-}
 normalization() { mlx show "$1" --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["model"]["preprocessing"])'; }
 
 # The family comes from the base, the head is fresh, what is frozen keeps its bits, and so does the normalization.
@@ -73,10 +64,7 @@ same "$(json "d['summary']['init']['fresh']")" "[]"
 id=$(json "d['digest']")
 expect 0 env MLX_THREADS=1 "$mlx_binary" train -c more.toml --force --json
 same "$(json "d['digest']")" "$id"
-code=0
-MLX_KILL_AT=16 "$mlx_binary" train -c more.toml --force >/dev/null 2>&1 || code=$?
-[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-run=$(mlx log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+killed_training 16 -c more.toml --force
 expect 0 mlx train -c more.toml --resume "$run" --json
 same "$(json "d['digest']")" "$id"
 

@@ -19,16 +19,6 @@ base() { # FAMILY: trains FAMILY@v1
 tune() { # MODEL-LINES: a config that fine-tunes
   printf '[data]\ndataset = "data/words7"\nhold_out = 500\n[model]\nname = "tuned"\n%s\n[train]\nepochs = 2\nbatch = 16\noptimizer = "adamw"\nlearning_rate = 1e-2\n' "$1" >tune.toml
 }
-tensors() { # VERSION: its tensors as "NAME SHA", one a line
-  mlx cat "$1:weights.safetensors" | python3 -c '
-import hashlib, json, sys
-data = sys.stdin.buffer.read()
-size = int.from_bytes(data[:8], "little")
-for name, t in sorted(json.loads(data[8:8 + size]).items()):
-    a, b = t["data_offsets"]
-    print(name, hashlib.sha256(data[8 + size:][a:b]).hexdigest())'
-}
-field() { python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
 
 for family in gpt2 llama; do
   base "$family"
@@ -62,10 +52,7 @@ PY
   # The same bits with one thread, killed and resumed.
   expect 0 env MLX_THREADS=1 "$mlx_binary" train -c tune.toml --force --json
   same "$(json "d['digest']")" "$id"
-  code=0
-  MLX_KILL_AT=16 "$mlx_binary" train -c tune.toml --force >/dev/null 2>&1 || code=$?
-  [ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-  run=$(mlx log --runs --json | field "['runs'][0]['id']")
+  killed_training 16 -c tune.toml --force
   expect 0 mlx train -c tune.toml --resume "$run" --json
   same "$(json "d['digest']")" "$id"
 

@@ -75,10 +75,7 @@ for config in small cnn resnet mobilenet mlp; do
 done
 
 # Killed and resumed under a cap.
-code=0
-MLX_KILL_AT=16 "$mlx_binary" train -c resnet.toml --force --memory 2GiB >/dev/null 2>&1 || code=$?
-[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-run=$(mlx log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+killed_training 16 -c resnet.toml --force --memory 2GiB
 expect 0 mlx train -c resnet.toml --json
 id=$(json "d['digest']")
 expect 0 mlx train -c resnet.toml --resume "$run" --memory "$(smallest resnet.toml)" --json

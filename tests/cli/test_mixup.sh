@@ -16,10 +16,7 @@ expect 0 mlx train -c mixed.toml
 has "$out" "unchanged"
 expect 0 env MLX_THREADS=1 "$mlx_binary" train -c mixed.toml --force --json
 same "$(json "d['digest']")" "$id"
-code=0
-MLX_KILL_AT=30 "$mlx_binary" train -c mixed.toml --force >/dev/null 2>&1 || code=$?
-[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-run=$(mlx log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+killed_training 30 -c mixed.toml --force
 expect 0 mlx train -c mixed.toml --resume "$run" --json
 same "$(json "d['digest']")" "$id"
 sed 's/mixup = 0.2/mixup = 0.3/' mixed.toml >other.toml
