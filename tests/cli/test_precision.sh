@@ -51,10 +51,7 @@ same "$(json "d['model']['precision']")" f32
 # precision it is not the same run.
 mkdir killed && cp -r data train.toml killed/ && cd killed
 mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
-code=0
-MLX_KILL_AT=20 mlx train --precision bf16 >/dev/null 2>&1 || code=$?
-[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-run=$(mlx log --runs --json | python3 -c "import json,sys; print(json.load(sys.stdin)['runs'][0]['id'])")
+killed_training 20 --precision bf16
 error 4 "another config" mlx train --resume "$run"
 expect 0 mlx train --precision bf16 --resume "$run" --json
 same "$(json "d['digest']")" "$bf16"

@@ -54,10 +54,7 @@ cd ..
 # Killed at a disk call in the middle and resumed, it gives the bits of a run that was never stopped.
 mkdir killed && cp -r data train.toml killed/ && cd killed
 mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
-code=0
-MLX_KILL_AT=30 mlx train >/dev/null 2>&1 || code=$?
-[ "$code" = 137 ] || fail "the training was not killed (exit $code)"
-run=$(mlx log --runs --json | field "['runs'][0]['id']")
+killed_training 30
 [ "$(mlx show "$run" --json | field "['status']")" = running ] || fail "the killed run is not left as running"
 mlx train --resume "$run" >/dev/null 2>&1 || fail "the killed run is not resumed"
 grep -q "$id" models/clf.mlx || fail "the resumed run made other bits"
