@@ -225,8 +225,8 @@ void Database::migrate(const std::vector<Migration>& migrations) {
   }
 }
 
-Transaction::Transaction(Database& db) : db_(db) {
-  db_.run("BEGIN IMMEDIATE");
+Transaction::Transaction(Database& db, Access access) : db_(db) {
+  db_.run(access == Access::kWrite ? "BEGIN IMMEDIATE" : "BEGIN");
 }
 
 Transaction::~Transaction() {

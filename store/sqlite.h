@@ -92,10 +92,11 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
-// BEGIN IMMEDIATE; rolled back unless commit() was called.
+// Rolled back unless commit() was called.
 class Transaction {
  public:
-  explicit Transaction(Database& db);
+  enum class Access { kWrite, kRead };  // BEGIN IMMEDIATE; or one picture for many reads, beside which others write
+  explicit Transaction(Database& db, Access access = Access::kWrite);
   ~Transaction();
   void commit();
 

@@ -26,21 +26,43 @@ Digest digest_of_table(store::Database& db, const std::string& table) {
   return hash.finish();
 }
 
+std::vector<std::string> compared_tables() {
+  std::vector<std::string> names;
+  for (const std::string name : projected_tables()) {
+    // Metrics are of runs that go on, and of series not yet fetched.
+    if (name != "metrics" && name != "metric_series") names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<Digest> digests_of_tables(store::Database& db) {
+  std::vector<Digest> digests;
+  for (const std::string& name : compared_tables()) digests.push_back(digest_of_table(db, name));
+  return digests;
+}
+
 void check_projection(Repository& repository, MetadataCheck& check) {
-  store::Database& db = repository.db();
+  std::vector<Operation> operations;
+  std::vector<Digest> ours;
+  {
+    // Operations and tables of one moment: others commit meanwhile.
+    store::Transaction moment(repository.db(), store::Transaction::Access::kRead);
+    operations = select_operations(repository.db());
+    ours = digests_of_tables(repository.db());
+  }
   store::Database fresh(":memory:", store::Database::Open::kCreate);
   fresh.migrate(kMigrations);
   NoProgress quiet;
   {
     store::Transaction transaction(fresh);
-    rebuild_projection(fresh, repository.store(), select_operations(db), quiet);
+    rebuild_projection(fresh, repository.store(), std::move(operations), quiet);
     transaction.commit();
   }
-  for (const char* table : projected_tables()) {
-    const std::string name = table;
-    if (name == "metrics" || name == "metric_series") continue;  // of runs that go on, and of series not yet fetched
-    if (digest_of_table(db, name) == digest_of_table(fresh, name)) continue;
-    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", name));
+  const std::vector<Digest> theirs = digests_of_tables(fresh);
+  const std::vector<std::string> tables = compared_tables();
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (ours[i] == theirs[i]) continue;
+    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", tables[i]));
     check.rebuild = true;
   }
 }
@@ -62,11 +84,25 @@ void check_database(Repository& repository, MetadataCheck& check) {
   }
 }
 
+// The operations of the database, or none where it is so damaged that its own check says so.
+std::vector<Operation> readable_operations(Repository& repository) {
+  try {
+    return repository.operations();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return {};
+  }
+}
+
 // A torn end is what a crash leaves and no damage, unless it was whole when the database last agreed with the journal
 // or held what the database has.
 void check_journal(Repository& repository, MetadataCheck& check) {
   const std::string path = journal_path(repository.mlx_folder());
   const store::Journal journal(path, repository.disk());
+  // An operation is written to the journal or a pack, then to the database: looked for in the other order, since
+  // others write meanwhile.
+  const std::vector<Operation> operations = readable_operations(repository);
+  repository.store().reload();
   DigestSet written;
   try {
     const std::uint64_t size = journal_size(path);  // before it is read: others may append
@@ -82,16 +118,11 @@ void check_journal(Repository& repository, MetadataCheck& check) {
     check.rebuild = true;
     return;
   }
-  try {
-    for (const Operation& operation : repository.operations()) {
-      if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id))
-        continue;
-      check.problems.push_back(
-          fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
-      check.rebuild = true;
-    }
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;  // the database's own check says so
+  for (const Operation& operation : operations) {
+    if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id)) continue;
+    check.problems.push_back(
+        fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
+    check.rebuild = true;
   }
 }
 

@@ -4,12 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/fd.h"
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/fsck.h"
 #include "store/journal.h"
 
 using namespace mlx;
@@ -242,6 +244,22 @@ TEST_CASE("two openings of one folder see each other's operations") {
   }
   CHECK(dump(c.repo()) == dump(other));
   CHECK(c.repo().heads().size() == 1);
+}
+
+TEST_CASE("bug: what others committed while fsck read looked to it like damage") {
+  Clone clone;
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    Pool pool(1);
+    Repository other(clone.root, *clone.disk, pool);
+    other.db().run("PRAGMA synchronous = OFF");
+    for (int i = 0; !stop; ++i) make(other, "clf", std::to_string(i));
+  });
+  std::vector<std::string> problems;
+  for (int i = 0; i < 20 && problems.empty(); ++i) problems = check_metadata(clone.repo()).problems;
+  stop = true;
+  writer.join();
+  CHECK(problems == std::vector<std::string>{});
 }
 
 TEST_CASE("threads and processes that write at once each get a number of their own") {
