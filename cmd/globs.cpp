@@ -2,7 +2,6 @@
 #include "cmd/globs.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <set>
@@ -39,11 +38,6 @@ std::string fixed_part(const std::string& pattern) {
   return fixed;
 }
 
-bool is_real_folder(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 struct Search {
   std::string root, pattern;
   std::size_t depth = 0;  // parts of the pattern; no limit where it has "**"
@@ -53,16 +47,15 @@ struct Search {
   void look_into(const std::string& relative, std::size_t level) {
     check_interrupted();
     const std::string folder = join_path(root, relative);
-    const std::vector<std::string> names = list_folder(folder);
-    if (!relative.empty() && std::ranges::binary_search(names, std::string(".mlx"))) return;  // another repository
-    for (const std::string& name : names) {
+    const std::vector<FolderEntry> entries = list_entries(folder);
+    if (!relative.empty() && std::ranges::binary_search(entries, ".mlx", {}, &FolderEntry::name)) return;  // another's
+    for (const auto& [name, is_folder] : entries) {
       if (name == ".git" || name == ".mlx" || (name[0] == '.' && !hidden)) continue;
       const std::string inside = relative.empty() ? name : relative + "/" + name;
-      const bool folder_too = is_real_folder(join_path(root, inside));
-      if (!folder_too && name.ends_with(".mlx")) continue;
+      if (!is_folder && name.ends_with(".mlx")) continue;
       if (store::glob_matches(pattern, inside))
         found.push_back(inside);
-      else if (folder_too && (depth == 0 || level + 1 < depth))
+      else if (is_folder && (depth == 0 || level + 1 < depth))
         look_into(inside, level + 1);
     }
   }

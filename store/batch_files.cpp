@@ -105,6 +105,15 @@ std::optional<Entry> add_small(PackBatch& batch, const std::string& path, const 
   return Entry{std::string(walked.path), walked.mode, walked.key.size, id};
 }
 
+// How many threads take `files` small files: more than there are cores, since they wait for the disk in turn. A single
+// thread is what somebody asked for.
+int reading_threads(int threads, std::size_t files) {
+  constexpr int kMostReaders = 16;
+  constexpr std::size_t kWorthAThread = 16;
+  if (threads == 1 || files < kWorthAThread * static_cast<std::size_t>(threads)) return threads;
+  return std::max(threads, std::min(4 * threads, kMostReaders));
+}
+
 // Small files go whole to one thread each; large ones one after the other, each to all threads.
 void for_each_file(const std::vector<std::uint64_t>& sizes, Pool& pool, Progress& progress,
                    const std::function<void(std::size_t)>& add_one) {
@@ -115,7 +124,10 @@ void for_each_file(const std::vector<std::uint64_t>& sizes, Pool& pool, Progress
     (sizes[i] >= kLargeFile ? large : small).push_back(i);
   }
   progress.begin("Adding", total, "B");
-  pool.run(static_cast<std::int64_t>(small.size()), [&](std::int64_t i) {
+  const int threads = reading_threads(pool.threads(), small.size());
+  std::optional<Pool> readers;
+  if (threads > pool.threads()) readers.emplace(threads);
+  (readers ? *readers : pool).run(static_cast<std::int64_t>(small.size()), [&](std::int64_t i) {
     check_interrupted();
     add_one(small[static_cast<std::size_t>(i)]);
   });
@@ -224,7 +236,7 @@ ManifestSummary PackBatch::add_manifest(std::vector<Entry> entries) {
   check_tree(entries);
   ManifestSummary summary;
   std::vector<ShardRef> shards;
-  for (const std::vector<Entry>& part : cut_shards(entries)) {
+  for (const std::span<const Entry> part : cut_shards(entries)) {
     ShardRef shard;
     shard.first_path = part.front().path;
     shard.files = part.size();

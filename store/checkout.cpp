@@ -116,7 +116,7 @@ void record(StatCache::State& cache, const Target& target, const std::vector<Ent
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (good[i]) kept.push_back(files[i]);
   }
-  cache.save(target.folder, kept, seen_at);
+  cache.save(target.folder, std::move(kept), seen_at);
 }
 
 // What stands in `folder` now, as far as the checkout is about it; all of it in `others` too where it is about a part.

@@ -91,18 +91,18 @@ std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted) {
   return {};
 }
 
-std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted) {
-  std::vector<std::vector<Entry>> shards;
-  bool open = false;
-  for (const Entry& entry : sorted) {
-    if (!open) shards.emplace_back();
-    shards.back().push_back(entry);
-    open = !ends_shard(entry.path);
+std::vector<std::span<const Entry>> cut_shards(std::span<const Entry> sorted) {
+  std::vector<std::span<const Entry>> shards;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (i + 1 < sorted.size() && !ends_shard(sorted[i].path)) continue;
+    shards.push_back(sorted.subspan(begin, i + 1 - begin));
+    begin = i + 1;
   }
   return shards;
 }
 
-Bytes encode_shard(const std::vector<Entry>& entries) {
+Bytes encode_shard(std::span<const Entry> entries) {
   ByteWriter out;
   write_header(out, kShardMagic);
   out.varint(entries.size());
@@ -179,7 +179,7 @@ std::vector<ShardRef> decode_root(ByteView bytes) {
 ManifestSummary summarize(const std::vector<Entry>& sorted) {
   ManifestSummary summary;
   std::vector<ShardRef> shards;
-  for (const std::vector<Entry>& part : cut_shards(sorted)) {
+  for (const std::span<const Entry> part : cut_shards(sorted)) {
     ShardRef shard{part.front().path, Digest::of(encode_shard(part)), part.size(), 0};
     for (const Entry& entry : part) shard.bytes += entry.size;
     summary.files += shard.files;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,12 @@ struct ShardRef {
 
 // Encoding and strict decoding (kCorrupt on unsafe, unsorted or doubled paths, unknown modes or versions, left-over
 // bytes).
-Bytes encode_shard(const std::vector<Entry>& entries);
+Bytes encode_shard(std::span<const Entry> entries);
 std::vector<Entry> decode_shard(ByteView bytes);
 Bytes encode_root(const std::vector<ShardRef>& shards);
 std::vector<ShardRef> decode_root(ByteView bytes);
-// Cuts sorted entries into shards.
-std::vector<std::vector<Entry>> cut_shards(const std::vector<Entry>& sorted);
+// The shards of sorted entries, as parts of `sorted`.
+std::vector<std::span<const Entry>> cut_shards(std::span<const Entry> sorted);
 bool ends_shard(const std::string& path);
 // What add_manifest would say of sorted entries, without storing anything: the id that a folder's state has.
 ManifestSummary summarize(const std::vector<Entry>& sorted);

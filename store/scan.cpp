@@ -163,7 +163,8 @@ ManifestSummary add_folder(Store& store, const std::string& folder, const Digest
   bool any_chunked = std::ranges::any_of(missing, [&](std::size_t i) { return files[i].key.size > kTargetChunk; });
   if (before && any_chunked && store.has(ObjectKind::kManifest, *before)) batch->use_bases(store.entries(*before));
   std::vector<char> stood = static_cast<PackBatch&>(*batch).add_walked(look.found, folder, missing, entries, progress);
-  ManifestSummary summary = batch->add_manifest(entries);
+  std::vector<CachedFile> seen = to_cached(look.found, entries);
+  ManifestSummary summary = batch->add_manifest(std::move(entries));
   batch->commit();
   if (!look.state || (look.matches.all && missing.empty() && look.cached.manifest() == summary.id)) return summary;
 
@@ -175,14 +176,13 @@ ManifestSummary add_folder(Store& store, const std::string& folder, const Digest
     auto now = stat_link(look.found.disk_path(folder, files[i].path));
     same[i] = now && stat_key(*now) == files[i].key;
   });
-  std::vector<CachedFile> seen = to_cached(look.found, entries);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (same[i]) seen[kept++] = seen[i];
   }
   bool whole = kept == seen.size();
   seen.resize(kept);
-  look.state->save(folder, seen, look.seen_at, whole ? summary.id : Digest());
+  look.state->save(folder, std::move(seen), look.seen_at, whole ? summary.id : Digest());
   return summary;
 }
 

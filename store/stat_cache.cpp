@@ -34,7 +34,9 @@ T load(const std::uint8_t* at) {
 }
 
 Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest) {
-  ByteWriter out;
+  std::size_t paths = 0;
+  for (const CachedFile& file : files) paths += file.path.size();
+  ByteWriter out(kHeader + files.size() * kRecord + paths);
   out.u64(files.size());
   out.raw(manifest.bytes);
   std::uint64_t end = 0;
@@ -117,18 +119,13 @@ CachedFiles StatCache::State::load(const std::string& folder) {
   }
 }
 
-void StatCache::State::save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at,
+void StatCache::State::save(const std::string& folder, std::vector<CachedFile> files, std::int64_t seen_at,
                             const Digest& manifest) {
   if (!database) return;
   try {
-    std::vector<CachedFile> kept;
-    kept.reserve(files.size());
-    for (const CachedFile& file : files) {
-      if (!is_racy(file.key, seen_at)) kept.push_back(file);
-    }
+    const bool whole = std::erase_if(files, [&](const CachedFile& file) { return is_racy(file.key, seen_at); }) == 0;
     Statement statement = database->prepare("INSERT OR REPLACE INTO folders (path, files) VALUES (?, ?)");
-    bool whole = kept.size() == files.size();
-    statement.bind(absolute_path(folder), encode_files(kept, whole ? manifest : Digest())).run();
+    statement.bind(absolute_path(folder), encode_files(files, whole ? manifest : Digest())).run();
   } catch (const Error& error) {
     log("stat cache was not written: {}", error.message);
   }

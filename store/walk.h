@@ -79,7 +79,7 @@ struct StatCache::State {
   // Replaces what is known of the folder. Files changed less than a clock tick before `seen_at` (nanoseconds since
   // 1970, when their keys were read) are left out: they may change again without their key changing. `manifest` is the
   // version that has just these files, or zero.
-  void save(const std::string& folder, const std::vector<CachedFile>& files, std::int64_t seen_at,
+  void save(const std::string& folder, std::vector<CachedFile> files, std::int64_t seen_at,
             const Digest& manifest = {});
 };
 bool is_racy(const StatKey& key, std::int64_t seen_at);

@@ -61,18 +61,18 @@ struct Windows {
 void pass(const Windows& w, std::int64_t j, std::int64_t first, std::int64_t segments, std::int64_t begin,
           std::int64_t end) {
   const std::int64_t run = w.kw * w.channels, terms = w.kh * run;
-  Product m{w.image + first * w.row + begin,
-            w.step_w * w.channels,
-            w.row,
-            segments,
-            end - begin,
-            w.packed + j * terms + (first * run + begin) * panel_width(w.columns, j),
-            w.y + j,
-            w.y_pixel,
-            w.bias ? w.bias + j : nullptr,
-            w.activation,
-            first == 0 && begin == 0,
-            first + segments == w.kh && end == run};
+  Product<float> m{w.image + first * w.row + begin,
+                   w.step_w * w.channels,
+                   w.row,
+                   segments,
+                   end - begin,
+                   w.packed + j * terms + (first * run + begin) * panel_width(w.columns, j),
+                   w.y + j,
+                   w.y_pixel,
+                   w.bias ? w.bias + j : nullptr,
+                   w.activation,
+                   first == 0 && begin == 0,
+                   first + segments == w.kh && end == run};
   for (std::int64_t h = 0; h < w.high; ++h, m.a += w.step_h * w.row, m.y += w.y_row)
     multiply(m, w.wide, smaller(kPanel, w.columns - j));
 }

@@ -50,13 +50,13 @@ void sum_block(const State* s, const Args& args, const Block& b, Range rows, flo
       g.kh == 1 && g.kw == 1 && g.sh == 1 && g.sw == 1 && g.pt == 0 && g.pl == 0 && g.oh == g.h && g.ow == g.w;
   const auto add = [&](std::int64_t x, std::int64_t y, std::int64_t pixels) {
     for (std::int64_t i = 0; i < pixels; i += kGroup) {
-      const OuterSums m{f32_in(s, args, 0) + (x + i * g.sw) * g.c + b.c,
-                        g.sw * g.c,
-                        f32_in(s, args, 1) + (y + i) * g.o + b.o,
-                        g.o,
-                        smaller(kGroup, pixels - i),
-                        sums,
-                        step};
+      const OuterSums<float> m{f32_in(s, args, 0) + (x + i * g.sw) * g.c + b.c,
+                               g.sw * g.c,
+                               f32_in(s, args, 1) + (y + i) * g.o + b.o,
+                               g.o,
+                               smaller(kGroup, pixels - i),
+                               sums,
+                               step};
       add_outer(m, b.high, b.wide);
     }
   };

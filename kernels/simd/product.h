@@ -1,6 +1,9 @@
 // Products of matrices as linear layers and convolutions need them: rows of a (or windows of an image) against packed
 // weights, and sums of outer products for gradients to weights. Used by linear.cpp and conv*.cpp of this folder.
 //
+// A factor is a float, or where the instruction set multiplies those a pair of bf16, which stands for two terms: a type
+// with its load, broadcast and fma (kernels/avx512/linear_bf16.cpp). Terms below are counted in factors.
+//
 // Every element of a result is one chain of fused multiply-adds over its terms in order, whatever stands beside it in
 // the registers; where it is left and taken up again it is stored as it is. So its bits depend neither on the blocks
 // below, which differ with the instruction set, nor on other rows.
@@ -63,10 +66,11 @@ inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std
 
 // Rows of a against one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum +
 // bias[j]).
+template <typename Factor>
 struct Product {
-  const float* a;
+  const Factor* a;
   std::int64_t row_step, jump, segments, depth;
-  const float* b;  // the panel, from these segments' first term on
+  const Factor* b;  // the panel, from these segments' first term on
   float* y;
   std::int64_t y_step;
   const float* bias;  // of the panel's columns; null for none
@@ -80,8 +84,9 @@ inline Floats activated(Activation activation, Floats x) {
 }
 
 // Rows first … first + R - 1; `last` is the mask of the panel's last vector.
-template <int R, int N>
-void rows_of_product(const Product& m, std::int64_t first, Mask last) {
+template <int R, int N, typename Factor>
+void rows_of_product(const Product<Factor>& m, std::int64_t first, Mask last) {
+  using Vector = decltype(load(m.b));
   Floats sum[R][N];
   float* y = m.y + first * m.y_step;
   const bool whole = is_full(last);  // masked stores are slow
@@ -90,16 +95,16 @@ void rows_of_product(const Product& m, std::int64_t first, Mask last) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v) sum[r][v] = m.begins ? zeros() : load(y + r * m.y_step + 16 * v, lanes_of(v, N, last));
   }
-  const float* b = m.b;
+  const Factor* b = m.b;
   for (std::int64_t segment = 0; segment < m.segments; ++segment) {
-    const float* a = m.a + first * m.row_step + segment * m.jump;
+    const Factor* a = m.a + first * m.row_step + segment * m.jump;
     for (std::int64_t p = m.depth; p > 0; --p, ++a, b += 16 * N) {
-      Floats column[N];
+      Vector column[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) column[v] = load(b + 16 * v);
       MLX_UNROLL
       for (int r = 0; r < R; ++r) {
-        const Floats factor = broadcast(a[r * m.row_step]);
+        const Vector factor = broadcast(a[r * m.row_step]);
         MLX_UNROLL
         for (int v = 0; v < N; ++v) sum[r][v] = fma(factor, column[v], sum[r][v]);
       }
@@ -119,15 +124,15 @@ void rows_of_product(const Product& m, std::int64_t first, Mask last) {
   }
 }
 
-template <int R, int N>
-void strip(const Product& m, std::int64_t first, std::int64_t rows, Mask last) {
+template <int R, int N, typename Factor>
+void strip(const Product<Factor>& m, std::int64_t first, std::int64_t rows, Mask last) {
   if constexpr (R > 1)
     if (rows < R) return strip<R - 1, N>(m, first, rows, last);
   rows_of_product<R, N>(m, first, last);
 }
 // In strips of nearly equal height: a short one would wait for its own sums.
-template <int N>
-void strips(const Product& m, std::int64_t rows, Mask last) {
+template <int N, typename Factor>
+void strips(const Product<Factor>& m, std::int64_t rows, Mask last) {
   constexpr int kMost = most_rows(N);
   const std::int64_t count = (rows + kMost - 1) / kMost;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -136,7 +141,8 @@ void strips(const Product& m, std::int64_t rows, Mask last) {
   }
 }
 // `rows` rows against a panel of `columns` columns, at most kPanel.
-inline void multiply(const Product& m, std::int64_t rows, std::int64_t columns) {
+template <typename Factor>
+void multiply(const Product<Factor>& m, std::int64_t rows, std::int64_t columns) {
   if constexpr (kWide > 1) {
     if (columns > 48) return strips<4>(m, rows, lanes(columns - 48));
     if (columns > 32) return strips<3>(m, rows, lanes(columns - 32));
@@ -146,17 +152,19 @@ inline void multiply(const Product& m, std::int64_t rows, std::int64_t columns) 
 }
 
 // sums[i, j] += sum over n < count of x[n, i] · dy[n, j].
+template <typename Factor>
 struct OuterSums {
-  const float* x;
+  const Factor* x;
   std::int64_t x_step;
-  const float* dy;
+  const Factor* dy;
   std::int64_t dy_step, count;
   float* sums;
   std::int64_t sums_step;
 };
 
-template <int R, int N, typename M>
-void rows_of_outer(const OuterSums& m, std::int64_t first, M last) {
+template <int R, int N, typename Factor, typename M>
+void rows_of_outer(const OuterSums<Factor>& m, std::int64_t first, M last) {
+  using Vector = decltype(load(m.dy));
   Floats sum[R][N];
   float* sums = m.sums + first * m.sums_step;
   MLX_UNROLL
@@ -164,14 +172,14 @@ void rows_of_outer(const OuterSums& m, std::int64_t first, M last) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v) sum[r][v] = load(sums + r * m.sums_step + 16 * v, lanes_of(v, N, last));
   }
-  const float *x = m.x + first, *dy = m.dy;
+  const Factor *x = m.x + first, *dy = m.dy;
   for (std::int64_t n = m.count; n > 0; --n, x += m.x_step, dy += m.dy_step) {
-    Floats row[N];
+    Vector row[N];
     MLX_UNROLL
     for (int v = 0; v < N; ++v) row[v] = load(dy + 16 * v, lanes_of(v, N, last));
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Floats factor = broadcast(x[r]);
+      const Vector factor = broadcast(x[r]);
       MLX_UNROLL
       for (int v = 0; v < N; ++v) sum[r][v] = fma(factor, row[v], sum[r][v]);
     }
@@ -183,14 +191,14 @@ void rows_of_outer(const OuterSums& m, std::int64_t first, M last) {
   }
 }
 
-template <int R, int N, typename M>
-void outer_strip(const OuterSums& m, std::int64_t first, std::int64_t rows, M last) {
+template <int R, int N, typename Factor, typename M>
+void outer_strip(const OuterSums<Factor>& m, std::int64_t first, std::int64_t rows, M last) {
   if constexpr (R > 1)
     if (rows < R) return outer_strip<R - 1, N>(m, first, rows, last);
   rows_of_outer<R, N>(m, first, last);
 }
-template <int N, typename M>
-void outer_strips(const OuterSums& m, std::int64_t rows, M last) {
+template <int N, typename Factor, typename M>
+void outer_strips(const OuterSums<Factor>& m, std::int64_t rows, M last) {
   constexpr int kMost = most_rows(N);
   const std::int64_t count = (rows + kMost - 1) / kMost;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -199,8 +207,9 @@ void outer_strips(const OuterSums& m, std::int64_t rows, M last) {
   }
 }
 // For i < rows, j < columns.
-inline void add_outer(const OuterSums& m, std::int64_t rows, std::int64_t columns) {
-  OuterSums block = m;
+template <typename Factor>
+void add_outer(const OuterSums<Factor>& m, std::int64_t rows, std::int64_t columns) {
+  OuterSums<Factor> block = m;
   by_channels(columns, [&]<int N>(std::int64_t j, auto last) {
     block.dy = m.dy + j, block.sums = m.sums + j;
     outer_strips<N>(block, rows, last);

@@ -36,6 +36,7 @@ bool is_utf8(std::string_view text);
 // Appends little-endian integers and raw bytes to a buffer that it owns.
 class ByteWriter {
  public:
+  explicit ByteWriter(std::size_t expected_size = 0) { bytes_.reserve(expected_size); }
   void u8(std::uint8_t v) { bytes_.push_back(v); }
   void u16(std::uint16_t v) { put(v); }
   void u32(std::uint32_t v) { put(v); }

@@ -30,18 +30,32 @@ std::string_view without_trailing_slashes(std::string_view path) {
   return path;
 }
 
-std::vector<std::string> names_in(DIR* folder, const std::string& path) {
-  std::vector<std::string> names;
+Folder open_folder(const std::string& path) {
+  Folder folder(::opendir(path.c_str()));
+  if (folder) return folder;
+  if (errno == ENOENT) fail(ErrorKind::kNotFound, "{}: no such folder", path);
+  fail_errno(errno, path, "list");
+}
+
+// Calls body(dirent) for each but "." and "..".
+template <typename Body>
+void for_each_in(DIR* folder, const std::string& path, Body body) {
   for (;;) {
     errno = 0;
     const dirent* entry = ::readdir(folder);
     if (entry == nullptr) {
       if (errno != 0) fail_errno(errno, path, "list");
-      return names;
+      return;
     }
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+    if (name != "." && name != "..") body(*entry);
   }
+}
+
+std::vector<std::string> names_in(DIR* folder, const std::string& path) {
+  std::vector<std::string> names;
+  for_each_in(folder, path, [&](const dirent& entry) { names.emplace_back(entry.d_name); });
+  return names;
 }
 
 // Opens the folder `name` below `parent`; one without permissions is given them first, since its content goes anyway.
@@ -152,6 +166,11 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool is_real_folder(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 void make_folders(const std::string& path) {
   if (path.empty() || is_folder(path)) return;
   const std::string parent = parent_path(path);
@@ -163,14 +182,20 @@ void make_folders(const std::string& path) {
 }
 
 std::vector<std::string> list_folder(const std::string& path) {
-  const Folder folder(::opendir(path.c_str()));
-  if (!folder) {
-    if (errno == ENOENT) fail(ErrorKind::kNotFound, "{}: no such folder", path);
-    fail_errno(errno, path, "list");
-  }
-  std::vector<std::string> names = names_in(folder.get(), path);
+  std::vector<std::string> names = names_in(open_folder(path).get(), path);
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<FolderEntry> list_entries(const std::string& path) {
+  std::vector<FolderEntry> entries;
+  for_each_in(open_folder(path).get(), path, [&](const dirent& entry) {
+    const bool folder =
+        entry.d_type == DT_DIR || (entry.d_type == DT_UNKNOWN && is_real_folder(join_path(path, entry.d_name)));
+    entries.push_back({entry.d_name, folder});
+  });
+  std::ranges::sort(entries, {}, &FolderEntry::name);
+  return entries;
 }
 
 void remove_tree(const std::string& path) {

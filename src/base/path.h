@@ -21,9 +21,16 @@ bool is_safe_relative(std::string_view path);
 
 bool path_exists(const std::string& path);                      // lstat
 bool is_folder(const std::string& path);                        // follows symbolic links
+bool is_real_folder(const std::string& path);                   // no symbolic link to one
 void make_folders(const std::string& path);                     // mkdir -p
 std::vector<std::string> list_folder(const std::string& path);  // names, sorted by bytes, without "." and ".."
-void remove_tree(const std::string& path);                      // never follows symbolic links; missing is fine
+// The same with what each is, which most file systems tell with the name: no file is looked at.
+struct FolderEntry {
+  std::string name;
+  bool is_real_folder = false;
+};
+std::vector<FolderEntry> list_entries(const std::string& path);
+void remove_tree(const std::string& path);  // never follows symbolic links; missing is fine
 
 // mkdtemp below $TMPDIR or /tmp; the tree is removed with the object.
 class TempFolder {

@@ -29,18 +29,13 @@ std::string read_limited(const std::string& path, std::uint64_t limit) {
   return read_text(path);
 }
 
-bool is_real_folder(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 void search(const std::string& folder, std::vector<std::string>& found) {
-  for (const std::string& name : list_folder(folder)) {
+  for (const auto& [name, is_folder] : list_entries(folder)) {
     const std::string path = join_path(folder, name);
     if (name == ".git" || name == ".mlx" || name == kSuffix) continue;
     if (is_dvc_file(path)) {
       found.push_back(path);
-    } else if (is_real_folder(path) && !path_exists(path + std::string(kSuffix))) {  // not into the data itself
+    } else if (is_folder && !path_exists(path + std::string(kSuffix))) {  // not into the data itself
       search(path, found);
     }
   }

@@ -18,11 +18,6 @@ namespace {
 constexpr std::size_t kMaxPointer = 64 << 10;
 constexpr std::string_view kSuffix = ".mlx";
 
-bool is_real_folder(const std::string& path) {  // not through a symbolic link
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 std::string read_pointer_text(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > kMaxPointer) {
@@ -60,22 +55,23 @@ std::optional<Pointer> read_if_there(Repository& repository, const std::string& 
 
 void collect(Repository& repository, const std::string& relative, std::vector<Pointer>& found) {
   const std::string folder = join_path(repository.root(), relative);
-  std::vector<std::string> names;
+  std::vector<FolderEntry> entries;
   try {
-    names = list_folder(folder);
+    entries = list_entries(folder);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound || relative.empty()) throw;  // gone since it was seen
     return;
   }
+  const auto holds = [&](const std::string& name) {
+    return std::ranges::binary_search(entries, name, {}, &FolderEntry::name);
+  };
   // A repository inside this one keeps its own pointers.
-  if (!relative.empty() && std::ranges::binary_search(names, std::string(".mlx"))) return;
-  for (const std::string& name : names) {
+  if (!relative.empty() && holds(".mlx")) return;
+  for (const auto& [name, is_folder] : entries) {
     const std::string inside = relative.empty() ? name : relative + "/" + name;
-    const std::string path = join_path(folder, name);
-    if (is_pointer_name(name) && !is_real_folder(path)) {
+    if (is_pointer_name(name) && !is_folder) {
       if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
-    } else if (name != ".git" && name != ".mlx" && !std::ranges::binary_search(names, name + std::string(kSuffix)) &&
-               is_real_folder(path)) {
+    } else if (is_folder && name != ".git" && name != ".mlx" && !holds(name + std::string(kSuffix))) {
       collect(repository, inside, found);
     }
   }

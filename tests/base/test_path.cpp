@@ -54,6 +54,21 @@ TEST_CASE("stored names cannot leave their folder") {
   CHECK_FALSE(is_safe_relative(std::string_view("a\0b", 3)));
 }
 
+TEST_CASE("a listing tells folders from files and from links to folders") {
+  const TempFolder temp;
+  make_folders(join_path(temp.path(), "folder"));
+  write_file_atomically(join_path(temp.path(), "file"), std::string_view("x"));
+  REQUIRE(::symlink("folder", join_path(temp.path(), "link").c_str()) == 0);
+  std::vector<std::string> folders, others;
+  for (const auto& [name, folder] : list_entries(temp.path())) {
+    (folder ? folders : others).push_back(name);
+    CHECK(folder == is_real_folder(join_path(temp.path(), name)));
+  }
+  CHECK(folders == std::vector<std::string>{"folder"});
+  CHECK(others == std::vector<std::string>{"file", "link"});
+  CHECK(error_of([&] { list_entries(join_path(temp.path(), "none")); }).kind == ErrorKind::kNotFound);
+}
+
 TEST_CASE("folders are made, listed by bytes and removed") {
   const TempFolder temp;
   const std::string deep = join_path(temp.path(), "a/b/c");

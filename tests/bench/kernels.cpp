@@ -75,13 +75,18 @@ void depthwise(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t
   entries.push_back({"depthwise back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x, y}, {w}, flops});
 }
 
+// In f32, and by factors in bf16.
 void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
-  const Shape x = f32({n, k}), w = f32({o, k}), b = f32({o}), y = f32({n, o});
+  const Shape w = f32({o, k}), b = f32({o});
   const double flops = 2.0 * static_cast<double>(n * k * o);
   const std::string shape = fmt::format("{}x{}->{}", n, k, o);
-  entries.push_back({"linear " + shape, Op::kLinear, {}, {x, w, b}, {y}, flops});
-  entries.push_back({"linear back data " + shape, Op::kLinearBackwardData, {}, {y, w}, {x}, flops});
-  entries.push_back({"linear back weights " + shape, Op::kLinearBackwardWeights, {}, {x, y}, {w, b}, flops});
+  for (const DType factors : {DType::kF32, DType::kBF16}) {
+    const Shape x = tensor(factors, {n, k}), dy = tensor(factors, {n, o});
+    const std::string kind = factors == DType::kF32 ? "linear " : "linear bf16 ";
+    entries.push_back({kind + shape, Op::kLinear, {}, {x, w, b}, {f32({n, o})}, flops});
+    entries.push_back({kind + "back data " + shape, Op::kLinearBackwardData, {}, {dy, w}, {f32({n, k})}, flops});
+    entries.push_back({kind + "back weights " + shape, Op::kLinearBackwardWeights, {}, {x, dy}, {w, b}, flops});
+  }
 }
 
 void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c) {
@@ -195,12 +200,9 @@ Memory filled(const Shape& shape) {
   return memory;
 }
 
-double seconds(const Plan& plan, const Args& args, Pool& pool) {
-  const auto once = [&] {
-    for (int phase = 0; phase < plan.phases; ++phase)
-      pool.run(plan.slices[static_cast<std::size_t>(phase)],
-               [&](std::int64_t slice) { plan.run(plan.state, args, phase, static_cast<int>(slice)); });
-  };
+// The least of many runs.
+template <typename Once>
+double seconds(const Once& once) {
   once();
   double best = 1e9;
   const auto start = std::chrono::steady_clock::now();
@@ -212,6 +214,14 @@ double seconds(const Plan& plan, const Args& args, Pool& pool) {
     if (std::chrono::duration<double>(after - start).count() > 0.3) break;
   }
   return best;
+}
+
+double seconds(const Plan& plan, const Args& args, Pool& pool) {
+  return seconds([&] {
+    for (int phase = 0; phase < plan.phases; ++phase)
+      pool.run(plan.slices[static_cast<std::size_t>(phase)],
+               [&](std::int64_t slice) { plan.run(plan.state, args, phase, static_cast<int>(slice)); });
+  });
 }
 
 void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Pool& one, Pool& all) {
@@ -241,13 +251,16 @@ void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Po
   if (prepared.backend() == Backend::kRef) return;  // the oracle is not meant to be fast
   const Plan& plan = prepared.plan();
   const Memory workspace = allocate(plan.workspace_bytes), packed = allocate(plan.packed_bytes);
-  if (plan.packed_input >= 0) plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], packed.get());
+  const double packing = plan.packed_input < 0 ? 0.0 : seconds([&] {
+    plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], packed.get());
+  });
   const Args args{inputs.data(), outputs.data(), workspace.get(), packed.get(), 1, 1};
   const double alone = seconds(plan, args, one), together = seconds(plan, args, all);
   const double least = std::max(entry.flops / peak.flops, static_cast<double>(bytes) / peak.bytes);
-  fmt::print("{:44} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s {:5.0f} %   {} threads: {:9.1f} us\n",
+  fmt::print("{:44} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s {:5.0f} %   {} threads: {:9.1f} us{}\n",
              entry.name, name_of(prepared.backend()), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
-             static_cast<double>(bytes) / alone * 1e-9, 100 * least / alone, all.threads(), together * 1e6);
+             static_cast<double>(bytes) / alone * 1e-9, 100 * least / alone, all.threads(), together * 1e6,
+             packing > 0 ? fmt::format("  weights packed in {:.1f} us", packing * 1e6) : "");
 }
 
 }  // namespace

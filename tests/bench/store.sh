@@ -48,7 +48,8 @@ mkdir -p "$HOME"
 [ -z "$venv" ] || venv=$(readlink -f "$venv")
 
 wanted() { [ ${#only[@]} = 0 ] || [[ " ${only[*]} " == *" $1 "* ]]; }
-# What the tools before it left to the kernel is written first, so that no tool pays for another in its own sync.
+# What the tools before it left to the kernel is written first, and what they left running has ended, so that no tool
+# pays for another.
 measure() { sync && python3 "$here/store_table.py" measure "$results" "$@"; }
 note() { python3 "$here/store_table.py" note "$results" "$@"; }
 bytes_in() { du -sb --apparent-size "$1" | cut -f1; }
@@ -131,6 +132,7 @@ measure_small() {
     for tool in "${tools[@]}"; do
       [ "$run" = 0 ] || [[ " git-lfs dvc oxen " != *" $tool "* ]] || continue  # minutes each: once
       prepare "$tool"
+      find data -type f -exec cat {} + >/dev/null  # again: the kernel forgets some of it meanwhile
       store "add small files" "$tool" data
       [ "$run" != 0 ] || note "add small files" "$tool" "stored MiB" $(($(bytes_in "$(repository_of "$tool")") / 1048576))
       if [ "$tool" = mlx ]; then

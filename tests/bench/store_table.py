@@ -24,7 +24,26 @@ AT_MOST = [
 ]
 
 
+def busy_seconds():
+    """CPU time of all processes since boot, as user and system."""
+    with open("/proc/stat") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:]]
+    return (sum(ticks[:3]) + sum(ticks[5:7])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_quiet(most=60):
+    """Until what tools have left running behind their backs (git's gc, say) has ended: less than a tenth of a core."""
+    span, end = 0.3, time.monotonic() + most
+    while time.monotonic() < end:
+        before = busy_seconds()
+        time.sleep(span)
+        if busy_seconds() - before < span / 10:
+            return
+    print(f"warning: this machine is not quiet after {most} s", file=sys.stderr)
+
+
 def measure(results, step, tool, command):
+    wait_for_quiet()
     begin = time.monotonic()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     errors = child.stderr.read()

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -404,13 +405,18 @@ TEST_CASE("oneDNN starts no threads of its own") {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };
-  const auto before = threads();
+  // A thread that was joined may stand there for a moment still.
+  const auto become = [&](std::ptrdiff_t wanted) {
+    for (int i = 0; i < 200 && threads() != wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return threads();
+  };
+  const std::ptrdiff_t before = become(1);
   std::ptrdiff_t within = 0;
   std::thread fresh([&] {  // OpenMP keeps the helpers of a thread as long as that thread lives
     const Case conv{Op::kConv2d, {16, 14, 14, 32, 32}};
     check_forward(conv, true);
     check_backward(Op::kConv2dBackwardData, Op::kConv2dBackwardWeights, conv);
-    within = threads();
+    within = become(before + 1);
   });
   fresh.join();
   CHECK(within == before + 1);

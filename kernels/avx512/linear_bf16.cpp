@@ -1,0 +1,148 @@
+// AVX-512 BF16 linear layer: products of bf16 summed in f32, forward and both backwards. A factor is a pair of bf16,
+// two terms that one VDPBF16PS multiplies and adds: neighbours in a row of x or dy, and for the gradient to the weights
+// two rows one below the other. Weights are f32 and rounded as they are packed, each time they changed: that is what
+// this spares beside oneDNN, whose reorders take longer than the products of few rows.
+#include <immintrin.h>
+
+#include "kernels/avx512/avx512.h"
+#include "kernels/bf16.h"
+#include "kernels/simd/linear.h"
+
+namespace mlx::kernels::avx512 {
+namespace {
+
+struct [[gnu::may_alias]] Pair {
+  std::uint32_t bits;  // the first term in the lower half
+};
+struct Pairs {
+  __m512i v;
+};
+
+inline Pairs broadcast(Pair x) {
+  return {_mm512_set1_epi32(static_cast<int>(x.bits))};
+}
+inline Pairs load(const Pair* from) {
+  return {_mm512_loadu_si512(from)};
+}
+inline Pairs load(const Pair* from, Mask m) {
+  return {_mm512_maskz_loadu_epi32(m.bits, from)};
+}
+inline Pairs load(const Pair* from, All) {
+  return load(from);
+}
+inline Floats fma(Pairs a, Pairs b, Floats c) {
+  return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
+}
+
+inline __m512i rounded(Floats x) {
+  return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v)));
+}
+inline Floats pairs_of(Floats first, Floats second) {
+  return {_mm512_castsi512_ps(_mm512_or_si512(rounded(first), _mm512_slli_epi32(rounded(second), 16)))};
+}
+// Sixteen pairs of 32 neighbours.
+inline Floats neighbours(const float* from, std::int64_t count) {
+  const Floats low = kernels::avx512::load(from, lanes(count)),
+               high = kernels::avx512::load(from + 16, lanes(count - 16));
+  return {_mm512_castsi512_ps(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)))};
+}
+
+// The panels of product.h, in pairs.
+void pack_forward(const void* opaque, const void* weights, void* packed) {
+  const Geometry& g = state_of(opaque)->g;
+  const std::int64_t terms = g.in_width, pairs = terms / 2, columns = g.out_width;
+  const auto* w = static_cast<const float*>(weights);
+  for (std::int64_t j = 0; j < columns; j += kPanel) {
+    const std::int64_t width = panel_width(columns, j);
+    for (std::int64_t c = j; c < j + width; c += 16)
+      for (std::int64_t p = 0; p < pairs; p += 16) {
+        Floats rows[16];
+        for (std::int64_t i = 0; i < 16; ++i)
+          rows[i] = c + i < columns ? neighbours(w + (c + i) * terms + 2 * p, terms - 2 * p) : zeros();
+        transpose(rows);
+        for (std::int64_t i = 0; i < 16 && p + i < pairs; ++i)
+          store(static_cast<float*>(packed) + j * pairs + (p + i) * width + (c - j), rows[i]);
+      }
+  }
+}
+void pack_backward(const void* opaque, const void* weights, void* packed) {
+  const Geometry& g = state_of(opaque)->g;
+  const std::int64_t pairs = g.out_width / 2, columns = g.in_width;
+  const auto* w = static_cast<const float*>(weights);
+  for (std::int64_t p = 0; p < pairs; ++p)
+    for (std::int64_t j = 0; j < columns; j += kPanel) {
+      const std::int64_t width = panel_width(columns, j);
+      const float* first = w + 2 * p * columns + j;
+      float* to = static_cast<float*>(packed) + j * pairs + p * width;
+      for (std::int64_t c = 0; c < width; c += 16) {
+        const Mask mask = lanes(columns - j - c);
+        store(to + c,
+              pairs_of(kernels::avx512::load(first + c, mask), kernels::avx512::load(first + columns + c, mask)));
+      }
+    }
+}
+
+void forward(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  multiply_slice<Pair>(s, args, f32_in(s, args, 2), s->g.in_width / 2, s->g.out_width, phase, slice);
+}
+void backward_data(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  multiply_slice<Pair>(s, args, nullptr, s->g.out_width / 2, s->g.in_width, phase, slice);
+}
+
+// Rows 2r and 2r + 1 of `rows` become row r of pairs.
+void pair_rows(const BF16* from, std::int64_t rows, std::int64_t width, Range pairs, Pair* to) {
+  for (std::int64_t r = pairs.begin; r < pairs.end; ++r) {
+    const BF16* first = from + 2 * r * width;
+    for (std::int64_t c = 0; c < width; c += 16) {
+      const Mask mask = lanes(width - c), both = 2 * r + 1 < rows ? mask : none();
+      const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask.bits, first + c));
+      const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(both.bits, first + width + c));
+      _mm512_mask_storeu_epi32(to + r * width + c, mask.bits, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+// Workspace: the pairs of x, then those of dy. Phase 0 makes them, phase 1 sums dw, phase 2 db.
+void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const Geometry& g = s->g;
+  const std::int64_t pairs = (g.rows + 1) / 2;
+  auto *x = static_cast<Pair*>(args.workspace), *dy = x + pairs * g.in_width;
+  const auto* plain_dy = static_cast<const BF16*>(args.inputs[1]);
+  const Range items = range_of(s, phase, slice);
+  if (phase == 0) {
+    pair_rows(static_cast<const BF16*>(args.inputs[0]), g.rows, g.in_width, items, x);
+    return pair_rows(plain_dy, g.rows, g.out_width, items, dy);
+  }
+  if (phase == 1) return sum_weights<Pair>(s, x, dy, pairs, f32_out(s, args, 0), items);
+  sum_bias(s, plain_dy, f32_out(s, args, 1), items);
+}
+
+}  // namespace
+
+bool prepare_linear_bf16(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, forward, Takes::kBF16);
+  if (!s || problem.inputs[0].dtype != DType::kBF16 || problem.outputs[0].dtype != DType::kF32) return false;
+  const std::int64_t k = s->g.in_width, n = s->g.out_width;
+  if (problem.op == Op::kLinearBackwardWeights) {
+    const std::int64_t pairs = (s->g.rows + 1) / 2;
+    plan.run = backward_weights;
+    plan.workspace_bytes = bytes_of(pairs * (k + n), sizeof(Pair));
+    cut(s, plan, 0, pairs, s->g.rows * (k + n) * 4);
+    cut(s, plan, 1, weight_blocks(n, k), n * k * (pairs / 4 + 4));
+    if (s->g.has_output[1]) cut(s, plan, 2, (n + 15) / 16, s->g.rows * n * 2);
+    return true;
+  }
+  const bool forwards = problem.op == Op::kLinear;
+  const std::int64_t terms = forwards ? k : n;
+  if (terms % 2 != 0 || problem.inputs[1].dtype != DType::kF32) return false;
+  plan.run = forwards ? forward : backward_data;
+  plan.pack = forwards ? pack_forward : pack_backward;
+  if (!forwards) s->attrs.activation = Activation::kNone;
+  cut_product(s, plan, terms / 2, forwards ? n : k);
+  return true;
+}
+
+}  // namespace mlx::kernels::avx512
