@@ -110,7 +110,7 @@ void batch_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (problem.op == Op::kBatchNormBackward) {
     check.input_equals(1, Checker::dims_of(check.input(0)));
     for (const int i : {2, 3, 4}) check.input_equals(i, {c});
-    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, Checker::dims_of(check.input(0)));
+    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, {c});
     check.outputs_like(0, 0);
     for (const int i : {1, 2}) check.output_equals(i, {c});
     return;

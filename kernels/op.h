@@ -27,7 +27,7 @@ enum class Op : std::uint16_t {
   // saved_rstd[C], and running_mean, running_var again (in place, outputs 3 and 4; unbiased variance, attrs.momentum).
   // attrs.epsilon, attrs.activation (none, relu, relu6).
   kBatchNorm,
-  kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (y: for an activation) → dx, dgamma, dbeta
+  kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (beta: for an activation) → dx, dgamma, dbeta
   kBatchNormInference,  // x, gamma, beta, running_mean, running_var → y
 
   // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.

@@ -45,16 +45,19 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
   const Activation activation = s.attrs.activation;
-  const float* y = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
+  const float* beta = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
   auto* sums = static_cast<double*>(args.workspace);  // of dy, then of dy times the normalised x
-  const auto gradient = [&](std::int64_t i) { return y && !passes(activation, y[i]) ? 0.0 : double{dy[i]}; };
   const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{x[i]} - mean[c]) * rstd[c]; };
+  const auto gradient = [&](std::int64_t i, std::int64_t c) {
+    const bool through = !beta || passes(activation, static_cast<float>(normal(i, c) * gamma[c] + beta[c]));
+    return through ? double{dy[i]} : 0.0;
+  };
   const Range range = range_of(&s, phase, slice);
   if (phase == 0) {
     for (std::int64_t c = range.begin; c < range.end; ++c) {
       double plain = 0.0, weighted = 0.0;
       for (std::int64_t i = c; i < rows * width; i += width)
-        plain += gradient(i), weighted += gradient(i) * normal(i, c);
+        plain += gradient(i, c), weighted += gradient(i, c) * normal(i, c);
       sums[c] = plain, sums[width + c] = weighted;
       f32_out(&s, args, 1)[c] = static_cast<float>(weighted);
       f32_out(&s, args, 2)[c] = static_cast<float>(plain);
@@ -66,7 +69,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = range.begin; r < range.end; ++r)
     for (std::int64_t c = 0; c < width; ++c) {
       const std::int64_t i = r * width + c;
-      const double inner = gradient(i) - sums[c] / n - normal(i, c) * sums[width + c] / n;
+      const double inner = gradient(i, c) - sums[c] / n - normal(i, c) * sums[width + c] / n;
       dx[i] = static_cast<float>(gamma[c] * double{rstd[c]} * inner);
     }
 }

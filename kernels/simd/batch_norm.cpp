@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::int64_t kRows = 64;  // of one f32 partial sum; with 128 channels they stay in the first-level cache
 
-// Workspace: per slice of phase 0 two rows of doubles, then per slice of phase 1 four rows of floats.
+// Workspace: per slice of phase 0 two rows of doubles, then per slice of phase 1 two rows of floats.
 double* sums_of(const State* s, const Args& args, int slice) {
   return static_cast<double*>(args.workspace) + 2 * s->g.width * slice;
 }
 float* factors_of(const State* s, const Args& args, int slice) {
-  return reinterpret_cast<float*>(sums_of(s, args, s->slices[0])) + 4 * s->g.width * slice;
+  return reinterpret_cast<float*>(sums_of(s, args, s->slices[0])) + 2 * s->g.width * slice;
 }
 
 void combine(const State* s, const Args& args, std::int64_t c, double* first, double* second) {
@@ -102,13 +102,13 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     double spread = s->g.rows ? square - sum * sum / n : 0.0;
     if (spread < 0.0) spread = 0.0;
     const double variance = s->g.rows ? spread / n : 0.0;
-    const double rstd = 1.0 / sqrt(variance + double{s->attrs.epsilon});
+    const auto rstd = static_cast<float>(1.0 / sqrt(variance + double{s->attrs.epsilon}));
     mean[c] = static_cast<float>(average);
-    scale[c] = static_cast<float>(rstd * f32_in(s, args, 1)[c]);
+    scale[c] = rstd * f32_in(s, args, 1)[c];  // of what is saved, so that backward makes the same of it
     if (slice != 0) continue;
     const double unbiased = s->g.rows > 1 ? spread / (n - 1.0) : variance;
     f32_out(s, args, 1)[c] = mean[c];
-    f32_out(s, args, 2)[c] = static_cast<float>(rstd);
+    f32_out(s, args, 2)[c] = rstd;
     f32_out(s, args, 3)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 3)[c] + momentum * average);
     f32_out(s, args, 4)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 4)[c] + momentum * unbiased);
   }
@@ -127,36 +127,55 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
             range_of(s, phase, slice));
 }
 
-// dy where the activation, which gave y, let it through; y is null where there is none.
-template <typename M>
-inline Floats gradient_at(const float* dy, const float* y, Floats last, std::int64_t i, M mask) {
-  const Floats gradient = load(dy + i, mask);
-  return y ? keep(passes16(load(y + i, mask), last), gradient) : gradient;
+// What backward knows of a block of channels.
+template <int N>
+struct Channels {
+  Floats mean[N], scale[N], beta[N];
+};
+template <int N, typename M>
+Channels<N> channels_at(const State* s, const Args& args, std::int64_t c, M last) {
+  const float *gamma = f32_in(s, args, 2), *mean = f32_in(s, args, 3), *rstd = f32_in(s, args, 4),
+              *beta = f32_in(s, args, 5);
+  Channels<N> channels;
+  MLX_UNROLL
+  for (int v = 0; v < N; ++v) {
+    const auto mask = lanes_of(v, N, last);
+    channels.mean[v] = load(mean + c + 16 * v, mask);
+    channels.scale[v] = load(rstd + c + 16 * v, mask) * load(gamma + c + 16 * v, mask);  // as forward rounds it
+    channels.beta[v] = beta ? load(beta + c + 16 * v, mask) : zeros();
+  }
+  return channels;
+}
+
+// dy where the activation let it through; what it was given, by forward's own steps from off = x - mean, tells.
+template <bool Activated>
+inline Floats passed(Floats dy, Floats off, Floats scale, Floats beta, Floats last) {
+  return Activated ? keep(passes16(fma(off, scale, beta), last), dy) : dy;
 }
 
 // Sums of the gradient and of the gradient times x - mean.
-void gradient_sums(const State* s, const Args& args, const float* y, Range rows, double* sums) {
+template <bool Activated>
+void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
-  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1);
   const Floats passing = last_passing(s->attrs.activation);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, auto last) {
-      Floats means[N], plain[N], weighted[N];
+      const Channels<N> of = channels_at<N>(s, args, c, last);
+      Floats plain[N], weighted[N];
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) {
-        means[v] = load(mean + c + 16 * v, lanes_of(v, N, last));
-        plain[v] = weighted[v] = zeros();
-      }
+      for (int v = 0; v < N; ++v) plain[v] = weighted[v] = zeros();
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const auto mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const Floats g = gradient_at(dy, y, passing, i, mask);
+          const Floats off = load(x + i, mask) - of.mean[v];
+          const Floats g = passed<Activated>(load(dy + i, mask), off, of.scale[v], of.beta[v], passing);
           plain[v] = plain[v] + g;
-          weighted[v] = fma(g, load(x + i, mask) - means[v], weighted[v]);
+          weighted[v] = fma(g, off, weighted[v]);
         }
       }
       MLX_UNROLL
@@ -169,65 +188,67 @@ void gradient_sums(const State* s, const Args& args, const float* y, Range rows,
 }
 
 // dx = gamma rstd (g - average of g - (x - mean) rstd² · average of g (x - mean)).
-void gradient_rows(const State* s, const Args& args, const float* y, Range rows, const float* factors) {
+template <bool Activated>
+void gradient_rows(const State* s, const Args& args, Range rows, const float* averages) {
   const std::int64_t width = s->g.width;
-  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1), *mean = f32_in(s, args, 3);
+  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1);
   const Floats passing = last_passing(s->attrs.activation);
   float* dx = f32_out(s, args, 0);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, auto last) {
-      Floats means[N], scale[N], plain[N], weighted[N];
+      const Channels<N> of = channels_at<N>(s, args, c, last);
+      Floats plain[N], weighted[N];
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
-        const auto mask = lanes_of(v, N, last);
-        means[v] = load(mean + c + 16 * v, mask);
-        scale[v] = load(factors + c + 16 * v, mask);
-        plain[v] = load(factors + width + c + 16 * v, mask);
-        weighted[v] = load(factors + 2 * width + c + 16 * v, mask);
+        plain[v] = load(averages + c + 16 * v, lanes_of(v, N, last));
+        weighted[v] = load(averages + width + c + 16 * v, lanes_of(v, N, last));
       }
       for (std::int64_t r = row; r < end; ++r) {
         MLX_UNROLL
         for (int v = 0; v < N; ++v) {
           const auto mask = lanes_of(v, N, last);
           const std::int64_t i = r * width + c + 16 * v;
-          const Floats centred = gradient_at(dy, y, passing, i, mask) - plain[v];
-          const Floats off = load(x + i, mask) - means[v];
-          const Floats inner = fnma(off, weighted[v], centred);
-          store(dx + i, inner * scale[v], mask);
+          const Floats off = load(x + i, mask) - of.mean[v];
+          const Floats g = passed<Activated>(load(dy + i, mask), off, of.scale[v], of.beta[v], passing);
+          store(dx + i, fnma(off, weighted[v], g - plain[v]) * of.scale[v], mask);
         }
       }
     });
   }
 }
 
+template <bool Activated>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
-  const float* y = s->attrs.activation != Activation::kNone ? f32_in(s, args, 5) : nullptr;
   const Range rows = range_of(s, phase, slice);
-  if (phase == 0) return gradient_sums(s, args, y, rows, sums_of(s, args, slice));
-  float* factors = factors_of(s, args, slice);
+  if (phase == 0) return gradient_sums<Activated>(s, args, rows, sums_of(s, args, slice));
+  float* averages = factors_of(s, args, slice);
   const double n = static_cast<double>(s->g.rows);
   for (std::int64_t c = 0; c < width; ++c) {
     double plain = 0.0, weighted = 0.0;
     combine(s, args, c, &plain, &weighted);
     const double rstd = f32_in(s, args, 4)[c];
-    factors[c] = static_cast<float>(f32_in(s, args, 2)[c] * rstd);
-    factors[width + c] = static_cast<float>(s->g.rows ? plain / n : 0.0);
-    factors[2 * width + c] = static_cast<float>(s->g.rows ? weighted * rstd * rstd / n : 0.0);
+    averages[c] = static_cast<float>(s->g.rows ? plain / n : 0.0);
+    averages[width + c] = static_cast<float>(s->g.rows ? weighted * rstd * rstd / n : 0.0);
     if (slice != 0) continue;
     f32_out(s, args, 1)[c] = static_cast<float>(weighted * rstd);
     f32_out(s, args, 2)[c] = static_cast<float>(plain);
   }
-  gradient_rows(s, args, y, rows, factors);
+  gradient_rows<Activated>(s, args, rows, averages);
 }
 
 }  // namespace
 
 bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   const bool training = problem.op != Op::kBatchNormInference, back = problem.op == Op::kBatchNormBackward;
-  State* s = new_state(problem, plan, !training ? inference : back ? backward : forward);
+  const bool activated = problem.attrs.activation != Activation::kNone;
+  State* s = new_state(problem, plan,
+                       !training   ? inference
+                       : !back     ? forward
+                       : activated ? backward<true>
+                                   : backward<false>);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (!training) {
@@ -236,7 +257,7 @@ bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   }
   cut(s, plan, 1, s->g.rows, s->g.count * 8);
   plan.workspace_bytes =
-      bytes_of(2 * s->slices[0] * s->g.width, sizeof(double)) + bytes_of(4 * s->slices[1] * s->g.width, sizeof(float));
+      bytes_of(2 * s->slices[0] * s->g.width, sizeof(double)) + bytes_of(2 * s->slices[1] * s->g.width, sizeof(float));
   return true;
 }
 

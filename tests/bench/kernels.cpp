@@ -98,7 +98,7 @@ void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c)
   pool.kernel = pool.stride = {2, 2};
   dropout.rate = 0.25f;
   entries.push_back({"batch norm relu " + shape, Op::kBatchNorm, relu, {x, v, v, v, v}, {x, v, v, v, v}});
-  entries.push_back({"batch norm relu back " + shape, Op::kBatchNormBackward, relu, {x, x, v, v, v, x}, {x, v, v}});
+  entries.push_back({"batch norm relu back " + shape, Op::kBatchNormBackward, relu, {x, x, v, v, v, v}, {x, v, v}});
   entries.push_back({"relu " + shape, Op::kRelu, {}, {x}, {x}});
   entries.push_back({"gelu " + shape, Op::kGelu, {}, {x}, {x}});
   entries.push_back({"max pool " + shape, Op::kMaxPool, pool, {x}, {half, index}});

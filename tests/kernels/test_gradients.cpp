@@ -127,7 +127,7 @@ TEST_CASE("gradients: batch norm, with and without relu and relu6") {
     const auto got = run_ref({"",
                               Op::kBatchNormBackward,
                               attrs,
-                              {x, dy, gamma, y[1], y[2], activation != Activation::kNone ? y[0] : absent()},
+                              {x, dy, gamma, y[1], y[2], activation != Activation::kNone ? beta : absent()},
                               {x.shape, channels, channels},
                               {},
                               {}});

@@ -40,8 +40,8 @@ Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& input
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
   rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
-               "the output is wanted with an activation and only then");
-  if (rule.has(5)) rule.require_shape(5, rule.dims(0));
+               "beta is wanted with an activation and only then");
+  if (rule.has(5)) rule.require_vector(5, c);
   const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
   return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
@@ -57,9 +57,10 @@ Ids infer_batch_norm_inference(Graph& graph, const Attrs& attrs, const Ids& inpu
 }
 
 Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
-  const ValueId y = node.attrs.activation != Activation::kNone ? node.outputs[0] : kNone;
+  // What the activation let through follows from x, which is read anyway; y is not read again.
+  const ValueId beta = node.attrs.activation != Activation::kNone ? node.inputs[2] : kNone;
   const Ids d = graph.add(Op::kBatchNormBackward, node.attrs,
-                          {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], y},
+                          {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], beta},
                           node.name + ".backward");
   return {d[0], d[1], d[2], kNone, kNone};
 }
