@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
@@ -93,17 +94,18 @@ Repaired repair(const FsckOptions& options, const Findings& findings, registry::
   all.insert(all.end(), hits.begin(), hits.end());
   done.restored = registry::restore(repository, all, done.store.lost, remotes, context.progress());
   for (const std::string& path : done.store.set_aside) context.line("set aside: " + path);
-  context.line(
-      fmt::format("repaired: {} objects saved from damaged packs, {} files from the worktree, {} objects from "
-                  "remotes",
-                  done.store.saved_objects, done.restored.files, done.restored.objects));
+  context.line(fmt::format("repaired: {} saved from damaged packs, {} from the worktree, {} from remotes",
+                           counted(done.store.saved_objects, "object"), counted(done.restored.files, "file"),
+                           counted(done.restored.objects, "object")));
   return done;
 }
 
 void say_what_repair_would_do(const Findings& findings, Context& context) {
   for (const Digest& pack : findings.store.damaged_packs) {
-    context.line(fmt::format("would set aside: {}.pack, without {} damaged objects", pack.hex(),
-                             std::ranges::count(findings.store.damaged_objects, pack, &store::DamagedObject::pack)));
+    context.line(fmt::format("would set aside: {}.pack, without {}", pack.hex(),
+                             counted(static_cast<std::uint64_t>(std::ranges::count(findings.store.damaged_objects, pack,
+                                                                                   &store::DamagedObject::pack)),
+                                     "damaged object")));
   }
   if (findings.metadata.rebuild) context.line("would rebuild meta.db from the operations");
 }
@@ -156,9 +158,9 @@ int run_fsck(const FsckOptions& options, Context& context) {
   }
   if (!options.repair || repaired) print(findings, context);
   const std::size_t left = findings.problems();
-  context.line(fmt::format("{} packs, {} objects, {} verified: {}", findings.store.packs, findings.store.objects,
-                           format_bytes(findings.store.bytes),
-                           left == 0 ? context.green("all whole") : context.red(fmt::format("{} problems", left))));
+  context.line(fmt::format("{}, {}, {} verified: {}", counted(findings.store.packs, "pack"),
+                           counted(findings.store.objects, "object"), format_bytes(findings.store.bytes),
+                           left == 0 ? context.green("all whole") : context.red(counted(left, "problem"))));
   if (findings.store.locked > 0) {
     context.line(fmt::format("{} of them are encrypted and there is no key for them: erased, or not unlocked",
                              findings.store.locked));

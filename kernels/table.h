@@ -23,8 +23,8 @@ Level best_level();
 // "ref", "avx2", "avx512", "onednn" (also "" for the best); kUsage for another word, kMissing where the CPU lacks it.
 Level parse_level(const std::string& name);
 const char* name_of(Level level);
-// Why there are no products of bf16 at this level that are worth having ("this CPU lacks AVX512_BF16"); "" where there
-// are.
+// Why the products of bf16 at this level are not worth having, or not all there ("this CPU lacks AVX512_BF16"); ""
+// where they are.
 std::string bf16_problem(Level level);
 // The level for the same bits on every machine: `wanted`, or what is below it, of avx512 and avx2, whose f32 is the
 // same; what they do not serve is ref's. kUsage where ref itself is wanted, kMissing where the CPU lacks AVX2 or FMA.

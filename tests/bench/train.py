@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Trains the same model on the same data in mlx and in PyTorch and prints ratios of samples a second and of peak memory.
 
-  tests/bench/train.py build/release/bench_train [--only CASE]... [--quick] [--threads N]
+  tests/bench/train.py build/release/bench_train [--only CASE]... [--quick] [--portable] [--threads N]
 
 Needs torch, numpy and a C++ compiler for torch.compile (a virtual environment: pip install torch numpy). Both sides start
-from mlx's initial weights and see the same batches; where dropout plays no part the losses of f32 must agree within 1e-3
-relative over the first 20 steps, or where PyTorch's own f32 is
-further off its f64, be no further off that than three times as much. PyTorch runs eager and compiled, in f32 and in bf16 autocast, images also channels-last;
-its best of each precision counts. The floor of a step is the sum over operations of max(FLOPs / oneDNN's rate at that
-shape, bytes / bandwidth), both measured (train_floor.h); what reaches 85 % of it is as good as the target. Every run is a process of its own: peak memory is the process's. Times are medians of
-steps, behind steps that warm up. Exit 1 where a target of DESIGN 9 was missed.
+from mlx's initial weights and see the same batches. The losses of f32 must agree within 1e-3 relative over the first 20
+steps, or where PyTorch's own f32 is further off its f64, be no further off that than three times as much. PyTorch runs
+eager and compiled, in f32 and in bf16 autocast, images also channels-last; its best of each precision counts. The floor
+of a step is the sum over operations of max(FLOPs / oneDNN's rate at that shape, bytes / bandwidth), both measured
+(train_floor.h); what reaches 85 % of it is as good as the target. Every run is a process of its own: peak memory is the
+process's. Times are medians of steps, behind steps that warm up. Exit 1 where a target of DESIGN 9 was missed.
 """
 import argparse
 import json
@@ -218,11 +218,28 @@ def bench(case, mlx, args):
     return ok
 
 
+def bench_portable(case, mlx, args):
+    """mlx alone: what the same bits from avx2 and avx512 cost (--numerics portable), in f32, three times each in turn."""
+    batch, steps = CASES[case][1], 6
+    with tempfile.TemporaryDirectory(prefix="mlx-bench-train.") as folder:
+        write_case(folder, case, steps)
+        times = {"native": [], "portable": []}
+        for _ in range(3):
+            for numerics, seconds in times.items():
+                seconds += run_json([mlx, folder, "--threads", str(args.threads), "--numerics", numerics])["seconds"][2:]
+    native, portable = (statistics.median(seconds) for seconds in times.values())
+    good = portable <= 1.5 * native
+    print(f"{'ok    ' if good else 'MISSED'} {case:14} native {batch / native:9.1f} samples/s, portable {batch / portable:9.1f}: "
+          f"{portable / native:.2f}x the time, wanted at most 1.5x", flush=True)
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mlx", help="the executable bench_train")
     parser.add_argument("--only", action="append", choices=list(CASES))
     parser.add_argument("--quick", action="store_true", help="two steps each")
+    parser.add_argument("--portable", action="store_true", help="portable numerics against native ones, without PyTorch")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     for hidden in ["--peer", "--mode", "--folder"]:
         parser.add_argument(hidden, help=argparse.SUPPRESS)
@@ -235,7 +252,8 @@ def main():
     print(f"training benchmark  {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}  {' '.join(sys.argv)}")
     print(f"machine: {cpu}, {args.threads} threads, Python {platform.python_version()}, torch {torch.__version__}, "
           f"load {os.getloadavg()[0]:.2f}")
-    good = [bench(case, args.mlx, args) for case in args.only or CASES]
+    measure = bench_portable if args.portable else bench
+    good = [measure(case, args.mlx, args) for case in args.only or CASES]
     print(f"\nload at the end: {os.getloadavg()[0]:.2f}")
     sys.exit(0 if all(good) else 1)
 

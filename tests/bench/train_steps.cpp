@@ -1,7 +1,7 @@
 // bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
 // step through a session, without a repository around it.
 //
-// usage: bench_train FOLDER [--threads N] [--precision f32|bf16]
+// usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable]
 //
 // Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
 // parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
@@ -83,16 +83,23 @@ void print_profile(const graph::Session& session) {
   }
 }
 
-void run(const std::string& folder, int threads, graph::Precision precision, bool profile) {
+struct How {
+  int threads = cores();
+  graph::Precision precision = graph::Precision::kF32;
+  bool portable = false, profile = false;
+};
+
+void run(const std::string& folder, const How& how) {
   const Case what = read_case(folder);
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
   const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
-  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, precision);
+  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, how.precision);
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
-  Pool pool(threads);
+  Pool pool(how.threads);
   graph::SessionOptions options;
   options.level = kernels::best_level();
+  if (how.portable) options.level = kernels::portable_level(options.level);
   options.seed = config.seed;
   options.training = true;
   graph::Tensors tensors = nn::initialize(built.graph, built.family, config.seed);
@@ -110,7 +117,7 @@ void run(const std::string& folder, int threads, graph::Precision precision, boo
   const auto rate = static_cast<float>(config.schedule.rate);
   Json losses = Json::array(), seconds = Json::array();
   for (std::int64_t step = 0; step < what.steps; ++step) {
-    if (profile && step == 3) session.set_profiling(true);
+    if (how.profile && step == 3) session.set_profiling(true);
     const auto at = static_cast<std::size_t>(step % what.distinct);
     const double started = seconds_now();
     session.run({{input, inputs.data() + at * input_bytes, input_dims},
@@ -122,7 +129,7 @@ void run(const std::string& folder, int threads, graph::Precision precision, boo
     losses.push_back(loss);
     seconds.push_back(seconds_now() - started);
   }
-  if (profile) print_profile(session);
+  if (how.profile) print_profile(session);
   const double peak_mib = static_cast<double>(train::peak_memory()) / (1 << 20);
   std::vector<std::int64_t> sizes;
   for (const std::string& symbol : training.graph.symbols)
@@ -136,24 +143,25 @@ void run(const std::string& folder, int threads, graph::Precision precision, boo
 
 int main(int argc, char** argv) {
   try {
-    int threads = mlx::cores();
-    mlx::graph::Precision precision = mlx::graph::Precision::kF32;
-    bool profile = false;
+    How how;
     for (int i = 2; i + 1 < argc; i += 2) {
       const std::string option = argv[i], value = argv[i + 1];
       if (option == "--threads")
-        threads = std::stoi(value);
+        how.threads = std::stoi(value);
       else if (option == "--profile")
-        profile = value == "on";
-      else if (option == "--precision" && value == "bf16")
-        precision = mlx::graph::Precision::kBF16;
-      else if (option != "--precision" || value != "f32")
+        how.profile = value == "on";
+      else if (option == "--precision" && (value == "f32" || value == "bf16"))
+        how.precision = value == "bf16" ? mlx::graph::Precision::kBF16 : mlx::graph::Precision::kF32;
+      else if (option == "--numerics" && (value == "native" || value == "portable"))
+        how.portable = value == "portable";
+      else
         mlx::fail(mlx::ErrorKind::kUsage, "bench_train: {} {} is not known", option, value);
     }
     if (argc < 2)
       mlx::fail(mlx::ErrorKind::kUsage,
-                "usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--profile on]");
-    run(argv[1], threads, precision, profile);
+                "usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable] "
+                "[--profile on]");
+    run(argv[1], how);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -64,20 +64,22 @@ cd ..
 mkdir signals && cp -r data train.toml signals/ && cd signals
 mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
 sed -i 's/epochs = 4/epochs = 100000\ncheckpoint_every = "1 h"\noptimizer = "muon"\naccumulate = 3\nclip = 1.0\nema = 0.99/' train.toml
-stopped_by() { # SIGNAL CODE ARGUMENTS...: trains until the run has begun to write metrics; the step that it came to
-  local signal=$1 wanted=$2 code=0
-  shift 2
+# The last step that metrics are there of; 0 for none.
+last_step() {
+  python3 -c 'import sqlite3; print(sqlite3.connect(".mlx/meta.db").execute("SELECT coalesce(max(step), 0) FROM metrics").fetchone()[0])'
+}
+stopped_by() { # SIGNAL CODE STEP ARGUMENTS...: trains until there are metrics of a later step; the step that it came to
+  local signal=$1 wanted=$2 from=$3 code=0
+  shift 3
   # A shell starts what runs in the background with SIGINT ignored, and mlx leaves that as it is.
   python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' "$mlx_binary" train "$@" >out.txt 2>err.txt &
   local pid=$!
-  sleep 0.2
-  for _ in $(seq 100); do
-    [ "$(mlx log --runs --json 2>/dev/null | field "['runs'][0]['status']" 2>/dev/null)" = running ] && break
+  for _ in $(seq 300); do
+    [ "$(last_step)" -gt "$from" ] && break
     sleep 0.1
   done
-  sleep 0.4
   kill "-$signal" "$pid"
   wait "$pid" || code=$?
   [ "$code" = "$wanted" ] || fail "$signal gives exit $code, expected $wanted: $(cat err.txt)"
@@ -85,10 +87,10 @@ os.execv(sys.argv[1], sys.argv[1:])' "$mlx_binary" train "$@" >out.txt 2>err.txt
   grep -q -- "--resume run:" err.txt || fail "$signal does not say how to go on: $(cat err.txt)"
   sed -n 's/.*interrupted after step \([0-9]*\).*/\1/p' err.txt
 }
-first=$(stopped_by TERM 143)
+first=$(stopped_by TERM 143 0)
 run=$(mlx log --runs --json | field "['runs'][0]['id']")
 [ "$(mlx show "$run" --json | field "['status']")" = interrupted ] || fail "the run is not left as interrupted"
-second=$(stopped_by INT 130 --resume "$run")
+second=$(stopped_by INT 130 "$first" --resume "$run")
 [ "$second" -gt "$first" ] || fail "resumed at $first, it came to step $second"
 
 # A repository that is removed in the middle is an error that says so.
@@ -99,7 +101,7 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 sleep 0.3
-rm -rf .mlx
+rm -rf .mlx || rm -rf .mlx  # the run may have written a file meanwhile
 code=0
 wait "$pid" || code=$?
 [ "$code" = 3 ] || fail "a removed repository gives exit $code: $(cat err.txt)"

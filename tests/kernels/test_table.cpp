@@ -49,7 +49,7 @@ TEST_CASE("table: levels by name") {
     CHECK(std::string(name_of(level)) != "unknown");
 }
 
-TEST_CASE("table: products of bf16 are fast in oneDNN only, and the oracle has them") {
+TEST_CASE("table: oneDNN has all products of bf16, and the oracle") {
   CHECK(bf16_problem(Level::kRef).empty());
   CHECK(contains(bf16_problem(Level::kAvx2), "avx2"));
   CHECK(contains(bf16_problem(Level::kAvx512), "avx512"));
