@@ -55,7 +55,7 @@ smallest() { # CONFIG: what it says that it needs
 text small llama 2 32 64 32 'accumulate = 2
 clip = 1.0'
 images cnn 'family = "cnn"
-layers = [{ conv = 16, norm = "batch" }, { conv = 16, norm = "batch" }, { pool = "max", size = 2 }, { conv = 16, norm = "batch" }, { conv = 16 }, { pool = "global" }, { dropout = 0.2 }]'
+layers = [{ conv = 16, norm = "batch" }, { conv = 16, norm = "batch" }, { conv = 16, norm = "batch" }, { conv = 16, norm = "batch" }, { pool = "max", size = 2 }, { conv = 16, norm = "batch" }, { conv = 16 }, { pool = "global" }, { dropout = 0.2 }]'
 images resnet 'family = "resnet"
 depth = 20
 width = 0.5
