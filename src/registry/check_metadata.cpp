@@ -55,7 +55,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
   NoProgress quiet;
   {
     store::Transaction transaction(fresh);
-    rebuild_projection(fresh, repository.store(), std::move(operations), quiet);
+    rebuild_projection(fresh, repository.store(), operations, quiet);
     transaction.commit();
   }
   const std::vector<Digest> theirs = digests_of_tables(fresh);
