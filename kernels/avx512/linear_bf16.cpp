@@ -34,52 +34,38 @@ inline Floats fma(Pairs a, Pairs b, Floats c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-inline __m512i rounded(Floats x) {
-  return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v)));
+// Pairs as what panels hold.
+inline Floats as_floats(__m512i pairs) {
+  return {_mm512_castsi512_ps(pairs)};
 }
-inline Floats pairs_of(Floats first, Floats second) {
-  return {_mm512_castsi512_ps(_mm512_or_si512(rounded(first), _mm512_slli_epi32(rounded(second), 16)))};
+// Of sixteen bf16 each.
+inline __m512i pairs_of(__m256i first, __m256i second) {
+  return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
-// Sixteen pairs of 32 neighbours.
-inline Floats neighbours(const float* from, std::int64_t count) {
-  const Floats low = kernels::avx512::load(from, lanes(count)),
-               high = kernels::avx512::load(from + 16, lanes(count - 16));
-  return {_mm512_castsi512_ps(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)))};
+inline __m256i rounded(Floats x) {
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
 }
 
 // The panels of product.h, in pairs.
 void pack_forward(const void* opaque, const void* weights, void* packed) {
   const Geometry& g = state_of(opaque)->g;
-  const std::int64_t terms = g.in_width, pairs = terms / 2, columns = g.out_width;
   const auto* w = static_cast<const float*>(weights);
-  for (std::int64_t j = 0; j < columns; j += kPanel) {
-    const std::int64_t width = panel_width(columns, j);
-    for (std::int64_t c = j; c < j + width; c += 16)
-      for (std::int64_t p = 0; p < pairs; p += 16) {
-        Floats rows[16];
-        for (std::int64_t i = 0; i < 16; ++i)
-          rows[i] = c + i < columns ? neighbours(w + (c + i) * terms + 2 * p, terms - 2 * p) : zeros();
-        transpose(rows);
-        for (std::int64_t i = 0; i < 16 && p + i < pairs; ++i)
-          store(static_cast<float*>(packed) + j * pairs + (p + i) * width + (c - j), rows[i]);
-      }
-  }
+  pack_columns(g.in_width / 2, g.out_width, static_cast<float*>(packed), [&](std::int64_t j, std::int64_t p) {
+    const float* from = w + j * g.in_width + 2 * p;
+    const std::int64_t left = g.in_width - 2 * p;
+    const Floats low = load(from, lanes(left)), high = load(from + 16, lanes(left - 16));
+    return as_floats(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
+  });
 }
 void pack_backward(const void* opaque, const void* weights, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const std::int64_t pairs = g.out_width / 2, columns = g.in_width;
-  const auto* w = static_cast<const float*>(weights);
-  for (std::int64_t p = 0; p < pairs; ++p)
-    for (std::int64_t j = 0; j < columns; j += kPanel) {
-      const std::int64_t width = panel_width(columns, j);
-      const float* first = w + 2 * p * columns + j;
-      float* to = static_cast<float*>(packed) + j * pairs + p * width;
-      for (std::int64_t c = 0; c < width; c += 16) {
-        const Mask mask = lanes(columns - j - c);
-        store(to + c,
-              pairs_of(kernels::avx512::load(first + c, mask), kernels::avx512::load(first + columns + c, mask)));
-      }
-    }
+  for (std::int64_t p = 0; p < pairs; ++p) {
+    const float* first = static_cast<const float*>(weights) + 2 * p * columns;
+    pack_term(p, pairs, columns, static_cast<float*>(packed), [&](std::int64_t j, Mask mask) {
+      return as_floats(pairs_of(rounded(load(first + j, mask)), rounded(load(first + columns + j, mask))));
+    });
+  }
 }
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
@@ -97,9 +83,9 @@ void pair_rows(const BF16* from, std::int64_t rows, std::int64_t width, Range pa
     const BF16* first = from + 2 * r * width;
     for (std::int64_t c = 0; c < width; c += 16) {
       const Mask mask = lanes(width - c), both = 2 * r + 1 < rows ? mask : none();
-      const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask.bits, first + c));
-      const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(both.bits, first + width + c));
-      _mm512_mask_storeu_epi32(to + r * width + c, mask.bits, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      const __m512i paired = pairs_of(_mm256_maskz_loadu_epi16(mask.bits, first + c),
+                                      _mm256_maskz_loadu_epi16(both.bits, first + width + c));
+      _mm512_mask_storeu_epi32(to + r * width + c, mask.bits, paired);
     }
   }
 }

@@ -38,30 +38,40 @@ inline std::size_t panels_bytes(std::int64_t terms, std::int64_t columns) {
   return bytes_of(terms * rounded_up(columns, 16), sizeof(float));
 }
 
-// The panels of a matrix whose column j begins at from + j · stride with its terms one behind another.
-inline void pack_columns(const float* from, std::int64_t stride, std::int64_t terms, std::int64_t columns,
-                         float* packed) {
+// The panels of a matrix: sixteen(j, p) gives the factors p … p + 15 of column j, zeros behind the last. Factors of any
+// type have a float's size and are packed as floats.
+template <typename Sixteen>
+void pack_columns(std::int64_t terms, std::int64_t columns, float* packed, Sixteen sixteen) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
     const std::int64_t width = panel_width(columns, j);
     for (std::int64_t c = j; c < j + width; c += 16)
       for (std::int64_t p = 0; p < terms; p += 16) {
         Floats rows[16];
-        const Mask mask = lanes(terms - p);
-        for (std::int64_t i = 0; i < 16; ++i)
-          rows[i] = c + i < columns ? load(from + (c + i) * stride + p, mask) : zeros();
+        for (std::int64_t i = 0; i < 16; ++i) rows[i] = c + i < columns ? sixteen(c + i, p) : zeros();
         transpose(rows);
         for (std::int64_t i = 0; i < 16 && p + i < terms; ++i)
           store(packed + j * terms + (p + i) * width + (c - j), rows[i]);
       }
   }
 }
-// Term p of all panels, whose columns stand one behind another at `from`.
-inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed) {
+// Where column j begins at from + j · stride with its terms one behind another.
+inline void pack_columns(const float* from, std::int64_t stride, std::int64_t terms, std::int64_t columns,
+                         float* packed) {
+  pack_columns(terms, columns, packed,
+               [&](std::int64_t j, std::int64_t p) { return load(from + j * stride + p, lanes(terms - p)); });
+}
+// Term p of all panels: sixteen(j, mask) gives that of the columns j … j + 15 that are in the mask.
+template <typename Sixteen>
+void pack_term(std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed, Sixteen sixteen) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
     const std::int64_t width = panel_width(columns, j);
     float* to = packed + j * terms + p * width;
-    for (std::int64_t c = 0; c < width; c += 16) store(to + c, load(from + j + c, lanes(columns - j - c)));
+    for (std::int64_t c = 0; c < width; c += 16) store(to + c, sixteen(j + c, lanes(columns - j - c)));
   }
+}
+// Where the columns stand one behind another at `from`.
+inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed) {
+  pack_term(p, terms, columns, packed, [&](std::int64_t j, Mask mask) { return load(from + j, mask); });
 }
 
 // Rows of a against one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum +

@@ -26,29 +26,24 @@ Digest digest_of_table(store::Database& db, const std::string& table) {
   return hash.finish();
 }
 
-std::vector<std::string> compared_tables() {
-  std::vector<std::string> names;
+// Of each table that operations make, with its name.
+std::vector<std::pair<std::string, Digest>> digests_of_tables(store::Database& db) {
+  std::vector<std::pair<std::string, Digest>> digests;
   for (const std::string name : projected_tables()) {
-    // Metrics are of runs that go on, and of series not yet fetched.
-    if (name != "metrics" && name != "metric_series") names.push_back(name);
+    if (name == "metrics" || name == "metric_series") continue;  // of runs that go on, and of series not yet fetched
+    digests.emplace_back(name, digest_of_table(db, name));
   }
-  return names;
-}
-
-std::vector<Digest> digests_of_tables(store::Database& db) {
-  std::vector<Digest> digests;
-  for (const std::string& name : compared_tables()) digests.push_back(digest_of_table(db, name));
   return digests;
 }
 
 void check_projection(Repository& repository, MetadataCheck& check) {
   std::vector<Operation> operations;
-  std::vector<Digest> ours;
+  std::vector<std::pair<std::string, Digest>> stored;
   {
     // Operations and tables of one moment: others commit meanwhile.
     store::Transaction moment(repository.db(), store::Transaction::Access::kRead);
     operations = select_operations(repository.db());
-    ours = digests_of_tables(repository.db());
+    stored = digests_of_tables(repository.db());
   }
   store::Database fresh(":memory:", store::Database::Open::kCreate);
   fresh.migrate(kMigrations);
@@ -58,11 +53,10 @@ void check_projection(Repository& repository, MetadataCheck& check) {
     rebuild_projection(fresh, repository.store(), operations, quiet);
     transaction.commit();
   }
-  const std::vector<Digest> theirs = digests_of_tables(fresh);
-  const std::vector<std::string> tables = compared_tables();
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    if (ours[i] == theirs[i]) continue;
-    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", tables[i]));
+  const std::vector<std::pair<std::string, Digest>> made = digests_of_tables(fresh);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (stored[i] == made[i]) continue;
+    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", made[i].first));
     check.rebuild = true;
   }
 }

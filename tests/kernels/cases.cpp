@@ -187,6 +187,19 @@ void batch_norm(Cases& cases) {
   };
   for (const std::int64_t c : kWidths)
     for (const std::int64_t rows : {2, 65, 300}) one(rows, c, random({rows, c}, 1), "");
+  // Just what the activation is bounded by, exact in any arithmetic: 0 and 6 let no gradient through.
+  for (const Activation activation : {Activation::kRelu, Activation::kRelu6}) {
+    Attrs attrs;
+    attrs.activation = activation;
+    const Tensor x = cut_off({300, 33}, 7), zero = zeros(DType::kF32, {33}), one_each = uniform({33}, 1.0f, 1.0f, 1);
+    cases.push_back({activation == Activation::kRelu ? "bounds of relu" : "bounds of relu6",
+                     Op::kBatchNormBackward,
+                     attrs,
+                     {x, random({300, 33}, 6), one_each, zero, one_each, zero},
+                     {x.shape, f32({33}), f32({33})},
+                     {},
+                     {}});
+  }
   one(0, 17, random({0, 17}, 1), "");
   one(1, 16, random({1, 16}, 1), "");
   one(5000, 32, random({5000, 32}, 1), "");
