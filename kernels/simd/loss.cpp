@@ -1,4 +1,4 @@
-// Softmax and softmax cross-entropy with its gradient; a row's classes in the lanes.
+// Softmax, and softmax cross-entropy against labels or shares with its gradient; a row's classes in the lanes.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -47,14 +47,25 @@ void softmax(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
+bool holds(const float* row, std::int64_t width, float value) {
+  bool found = false;
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    found = found || any(mask & (load(row + i, mask) == broadcast(value)));
+  });
+  return found;
+}
+
 // The first of the largest: whether `label` is it.
 bool is_first_largest(const float* row, float max, std::int64_t label) {
-  if (!(row[label] == max)) return false;
-  bool before = false;
-  by_vectors(0, label, [&](std::int64_t i, auto mask) {
-    before = before || any(mask & (load(row + i, mask) == broadcast(max)));
-  });
-  return !before;
+  return row[label] == max && !holds(row, label, max);
+}
+
+// Where the first of the largest shares stands.
+std::int64_t label_of(const float* shares, std::int64_t width) {
+  const float most = largest(shares, width);
+  std::int64_t label = 0;
+  while (label + 1 < width && !(shares[label] == most)) ++label;
+  return label;
 }
 
 double sum_of(const float* row, std::int64_t width) {
@@ -92,6 +103,29 @@ void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t 
   dx[label] = static_cast<float>(own);
 }
 
+void row_of_soft_loss(const State* s, const Args& args, std::int64_t r, std::int64_t counted, Row* out) {
+  const std::int64_t width = s->g.width;
+  const float *x = f32_in(s, args, 0) + r * width, *t = f32_in(s, args, 1) + r * width;
+  float* dx = s->g.has_output[1] ? f32_out(s, args, 1) + r * width : nullptr;
+  const float max = largest(x, width), sum = exponentials(x, width, max, dx);
+  const Floats kept = broadcast(1.0f - s->attrs.rate), share = broadcast(s->attrs.rate / static_cast<float>(width));
+  Floats products = zeros(), targets = zeros();
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats target = keep(mask, fma(load(t + i, mask), kept, share));
+    products = products + keep(mask, target * (load(x + i, mask) - broadcast(max)));
+    targets = targets + target;
+  });
+  const float all = lane_sum(targets);
+  out->loss = double{all} * logarithm(double{sum}) - double{lane_sum(products)};
+  out->correct = width > 0 && is_first_largest(x, max, label_of(t, width));
+  if (!dx) return;
+  const Floats scale_of_e = broadcast(all / sum), weight = broadcast(1.0f / static_cast<float>(counted));
+  by_vectors(0, width, [&](std::int64_t i, auto mask) {
+    const Floats target = fma(load(t + i, mask), kept, share);
+    store(dx + i, fms(load(dx + i, mask), scale_of_e, target) * weight, mask);
+  });
+}
+
 std::int64_t counted_labels(const State* s, const Args& args) {
   const std::int32_t* labels = s32_in(s, args, 1);
   std::int64_t counted = 0;
@@ -99,13 +133,15 @@ std::int64_t counted_labels(const State* s, const Args& args) {
   return counted;
 }
 
+template <bool kSoft>
 void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
+  constexpr auto kRow = kSoft ? row_of_soft_loss : row_of_loss;
   const State* s = state_of(opaque);
   auto* per_row = static_cast<Row*>(args.workspace);
-  const std::int64_t counted = counted_labels(s, args);
+  const std::int64_t counted = kSoft ? s->g.rows : counted_labels(s, args);
   if (phase == 0) {
     const Range rows = range_of(s, phase, slice);
-    for (std::int64_t r = rows.begin; r < rows.end; ++r) row_of_loss(s, args, r, counted, per_row + r);
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) kRow(s, args, r, counted, per_row + r);
     return;
   }
   double loss = 0.0;
@@ -119,8 +155,8 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_loss(const Problem& problem, Plan& plan) {
-  const bool loss = problem.op == Op::kSoftmaxCrossEntropy;
-  State* s = new_state(problem, plan, loss ? cross_entropy : softmax);
+  const bool loss = problem.op != Op::kSoftmax, soft = problem.op == Op::kSoftCrossEntropy;
+  State* s = new_state(problem, plan, !loss ? softmax : soft ? cross_entropy<true> : cross_entropy<false>);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (loss) {

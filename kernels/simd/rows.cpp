@@ -41,6 +41,7 @@ const Kernel kRows[] = {
     {Op::kDropout, kBackend, prepare_dropout},
     {Op::kDropoutBackward, kBackend, prepare_dropout},
     {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
+    {Op::kSoftCrossEntropy, kBackend, prepare_loss},
     {Op::kSoftmax, kBackend, prepare_loss},
     {Op::kBinaryCrossEntropy, kBackend, prepare_target_loss},
     {Op::kRegressionLoss, kBackend, prepare_target_loss},

@@ -5,24 +5,23 @@
 //   Floats, Ints   sixteen f32, sixteen s32; Doubles the same as sixteen f64; Bytes 64 of them, signed or not
 //   Mask           of sixteen lanes; All stands for every lane where that is known when compiled
 //
-//   zeros(), broadcast(x)                          integers(i)
+//   zeros(), broadcast(x), integers(i)
 //   load(p), load(p, mask), store(p, x[, mask])    lanes outside a mask are 0, their memory is not touched
 //   + - * / fma(a, b, c) fnma fms sqrt abs         a b + c, c - a b, a b - c; each rounded once
 //   min(a, b), max(a, b)                           b where either is NaN
-//   round(x), scale(x, n)                          to nearest even; x 2^n, rounded once, for a whole n of ±250 and an x
-//   of
-//                                                  1/2 to 2 or NaN
+//   round(x)                                       to nearest even
+//   scale(x, n)                                    x 2^n, rounded once; n whole, of ±250; x of 1/2 to 2, or NaN
 //   > >= < <= ==, ordered(x)                       masks: false for NaN; neither is NaN
 //   keep(mask, x), select(mask, a, b)              0, or b, outside
 //   lane_0(x)                                      the first number
-//   lane_sum(x), lane_max(x)                        by halves: lanes i and i + 8, then i and i + 4 …
+//   lane_sum(x), lane_max(x)                       by halves: lanes i and i + 8, then i and i + 4 …
 //   lanes(n), lanes_from(n)                        the first n lanes; all but the first n; any n
 //   negative(i), shifted_right<n>(i), multiply     masks by sign; unsigned; both halves of unsigned products
 //   to_floats(i), to_integers(x), to_doubles(x)    to nearest even, the least integer where x does not fit
 //   transpose(rows), transpose_fours(rows, out)    16 x 16; 4 x 4 in each run of four lanes
-//   load(p, mask), store(p, x, mask) of BF16       widened; rounded to nearest even, NaN stays one; masks of first
-//   lanes load_bytes(p, n), store_bytes(p, x, n)         n bytes or 64 load_narrow<Signed>(p, n), store_narrow(p, x, n)
-//   n bytes or 16, as Ints; stored are the low bytes
+//   load, store of BF16                            widened; rounded to nearest even, NaN stays one
+//   load_bytes(p, n), store_bytes(p, x, n)         n bytes, or 64
+//   load_narrow<Signed>(p, n), store_narrow        n bytes, or 16, as Ints; stored are the low bytes
 #pragma once
 
 #include <immintrin.h>
