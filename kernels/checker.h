@@ -50,6 +50,10 @@ class Checker {
   void output_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
     if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
   }
+  // What is computed in f32 and may be stored as bf16.
+  void output_stored(int i, const Dims& dims) {
+    if (output_is(i, 0, kReal)) output_equals(i, dims, output(i).dtype);
+  }
   void optional_input(int i, const Dims& dims, DType dtype = DType::kF32) {
     if (has_input(i)) input_equals(i, dims, dtype);
   }

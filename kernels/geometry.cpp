@@ -103,22 +103,27 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
-void batch_norm(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 1)) return;
-  const std::int64_t c = last(check.input(0));
+// What is kept for the backward pass, or only goes into products, may be stored as bf16.
+void batch_norm(Checker& check, const Problem& problem) {
+  const bool training = problem.op != Op::kBatchNormInference;
+  if (!check.input_is(0, 1, training ? kReal : kFloat)) return;
+  const Dims dims = Checker::dims_of(check.input(0));
+  if (training)
+    check.output_stored(0, dims);
+  else
+    check.output_equals(0, dims);
   check.require(problem.attrs.activation != Activation::kGelu, "batch norm fuses no gelu");
+  const Dims channels{last(check.input(0))};
   if (problem.op == Op::kBatchNormBackward) {
-    check.input_equals(1, Checker::dims_of(check.input(0)));
-    for (const int i : {2, 3, 4}) check.input_equals(i, {c});
-    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, {c});
-    check.outputs_like(0, 0);
-    for (const int i : {1, 2}) check.output_equals(i, {c});
+    check.input_equals(1, dims);
+    for (const int i : {2, 3, 4}) check.input_equals(i, channels);
+    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, channels);
+    for (const int i : {1, 2}) check.output_equals(i, channels);
     return;
   }
-  for (const int i : {1, 2, 3, 4}) check.input_equals(i, {c});
-  check.outputs_like(0, 0);
+  for (const int i : {1, 2, 3, 4}) check.input_equals(i, channels);
   if (problem.op == Op::kBatchNorm)
-    for (const int i : {1, 2, 3, 4}) check.output_equals(i, {c});
+    for (const int i : {1, 2, 3, 4}) check.output_equals(i, channels);
 }
 
 // Everything whose tensors all have one shape; `inputs` of them.
@@ -126,6 +131,14 @@ void same_shape(Checker& check, int inputs) {
   if (!check.input_is(0, 0)) return;
   for (int i = 1; i < inputs; ++i) check.input_equals(i, Checker::dims_of(check.input(0)));
   check.outputs_like(0, 0);
+}
+
+// The same where the first input and the output may be stored as bf16.
+void activation(Checker& check, int inputs) {
+  if (!check.input_is(0, 0, kReal)) return;
+  const Dims dims = Checker::dims_of(check.input(0));
+  for (int i = 1; i < inputs; ++i) check.input_equals(i, dims);
+  check.output_stored(0, dims);
 }
 
 void add(Checker& check, const Problem& problem) {
@@ -141,14 +154,17 @@ void dropout(Checker& check, const Problem& problem, Geometry& g) {
 
 void max_pool(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kMaxPool;
-  if (forward ? !check.input_is(0, 4, kFloatOrBytes) : !check.output_is(0, 4)) return;
+  if (forward ? !check.input_is(0, 4, kRealOrBytes) : !check.output_is(0, 4)) return;
   image(forward ? check.input(0) : check.output(0), g);
   if (!window(check, problem.attrs, g)) return;
   g.o = g.c;
   check.require(g.h * g.w <= std::numeric_limits<std::int32_t>::max(), "the image is too large for an s32 index");
   const Dims y{g.n, g.oh, g.ow, g.c};
   if (forward) {
-    check.output_equals(0, y, check.input(0).dtype);
+    if (is_quantized(check.input(0)))
+      check.output_equals(0, y, check.input(0).dtype);
+    else
+      check.output_stored(0, y);
     return check.optional_output(1, y, DType::kS32);
   }
   check.input_equals(0, y);
@@ -249,15 +265,15 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kBatchNorm:
     case Op::kBatchNormBackward:
     case Op::kBatchNormInference:
-      return batch_norm(check, problem, g);
+      return batch_norm(check, problem);
     case Op::kRelu:
     case Op::kRelu6:
     case Op::kGelu:
-      return same_shape(check, 1);
+      return activation(check, 1);
     case Op::kReluBackward:
     case Op::kRelu6Backward:
     case Op::kGeluBackward:
-      return same_shape(check, 2);
+      return activation(check, 2);
     case Op::kAdd:
       return add(check, problem);
     case Op::kMaxPool:

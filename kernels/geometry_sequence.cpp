@@ -12,7 +12,7 @@ void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
   check.input_equals(forward ? 1 : 2, {last(x)});
   if (forward) {
     check.input_equals(2, {last(x)});
-    check.outputs_like(0, 0);
+    check.output_stored(0, Checker::dims_of(x));
     for (const int i : {1, 2}) check.optional_output(i, without_last(x));
     return;
   }
@@ -27,8 +27,11 @@ void rms_norm(Checker& check, const Problem& problem) {
   const bool forward = problem.op == Op::kRmsNorm;
   if (!forward) check.input_equals(1, Checker::dims_of(x));
   check.input_equals(forward ? 1 : 2, {last(x)});
+  if (forward) {
+    check.output_stored(0, Checker::dims_of(x));
+    return check.optional_output(1, without_last(x));
+  }
   check.outputs_like(0, 0);
-  if (forward) return check.optional_output(1, without_last(x));
   check.input_equals(3, without_last(x));
   check.output_equals(1, {last(x)});
 }
@@ -38,9 +41,9 @@ void swiglu(Checker& check, const Problem& problem) {
   const Shape& x = check.input(0);
   check.require(last(x) % 2 == 0, "the last dim must be gate and up of one width");
   const Dims half = with_last(x, last(x) / 2);
-  if (problem.op == Op::kSwiGlu) return check.output_equals(0, half);
+  if (problem.op == Op::kSwiGlu) return check.output_stored(0, half);
   check.input_equals(1, half);
-  check.outputs_like(0, 0);
+  check.output_stored(0, Checker::dims_of(x));
 }
 
 void embedding(Checker& check, const Problem& problem, Geometry& g) {

@@ -25,15 +25,17 @@ enum class Op : std::uint16_t {
 
   // Batch norm over all but the last dim: x, gamma[C], beta[C], running_mean[C], running_var[C] → y, saved_mean[C],
   // saved_rstd[C], and running_mean, running_var again (in place, outputs 3 and 4; unbiased variance, attrs.momentum).
-  // attrs.epsilon, attrs.activation (none, relu, relu6).
+  // attrs.epsilon, attrs.activation (none, relu, relu6). In training x, y and dx are each f32 or bf16.
   kBatchNorm,
   kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (beta: for an activation) → dx, dgamma, dbeta
   kBatchNormInference,  // x, gamma, beta, running_mean, running_var → y
 
   // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.
+  // y f32 or bf16.
   kLayerNorm,
   kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
 
+  // Activations: the first input and the output are each f32 or bf16.
   kRelu,           // x → y, in place
   kReluBackward,   // y, dy → dx, in place on dy
   kRelu6,          // x → min(max(x, 0), 6), in place
@@ -44,7 +46,10 @@ enum class Op : std::uint16_t {
   kAddPositions,   // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
   kAddPositionsBackward,  // dy, (positions) → dtable[P,D]   (attrs.axis: P)
 
-  kMaxPool,  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. f32, u8, s8
+  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. x and y each f32 or
+  // bf16,
+  // or both u8 or s8
+  kMaxPool,
   kMaxPoolBackward,  // dy, index → dx   (output shape given)
   kAvgPool,          // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x
   kAvgPoolBackward,  // dy[N,C] → dx[N,H,W,C]
@@ -90,10 +95,12 @@ enum class Op : std::uint16_t {
   kNorm,        // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
 
   // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D] → y, saved_rstd[…]. attrs.epsilon.
+  // y f32 or bf16.
   kRmsNorm,
   kRmsNormBackward,  // x, dy, gamma, saved_rstd → dx, dgamma
 
   // Gated linear unit with SiLU (Shazeer 2020): x[…,2H], gate and up one behind another → y[…,H] = silu(gate) · up.
+  // y and dx each f32 or bf16.
   kSwiGlu,
   kSwiGluBackward,  // x, dy → dx
 

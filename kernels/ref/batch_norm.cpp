@@ -5,29 +5,32 @@
 namespace mlx::kernels::ref {
 namespace {
 
+// X: float or BF16, what x is stored as.
 // Phase 0, sliced by channel: the statistics; phase 1, sliced by row: the normalised rows.
+template <typename X>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t rows = s.g.rows, width = s.g.width;
-  const float *x = f32_in(&s, args, 0), *gamma = f32_in(&s, args, 1), *beta = f32_in(&s, args, 2);
+  const X* x = reals_in<X>(args, 0);
+  const float *gamma = f32_in(&s, args, 1), *beta = f32_in(&s, args, 2);
   float *mean = f32_out(&s, args, 1), *rstd = f32_out(&s, args, 2);
   const Range range = range_of(&s, phase, slice);
   if (phase == 1) {
-    float* y = f32_out(&s, args, 0);
     for (std::int64_t r = range.begin; r < range.end; ++r)
       for (std::int64_t c = 0; c < width; ++c) {
-        const double normal = (double{x[r * width + c]} - mean[c]) * rstd[c];
-        y[r * width + c] = static_cast<float>(activate(s.attrs.activation, normal * gamma[c] + beta[c]));
+        const std::int64_t i = r * width + c;
+        const double normal = (double{widen(x[i])} - mean[c]) * rstd[c];
+        store_real(args.outputs[0], s.g.y_type, i, activate(s.attrs.activation, normal * gamma[c] + beta[c]));
       }
     return;
   }
   const double momentum = s.attrs.momentum, n = static_cast<double>(rows);
   for (std::int64_t c = range.begin; c < range.end; ++c) {
     double sum = 0.0, squares = 0.0;
-    for (std::int64_t r = 0; r < rows; ++r) sum += x[r * width + c];
+    for (std::int64_t r = 0; r < rows; ++r) sum += double{widen(x[r * width + c])};
     const double average = rows ? sum / n : 0.0;
     for (std::int64_t r = 0; r < rows; ++r) {
-      const double off = x[r * width + c] - average;
+      const double off = double{widen(x[r * width + c])} - average;
       squares += off * off;
     }
     const double variance = rows ? squares / n : 0.0, unbiased = rows > 1 ? squares / (n - 1.0) : variance;
@@ -39,15 +42,17 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // Phase 0, sliced by channel: dgamma and dbeta; phase 1, sliced by row: dx, which needs the sums in double.
+template <typename X>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t rows = s.g.rows, width = s.g.width;
-  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
+  const X* x = reals_in<X>(args, 0);
+  const float *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
   const Activation activation = s.attrs.activation;
   const float* beta = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
   auto* sums = static_cast<double*>(args.workspace);  // of dy, then of dy times the normalised x
-  const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{x[i]} - mean[c]) * rstd[c]; };
+  const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{widen(x[i])} - mean[c]) * rstd[c]; };
   const auto gradient = [&](std::int64_t i, std::int64_t c) {
     const bool through = !beta || passes(activation, static_cast<float>(normal(i, c) * gamma[c] + beta[c]));
     return through ? double{dy[i]} : 0.0;
@@ -64,13 +69,12 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     }
     return;
   }
-  float* dx = f32_out(&s, args, 0);
   const double n = static_cast<double>(rows);
   for (std::int64_t r = range.begin; r < range.end; ++r)
     for (std::int64_t c = 0; c < width; ++c) {
       const std::int64_t i = r * width + c;
       const double inner = gradient(i, c) - sums[c] / n - normal(i, c) * sums[width + c] / n;
-      dx[i] = static_cast<float>(gamma[c] * double{rstd[c]} * inner);
+      store_real(args.outputs[0], s.g.y_type, i, gamma[c] * double{rstd[c]} * inner);
     }
 }
 
@@ -93,8 +97,11 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   const bool training = problem.op != Op::kBatchNormInference, back = problem.op == Op::kBatchNormBackward;
-  State* s = new_state(problem, plan, !training ? inference : back ? backward : forward);
+  State* s = new_state(problem, plan, inference, training ? Takes::kBF16 : Takes::kF32);
   if (!s) return false;
+  const bool bf16 = s->g.x_type == DType::kBF16;
+  if (back) plan.run = bf16 ? backward<BF16> : backward<float>;
+  if (training && !back) plan.run = bf16 ? forward<BF16> : forward<float>;
   const std::int64_t bytes = s->g.count * 8;
   if (training) cut(s, plan, 0, s->g.width, bytes);
   cut(s, plan, training ? 1 : 0, s->g.rows, bytes);

@@ -11,13 +11,13 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = f32_in(&s, args, 0) + r * width;
-    float* y = f32_out(&s, args, 0) + r * width;
     double sum = 0.0, squares = 0.0;
     for (std::int64_t i = 0; i < width; ++i) sum += x[i];
     const double mean = sum / static_cast<double>(width);
     for (std::int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
     const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(width) + s.attrs.epsilon);
-    for (std::int64_t i = 0; i < width; ++i) y[i] = static_cast<float>((x[i] - mean) * rstd * gamma[i] + beta[i]);
+    for (std::int64_t i = 0; i < width; ++i)
+      store_real(args.outputs[0], s.g.y_type, r * width + i, (x[i] - mean) * rstd * gamma[i] + beta[i]);
     if (s.g.has_output[1]) f32_out(&s, args, 1)[r] = static_cast<float>(mean);
     if (s.g.has_output[2]) f32_out(&s, args, 2)[r] = static_cast<float>(rstd);
   }
@@ -61,7 +61,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_layer_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kLayerNormBackward;
-  State* s = new_state(problem, plan, back ? backward : forward);
+  State* s = new_state(problem, plan, back ? backward : forward, Takes::kBF16);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (back) cut(s, plan, 1, s->g.width, s->g.count * 8);

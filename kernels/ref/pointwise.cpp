@@ -15,10 +15,12 @@ double gelu_slope(double x) {
 template <typename Body>
 void each(const void* opaque, const Args& args, int phase, int slice, Body body) {
   const State& s = state_of(opaque);
-  const float *a = f32_in(&s, args, 0), *b = f32_in(&s, args, 1);
-  float* y = f32_out(&s, args, 0);
+  const float* b = f32_in(&s, args, 1);
   const Range range = elements_of(&s, phase, slice, s.g.count);
-  for (std::int64_t i = range.begin; i < range.end; ++i) y[i] = static_cast<float>(body(a[i], b ? b[i] : 0.0f));
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    const float a = load_real(args.inputs[0], s.g.x_type, i);
+    store_real(args.outputs[0], s.g.y_type, i, body(a, b ? b[i] : 0.0f));
+  }
 }
 
 void relu(const void* opaque, const Args& args, int phase, int slice) {
@@ -59,7 +61,7 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;
-  State* s = new_state(problem, plan, run);
+  State* s = new_state(problem, plan, run, Takes::kBF16);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
   return true;

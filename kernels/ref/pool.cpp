@@ -4,31 +4,46 @@
 namespace mlx::kernels::ref {
 namespace {
 
+float number(float x) {
+  return x;
+}
+float number(BF16 x) {
+  return widen(x);
+}
+std::int32_t number(std::int32_t x) {
+  return x;
+}
+void store(void* y, DType dtype, std::int64_t i, float value) {
+  store_real(y, dtype, i, value);
+}
+void store(void* y, DType dtype, std::int64_t i, std::int32_t value) {
+  store_quantized(y, dtype, i, value);
+}
+
 // The first largest element wins; NaN wins over numbers. A window wholly in the padding gives 0 and index -1.
 template <typename T>
 void max_pool(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;
   const auto* x = static_cast<const T*>(args.inputs[0]);
-  auto* y = static_cast<T*>(args.outputs[0]);
   std::int32_t* index = s32_out(&s, args, 1);
   const Range images = range_of(&s, phase, slice);
   for (std::int64_t row = images.begin * g.oh; row < images.end * g.oh; ++row)
     for (std::int64_t ow = 0; ow < g.ow; ++ow)
       for (std::int64_t c = 0; c < g.c; ++c) {
-        T best{};
+        auto best = number(T{});
         std::int64_t where = -1;
         const std::int64_t n = row / g.oh, top = row % g.oh * g.sh - g.pt, left = ow * g.sw - g.pl;
         for (std::int64_t ih = top; ih < top + g.kh; ++ih)
           for (std::int64_t iw = left; iw < left + g.kw; ++iw) {
             if (ih < 0 || ih >= g.h || iw < 0 || iw >= g.w) continue;
-            const T value = x[((n * g.h + ih) * g.w + iw) * g.c + c];
+            const auto value = number(x[((n * g.h + ih) * g.w + iw) * g.c + c]);
             if (where >= 0 && !(value > best) && value == value) continue;
             best = value;
             where = ih * g.w + iw;
           }
         const std::int64_t out = (row * g.ow + ow) * g.c + c;
-        y[out] = best;
+        store(args.outputs[0], s.g.y_type, out, best);
         if (index) index[out] = static_cast<std::int32_t>(where);
       }
 }
@@ -82,8 +97,9 @@ void avg_pool_backward(const void* opaque, const Args& args, int phase, int slic
 }  // namespace
 
 bool prepare_pool(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, max_pool<float>);
+  State* s = new_state(problem, plan, max_pool<float>, Takes::kBF16);
   if (!s) return false;
+  if (s->g.x_type == DType::kBF16) plan.run = max_pool<BF16>;
   if (s->g.x_type == DType::kU8) plan.run = max_pool<std::uint8_t>;
   if (s->g.x_type == DType::kS8) plan.run = max_pool<std::int8_t>;
   if (problem.op == Op::kMaxPoolBackward) plan.run = max_pool_backward;

@@ -93,6 +93,9 @@ template <typename T>
 inline const T* reals_in(const Args& args, int i) {
   return static_cast<const T*>(args.inputs[i]);
 }
+inline float load_real(const void* in, DType dtype, std::int64_t i) {
+  return dtype == DType::kBF16 ? widen(static_cast<const BF16*>(in)[i]) : static_cast<const float*>(in)[i];
+}
 inline void store_real(void* out, DType dtype, std::int64_t i, double value) {
   if (dtype == DType::kBF16)
     static_cast<BF16*>(out)[i] = narrow(static_cast<float>(value));

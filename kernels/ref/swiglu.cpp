@@ -14,8 +14,8 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float *gate = f32_in(&s, args, 0) + r * 2 * half, *up = gate + half;
-    float* y = f32_out(&s, args, 0) + r * half;
-    for (std::int64_t i = 0; i < half; ++i) y[i] = static_cast<float>(gate[i] * sigmoid(gate[i]) * up[i]);
+    for (std::int64_t i = 0; i < half; ++i)
+      store_real(args.outputs[0], s.g.y_type, r * half + i, gate[i] * sigmoid(gate[i]) * up[i]);
   }
 }
 
@@ -26,11 +26,13 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float *gate = f32_in(&s, args, 0) + r * 2 * half, *up = gate + half, *dy = f32_in(&s, args, 1) + r * half;
-    float* dx = f32_out(&s, args, 0) + r * 2 * half;
+    const auto store = [&](std::int64_t i, double dx) {
+      store_real(args.outputs[0], s.g.y_type, r * 2 * half + i, dx);
+    };
     for (std::int64_t i = 0; i < half; ++i) {
       const double f = sigmoid(gate[i]);
-      dx[i] = static_cast<float>(dy[i] * double{up[i]} * (f * (1.0 + gate[i] * (1.0 - f))));
-      dx[half + i] = static_cast<float>(dy[i] * (gate[i] * f));
+      store(i, dy[i] * double{up[i]} * (f * (1.0 + gate[i] * (1.0 - f))));
+      store(half + i, dy[i] * (gate[i] * f));
     }
   }
 }
@@ -38,7 +40,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_swiglu(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, problem.op == Op::kSwiGlu ? forward : backward);
+  State* s = new_state(problem, plan, problem.op == Op::kSwiGlu ? forward : backward, Takes::kBF16);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   return true;

@@ -1,6 +1,8 @@
 // Batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
 // lanes.
 //
+// X and Y are what the first input and the first output are stored as, float or BF16.
+//
 // Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
 // the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
 #include "kernels/simd/lanes.h"
@@ -27,9 +29,9 @@ void combine(const State* s, const Args& args, std::int64_t c, double* first, do
 }
 
 // Sums of x - first row and of its square: shifted so, the variance loses no digits where the mean is large.
-void statistics(const State* s, const Args& args, Range rows, double* sums) {
+template <typename X>
+void statistics(const State* s, const X* x, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
-  const float* x = f32_in(s, args, 0);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
@@ -59,8 +61,8 @@ void statistics(const State* s, const Args& args, Range rows, double* sums) {
 }
 
 // y = (x - mean) * scale + beta, then the activation.
-void normalise(const State* s, const float* x, const float* mean, const float* scale, const float* beta, float* y,
-               Range rows) {
+template <typename X, typename Y>
+void normalise(const State* s, const X* x, const float* mean, const float* scale, const float* beta, Y* y, Range rows) {
   const std::int64_t width = s->g.width;
   const Bounds bounds = bounds_of(s->attrs.activation);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
@@ -87,18 +89,19 @@ void normalise(const State* s, const float* x, const float* mean, const float* s
   }
 }
 
+template <typename X, typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
-  const float* x = f32_in(s, args, 0);
+  const X* x = static_cast<const X*>(args.inputs[0]);
   const Range rows = range_of(s, phase, slice);
-  if (phase == 0) return statistics(s, args, rows, sums_of(s, args, slice));
+  if (phase == 0) return statistics(s, x, rows, sums_of(s, args, slice));
   float *mean = factors_of(s, args, slice), *scale = mean + width;
   const double n = static_cast<double>(s->g.rows), momentum = s->attrs.momentum;
   for (std::int64_t c = 0; c < width; ++c) {
     double sum = 0.0, square = 0.0;
     combine(s, args, c, &sum, &square);
-    const double average = s->g.rows ? x[c] + sum / n : 0.0;
+    const double average = s->g.rows ? widen(x[c]) + sum / n : 0.0;
     double spread = s->g.rows ? square - sum * sum / n : 0.0;
     if (spread < 0.0) spread = 0.0;
     const double variance = s->g.rows ? spread / n : 0.0;
@@ -112,7 +115,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     f32_out(s, args, 3)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 3)[c] + momentum * average);
     f32_out(s, args, 4)[c] = static_cast<float>((1.0 - momentum) * f32_in(s, args, 4)[c] + momentum * unbiased);
   }
-  normalise(s, x, mean, scale, f32_in(s, args, 2), f32_out(s, args, 0), rows);
+  normalise(s, x, mean, scale, f32_in(s, args, 2), static_cast<Y*>(args.outputs[0]), rows);
 }
 
 void inference(const void* opaque, const Args& args, int phase, int slice) {
@@ -154,10 +157,11 @@ inline Floats passed(Floats dy, Floats off, Floats scale, Floats beta, Floats la
 }
 
 // Sums of the gradient and of the gradient times x - mean.
-template <bool Activated>
+template <typename X, bool Activated>
 void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
-  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1);
+  const X* x = static_cast<const X*>(args.inputs[0]);
+  const float* dy = f32_in(s, args, 1);
   const Floats passing = last_passing(s->attrs.activation);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
@@ -188,12 +192,13 @@ void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
 }
 
 // dx = gamma rstd (g - average of g - (x - mean) rstd² · average of g (x - mean)).
-template <bool Activated>
+template <typename X, typename Y, bool Activated>
 void gradient_rows(const State* s, const Args& args, Range rows, const float* averages) {
   const std::int64_t width = s->g.width;
-  const float *x = f32_in(s, args, 0), *dy = f32_in(s, args, 1);
+  const X* x = static_cast<const X*>(args.inputs[0]);
+  const float* dy = f32_in(s, args, 1);
   const Floats passing = last_passing(s->attrs.activation);
-  float* dx = f32_out(s, args, 0);
+  Y* dx = static_cast<Y*>(args.outputs[0]);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
     const std::int64_t end = row + kRows < rows.end ? row + kRows : rows.end;
     by_channels(width, [&]<int N>(std::int64_t c, auto last) {
@@ -218,12 +223,12 @@ void gradient_rows(const State* s, const Args& args, Range rows, const float* av
   }
 }
 
-template <bool Activated>
+template <typename X, typename Y, bool Activated>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
   const Range rows = range_of(s, phase, slice);
-  if (phase == 0) return gradient_sums<Activated>(s, args, rows, sums_of(s, args, slice));
+  if (phase == 0) return gradient_sums<X, Activated>(s, args, rows, sums_of(s, args, slice));
   float* averages = factors_of(s, args, slice);
   const double n = static_cast<double>(s->g.rows);
   for (std::int64_t c = 0; c < width; ++c) {
@@ -236,20 +241,27 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     f32_out(s, args, 1)[c] = static_cast<float>(weighted * rstd);
     f32_out(s, args, 2)[c] = static_cast<float>(plain);
   }
-  gradient_rows<Activated>(s, args, rows, averages);
+  gradient_rows<X, Y, Activated>(s, args, rows, averages);
+}
+
+template <typename X, typename Y>
+Run training_run(const Problem& problem) {
+  if (problem.op == Op::kBatchNorm) return forward<X, Y>;
+  return problem.attrs.activation != Activation::kNone ? backward<X, Y, true> : backward<X, Y, false>;
+}
+template <typename X>
+Run training_run(const Problem& problem, DType y) {
+  return y == DType::kBF16 ? training_run<X, BF16>(problem) : training_run<X, float>(problem);
 }
 
 }  // namespace
 
 bool prepare_batch_norm(const Problem& problem, Plan& plan) {
-  const bool training = problem.op != Op::kBatchNormInference, back = problem.op == Op::kBatchNormBackward;
-  const bool activated = problem.attrs.activation != Activation::kNone;
-  State* s = new_state(problem, plan,
-                       !training   ? inference
-                       : !back     ? forward
-                       : activated ? backward<true>
-                                   : backward<false>);
+  const bool training = problem.op != Op::kBatchNormInference;
+  State* s = new_state(problem, plan, inference, training ? Takes::kBF16 : Takes::kF32);
   if (!s) return false;
+  const bool bf16 = s->g.x_type == DType::kBF16;
+  if (training) plan.run = bf16 ? training_run<BF16>(problem, s->g.y_type) : training_run<float>(problem, s->g.y_type);
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (!training) {
     plan.workspace_bytes = bytes_of(s->slices[0] * s->g.width, sizeof(float));

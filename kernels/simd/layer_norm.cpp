@@ -1,13 +1,15 @@
-// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows.
+// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows. Y is what the output is
+// stored as, float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
+template <typename Y>
 void forward_row(const State* s, const Args& args, std::int64_t r) {
   const std::int64_t width = s->g.width;
   const float *x = f32_in(s, args, 0) + r * width, *gamma = f32_in(s, args, 1), *beta = f32_in(s, args, 2);
-  float* y = f32_out(s, args, 0) + r * width;
+  Y* y = static_cast<Y*>(args.outputs[0]) + r * width;
   Floats sum = zeros();
   by_vectors(0, width, [&](std::int64_t i, auto mask) { sum = sum + load(x + i, mask); });
   const float mean = lane_sum(sum) / static_cast<float>(width);
@@ -28,10 +30,11 @@ void forward_row(const State* s, const Args& args, std::int64_t r) {
   if (s->g.has_output[2]) f32_out(s, args, 2)[r] = rstd;
 }
 
+template <typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Range rows = range_of(s, phase, slice);
-  for (std::int64_t r = rows.begin; r < rows.end; ++r) forward_row(s, args, r);
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) forward_row<Y>(s, args, r);
 }
 
 // dx of one row; adds its share of dgamma and dbeta to the slice's sums.
@@ -89,8 +92,9 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_layer_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kLayerNormBackward;
-  State* s = new_state(problem, plan, back ? backward : forward);
+  State* s = new_state(problem, plan, back ? backward : forward<float>, Takes::kBF16);
   if (!s) return false;
+  if (s->g.y_type == DType::kBF16) plan.run = forward<BF16>;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (back) {
     cut(s, plan, 1, s->g.width, s->g.width * s->slices[0] * 8);

@@ -1,4 +1,4 @@
-// Max pooling, channels in the lanes: f32 with the index that backward needs, u8 and s8 without; and its
+// Max pooling, channels in the lanes: f32 and bf16 with the index that backward needs, u8 and s8 without; and its
 // gradient.
 #include "kernels/simd/lanes.h"
 
@@ -15,14 +15,15 @@ inline Window window_of(const Geometry& g, std::int64_t oh, std::int64_t ow) {
   return {top < 0 ? 0 : top, bottom > g.h ? g.h : bottom, left < 0 ? 0 : left, right > g.w ? g.w : right};
 }
 
-// The first largest wins, NaN over numbers; an empty window gives 0 and index -1.
+// The first largest wins, NaN over numbers; an empty window gives 0 and index -1. X and Y: float or BF16.
+template <typename X, typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
   const Range images = range_of(s, phase, slice);
   std::int32_t* indices = s32_out(s, args, 1);
   for (std::int64_t n = images.begin; n < images.end; ++n) {
-    const float* x = f32_in(s, args, 0) + n * g.h * g.w * g.c;
+    const X* x = static_cast<const X*>(args.inputs[0]) + n * g.h * g.w * g.c;
     for (std::int64_t oh = 0; oh < g.oh; ++oh)
       for (std::int64_t ow = 0; ow < g.ow; ++ow) {
         const Window window = window_of(g, oh, ow);
@@ -38,7 +39,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
               best = select(better, value, best);
               index = select(better, integers(static_cast<int>(at)), index);
             }
-          store(f32_out(s, args, 0) + out + c, best, mask);
+          store(static_cast<Y*>(args.outputs[0]) + out + c, best, mask);
           if (indices) store(indices + out + c, index, mask);
         });
       }
@@ -132,15 +133,33 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
+template <typename X>
+Run forward_of(DType y) {
+  return y == DType::kBF16 ? forward<X, BF16> : forward<X, float>;
+}
+
+Run forward_of(const Geometry& g) {
+  switch (g.x_type) {
+    case DType::kU8:
+      return forward_bytes<false>;
+    case DType::kS8:
+      return forward_bytes<true>;
+    case DType::kBF16:
+      return forward_of<BF16>(g.y_type);
+    default:
+      return forward_of<float>(g.y_type);
+  }
+}
+
 }  // namespace
 
 bool prepare_max_pool(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, problem.op == Op::kMaxPool ? forward : backward);
+  const bool forward = problem.op == Op::kMaxPool;
+  State* s = new_state(problem, plan, backward, Takes::kBF16);
   if (!s) return false;
-  if (problem.op == Op::kMaxPool && s->g.x_type != DType::kF32) {
-    if (s->g.has_output[1]) return false;  // only training wants the index, and training is f32
-    plan.run = s->g.x_type == DType::kU8 ? forward_bytes<false> : forward_bytes<true>;
-  }
+  const bool bytes = s->g.x_type == DType::kU8 || s->g.x_type == DType::kS8;
+  if (forward && bytes && s->g.has_output[1]) return false;  // only training wants the index, and trains real numbers
+  if (forward) plan.run = forward_of(s->g);
   cut(s, plan, 0, s->g.n, s->g.n * s->g.h * s->g.w * s->g.c * static_cast<std::int64_t>(size_of(s->g.x_type)));
   return true;
 }

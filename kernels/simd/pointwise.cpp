@@ -4,37 +4,33 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-template <typename Body>
-void each(const void* opaque, const Args& args, int phase, int slice, Body body) {
-  const State* s = state_of(opaque);
-  const float *a = f32_in(s, args, 0), *b = f32_in(s, args, 1);
-  if (!b) b = a;
-  float* y = f32_out(s, args, 0);
-  const Range range = elements_of(s, phase, slice, s->g.count);
-  by_vectors(range.begin, range.end,
-             [&](std::int64_t i, auto mask) { store(y + i, body(load(a + i, mask), load(b + i, mask)), mask); });
-}
-
-void relu(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](Floats x, Floats) { return relu16(x); });
-}
-void relu_backward(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](Floats y, Floats dy) { return keep(y > zeros(), dy); });
-}
-void relu6(const void* opaque, const Args& args, int phase, int slice) {
-  const Bounds bounds = bounds_of(Activation::kRelu6);
-  each(opaque, args, phase, slice, [bounds](Floats x, Floats) { return bounded16(bounds, x); });
-}
-void relu6_backward(const void* opaque, const Args& args, int phase, int slice) {
-  const Floats last = last_passing(Activation::kRelu6);
-  each(opaque, args, phase, slice, [last](Floats y, Floats dy) { return keep(passes16(y, last), dy); });
-}
-void gelu(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](Floats x, Floats) { return gelu16(x); });
-}
+// What an operation makes of sixteen elements of each input; the second input is the first where there is only one.
+struct Relu {
+  explicit Relu(const State*) {}
+  Floats operator()(Floats x, Floats) const { return relu16(x); }
+};
+struct ReluBackward {
+  explicit ReluBackward(const State*) {}
+  Floats operator()(Floats y, Floats dy) const { return keep(y > zeros(), dy); }
+};
+struct Relu6 {
+  explicit Relu6(const State*) {}
+  Bounds bounds = bounds_of(Activation::kRelu6);
+  Floats operator()(Floats x, Floats) const { return bounded16(bounds, x); }
+};
+struct Relu6Backward {
+  explicit Relu6Backward(const State*) {}
+  Floats last = last_passing(Activation::kRelu6);
+  Floats operator()(Floats y, Floats dy) const { return keep(passes16(y, last), dy); }
+};
+struct Gelu {
+  explicit Gelu(const State*) {}
+  Floats operator()(Floats x, Floats) const { return gelu16(x); }
+};
 // With f = 1 / (1 + e^(-2u)): d(x f)/dx = f + x f (1 - f) 2 du/dx.
-void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
-  each(opaque, args, phase, slice, [](Floats x, Floats dy) {
+struct GeluBackward {
+  explicit GeluBackward(const State*) {}
+  Floats operator()(Floats x, Floats dy) const {
     const Floats f = gelu_factor(x);
     x = min(broadcast(20.0f), max(broadcast(-20.0f), x));
     const Floats one = broadcast(1.0f);
@@ -42,31 +38,68 @@ void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
     const Floats bell = x * f * (one - f);
     const Floats sum = fma(bell * broadcast(2.0f * 0.7978845608f), slope, f);
     return sum * dy;
+  }
+};
+struct Add {
+  explicit Add(const State* s) : bounds(bounds_of(s->attrs.activation)) {}
+  Bounds bounds;
+  Floats operator()(Floats a, Floats b) const { return bounded16(bounds, a + b); }
+};
+struct ScaledAdd {
+  explicit ScaledAdd(const State* s) : scale_a(broadcast(s->attrs.scale_a)), scale_b(broadcast(s->attrs.scale_b)) {}
+  Floats scale_a, scale_b;
+  Floats operator()(Floats a, Floats b) const { return fma(scale_a, a, scale_b * b); }
+};
+
+// A and Y are what the first input and the output are stored as, float or BF16; the second input is f32.
+template <typename Body, typename A, typename Y>
+void run(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  const Body body(s);
+  const A* a = static_cast<const A*>(args.inputs[0]);
+  const float* b = f32_in(s, args, 1);
+  Y* y = static_cast<Y*>(args.outputs[0]);
+  const Range range = elements_of(s, phase, slice, s->g.count);
+  by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) {
+    const Floats first = load(a + i, mask);
+    store(y + i, body(first, b ? load(b + i, mask) : first), mask);
   });
 }
-void add(const void* opaque, const Args& args, int phase, int slice) {
-  const Bounds bounds = bounds_of(state_of(opaque)->attrs.activation);
-  each(opaque, args, phase, slice, [bounds](Floats a, Floats b) { return bounded16(bounds, a + b); });
+
+template <typename Body>
+Run run_of(const State* s) {
+  const bool narrow = s->g.y_type == DType::kBF16;
+  if (s->g.x_type == DType::kBF16) return narrow ? run<Body, BF16, BF16> : run<Body, BF16, float>;
+  return narrow ? run<Body, float, BF16> : run<Body, float, float>;
 }
-void scaled_add(const void* opaque, const Args& args, int phase, int slice) {
-  const Floats scale_a = broadcast(state_of(opaque)->attrs.scale_a);
-  const Floats scale_b = broadcast(state_of(opaque)->attrs.scale_b);
-  each(opaque, args, phase, slice, [&](Floats a, Floats b) { return fma(scale_a, a, scale_b * b); });
+
+Run run_of(Op op, const State* s) {
+  switch (op) {
+    case Op::kRelu:
+      return run_of<Relu>(s);
+    case Op::kReluBackward:
+      return run_of<ReluBackward>(s);
+    case Op::kRelu6:
+      return run_of<Relu6>(s);
+    case Op::kRelu6Backward:
+      return run_of<Relu6Backward>(s);
+    case Op::kGelu:
+      return run_of<Gelu>(s);
+    case Op::kGeluBackward:
+      return run_of<GeluBackward>(s);
+    case Op::kScaledAdd:
+      return run<ScaledAdd, float, float>;
+    default:
+      return run<Add, float, float>;
+  }
 }
 
 }  // namespace
 
 bool prepare_pointwise(const Problem& problem, Plan& plan) {
-  Run run = add;
-  if (problem.op == Op::kRelu) run = relu;
-  if (problem.op == Op::kReluBackward) run = relu_backward;
-  if (problem.op == Op::kRelu6) run = relu6;
-  if (problem.op == Op::kRelu6Backward) run = relu6_backward;
-  if (problem.op == Op::kGelu) run = gelu;
-  if (problem.op == Op::kGeluBackward) run = gelu_backward;
-  if (problem.op == Op::kScaledAdd) run = scaled_add;
-  State* s = new_state(problem, plan, run);
+  State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
+  plan.run = run_of(problem.op, s);
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
   return true;
 }

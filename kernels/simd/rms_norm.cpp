@@ -1,9 +1,11 @@
-// RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows.
+// RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows. Y is what the output is
+// stored as, float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
+template <typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
@@ -11,7 +13,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const Range rows = range_of(s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float* x = f32_in(s, args, 0) + r * width;
-    float* y = f32_out(s, args, 0) + r * width;
+    Y* y = static_cast<Y*>(args.outputs[0]) + r * width;
     Floats squares = zeros();
     by_vectors(0, width, [&](std::int64_t i, auto mask) {
       const Floats value = load(x + i, mask);
@@ -71,8 +73,9 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_rms_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kRmsNormBackward;
-  State* s = new_state(problem, plan, back ? backward : forward);
+  State* s = new_state(problem, plan, back ? backward : forward<float>, Takes::kBF16);
   if (!s) return false;
+  if (s->g.y_type == DType::kBF16) plan.run = forward<BF16>;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (back) {
     cut(s, plan, 1, s->g.width, s->g.width * s->slices[0] * 8);

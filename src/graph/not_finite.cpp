@@ -7,21 +7,31 @@
 
 namespace mlx::graph {
 
-bool all_finite(ByteView f32) {
-  // An exponent of all ones is infinity or NaN; integers, so that the loop is vectorised without -ffast-math.
-  constexpr std::uint32_t kExponent = 0x7f800000;
+namespace {
+
+// An exponent of all ones is infinity or NaN; integers, so that the loop is vectorised without -ffast-math.
+template <typename Bits, Bits kExponent>
+bool no_exponent_full(ByteView numbers) {
   constexpr std::size_t kBlock = 4096;
-  const std::size_t count = f32.size() / sizeof(std::uint32_t);
+  const std::size_t count = numbers.size() / sizeof(Bits);
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    std::uint32_t found = 0;
+    Bits found = 0;
     const std::size_t end = begin + kBlock < count ? begin + kBlock : count;
     for (std::size_t i = begin; i < end; ++i) {
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, f32.data() + i * sizeof bits, sizeof bits);
-      found |= static_cast<std::uint32_t>((bits & kExponent) == kExponent);
+      Bits bits = 0;
+      std::memcpy(&bits, numbers.data() + i * sizeof bits, sizeof bits);
+      found |= static_cast<Bits>((bits & kExponent) == kExponent);
     }
     if (found != 0) return false;
   }
+  return true;
+}
+
+}  // namespace
+
+bool all_finite(ByteView numbers, DType dtype) {
+  if (dtype == DType::kF32) return no_exponent_full<std::uint32_t, 0x7f800000>(numbers);
+  if (dtype == DType::kBF16) return no_exponent_full<std::uint16_t, 0x7f80>(numbers);
   return true;
 }
 
@@ -30,7 +40,7 @@ std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Fee
   // Running statistics may have been spoiled by an earlier run of the same step; no result of training reads them.
   std::set<ValueId> spoiled;
   for (const auto& [name, tensor] : session.tensors()) {
-    if (tensor.shape.dtype != DType::kF32 || all_finite(tensor.data)) continue;
+    if (all_finite(tensor.data, tensor.shape.dtype)) continue;
     const ValueId id = graph.find(name);
     if (graph.value(id).role == Role::kParameter) return NotFinite{{}, {}, name};
     spoiled.insert(id);
@@ -40,14 +50,14 @@ std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Fee
     std::size_t count = 1;
     for (const std::int64_t size : feed.dims) count *= static_cast<std::size_t>(size);
     const auto* bytes = static_cast<const std::uint8_t*>(feed.data);
-    if (value.dtype == DType::kF32 && !all_finite({bytes, count * sizeof(float)})) return NotFinite{{}, {}, value.name};
+    if (!all_finite({bytes, count * kernels::size_of(value.dtype)}, value.dtype)) return NotFinite{{}, {}, value.name};
   }
   std::optional<NotFinite> found;
   options.after = [&](std::size_t at) {
     const Node& node = graph.nodes[at];
     for (const ValueId id : node.outputs) {
-      if (id == kNone || spoiled.contains(id) || graph.value(id).dtype != DType::kF32) continue;
-      if (all_finite(session.value(id))) continue;
+      if (id == kNone || spoiled.contains(id)) continue;
+      if (all_finite(session.value(id), graph.value(id).dtype)) continue;
       found = NotFinite{node.name, kernels::name_of(node.op), graph.value(id).name};
       return false;
     }
@@ -59,7 +69,7 @@ std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Fee
 
 std::string first_not_finite(const Tensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.shape.dtype == DType::kF32 && !all_finite(tensor.data)) return name;
+    if (!all_finite(tensor.data, tensor.shape.dtype)) return name;
   }
   return {};
 }

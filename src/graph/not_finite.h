@@ -20,6 +20,6 @@ std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Fee
 
 // The first parameter or state, by name, that is not finite; "" where all are.
 std::string first_not_finite(const Tensors& tensors);
-bool all_finite(ByteView f32);
+bool all_finite(ByteView numbers, DType dtype);  // integers always are
 
 }  // namespace mlx::graph

@@ -1,11 +1,13 @@
 // Mixed precision for training: f32 everywhere but in what is multiplied (Kalamkar et al. 2019, "A Study of BFLOAT16
-// for Deep Learning Training"). bf16 has f32's exponents, so no loss is scaled; weights are rounded by the kernels that
-// pack them, from f32 parameters that nothing else ever rounds.
+// for Deep Learning Training") and in what convolutions give to a batch norm. bf16 has f32's exponents, so no loss is
+// scaled; weights are rounded by the kernels that pack them, from f32 parameters that nothing else ever rounds.
 
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "graph/passes.h"
+#include "graph/rewrite.h"
 
 namespace mlx::graph {
 namespace {
@@ -36,6 +38,64 @@ std::size_t factors(const Graph& graph, const Node& node) {
   }
 }
 
+// Whether the kernels of a node can store its first output, computed in f32, as bf16.
+bool can_narrow(const Graph& graph, const Node& node) {
+  switch (node.op) {
+    case Op::kConv2d:
+      return graph.value(node.inputs[0]).dtype == DType::kBF16;
+    case Op::kBatchNorm:
+    case Op::kBatchNormBackward:
+    case Op::kRelu:
+    case Op::kReluBackward:
+    case Op::kRelu6:
+    case Op::kRelu6Backward:
+    case Op::kGelu:
+    case Op::kGeluBackward:
+    case Op::kSwiGlu:
+    case Op::kSwiGluBackward:
+    case Op::kLayerNorm:
+    case Op::kRmsNorm:
+    case Op::kMaxPool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether a node that computes in f32 takes this input as bf16 too. The gradient of relu6 does not: what rounds to 6
+// would have none.
+bool takes_narrow(const Node& node, std::size_t input) {
+  const bool takes = node.op == Op::kBatchNorm || node.op == Op::kBatchNormBackward || node.op == Op::kReluBackward ||
+                     node.op == Op::kGelu || node.op == Op::kGeluBackward || node.op == Op::kMaxPool;
+  return takes && input == 0;
+}
+
+bool narrows(const Node& node) {
+  return node.op == Op::kCast && node.attrs.output == DType::kBF16;
+}
+
+// Where a value is cast anyway, the gradient of relu, which wants its sign alone, reads the half of it: the whole need
+// not live until then.
+void read_halves(Graph& graph) {
+  std::unordered_map<ValueId, ValueId> halves;
+  for (Node& node : graph.nodes) {
+    if (narrows(node)) halves.emplace(node.inputs[0], node.outputs[0]);
+    if (node.op != Op::kReluBackward) continue;
+    const auto half = halves.find(node.inputs[0]);
+    if (half != halves.end()) node.inputs[0] = half->second;
+  }
+}
+
+// How many readers a value has that need it as f32.
+std::vector<int> whole_uses(const Graph& graph) {
+  std::vector<int> uses = count_uses(graph);
+  for (const Node& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (narrows(node) || takes_narrow(node, i)) --uses[static_cast<std::size_t>(node.inputs[i])];
+  }
+  return uses;
+}
+
 }  // namespace
 
 void multiply_in_bf16(Graph& graph) {
@@ -53,6 +113,26 @@ void multiply_in_bf16(Graph& graph) {
     }
     graph.nodes.push_back(std::move(node));
   }
+}
+
+void store_in_bf16(Graph& graph) {
+  read_halves(graph);
+  const std::vector<int> whole = whole_uses(graph);
+  std::vector<char> stored(graph.values.size(), 0), dropped(graph.nodes.size(), 0);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    const ValueId value = narrows(node) ? node.inputs[0] : node.outputs[0];
+    const auto at = static_cast<std::size_t>(value);
+    if (narrows(node) && stored[at] != 0) {
+      replace_uses(graph, node.outputs[0], value);
+      dropped[i] = 1;
+    } else if (can_narrow(graph, node) && whole[at] == 0) {
+      node.attrs.output = DType::kBF16;
+      graph.values[at].dtype = DType::kBF16;
+      stored[at] = 1;
+    }
+  }
+  erase_nodes(graph, dropped);
 }
 
 }  // namespace mlx::graph

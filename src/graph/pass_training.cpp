@@ -178,7 +178,10 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   graph.outputs = {loss.loss};
   if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
-  if (precision == Precision::kBF16) multiply_in_bf16(graph);
+  if (precision == Precision::kBF16) {
+    multiply_in_bf16(graph);
+    store_in_bf16(graph);
+  }
   TrainingGraph ids;
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});

@@ -25,7 +25,8 @@ struct LossSpec {
   float delta = 1.0f;            // of huber
 };
 // What products are made of in training. bf16 (Kalamkar et al. 2019): what goes into linear layers and convolutions,
-// and the gradients that come back to them, are rounded to it; parameters, their gradients, sums and all else stay f32.
+// the gradients that come back to them, and what convolutions give to a batch norm are rounded to it; parameters, their
+// gradients, sums and all else stay f32.
 enum class Precision { kF32, kBF16 };
 struct TrainingGraph {
   Graph graph;
@@ -53,6 +54,8 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 // first product needs it, and kept for the backward pass as bf16. Convolutions with groups or of up to four channels
 // stay f32: those of their kernels that are fast are.
 void multiply_in_bf16(Graph& graph);
+// Of such a graph: what nobody needs as f32 is stored as bf16 by the operation that makes it, and casts of it go.
+void store_in_bf16(Graph& graph);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.

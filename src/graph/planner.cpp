@@ -63,6 +63,7 @@ void share_memory(const Graph& graph, std::span<const std::size_t> bytes, std::v
       const bool alone =
           std::ranges::count_if(node.inputs, [&](ValueId id) { return id != kNone && group(id) == input; }) == 1;
       if (!alone || graph.value(input).role != Role::kActivation || last[index(input)] != static_cast<int>(i) ||
+          kernels::size_of(graph.value(input).dtype) != kernels::size_of(graph.value(output).dtype) ||
           aligned(bytes[index(input)]) != aligned(bytes[index(output)])) {
         continue;
       }

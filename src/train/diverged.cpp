@@ -17,7 +17,7 @@ bool weights_are_finite(const graph::Tensors& tensors, const graph::Graph& graph
   for (const auto& [name, tensor] : tensors) {
     const graph::ValueId id = graph.find(name);
     const bool weight = id != graph::kNone && graph.value(id).role == graph::Role::kParameter;
-    if (weight && !graph::all_finite(tensor.data)) return false;
+    if (weight && !graph::all_finite(tensor.data, tensor.shape.dtype)) return false;
   }
   return true;
 }

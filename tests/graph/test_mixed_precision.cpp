@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "sample.h"
@@ -18,9 +19,39 @@ struct Model {
   double tolerance;  // of gradients; larger where a relu or a maximum near zero may change sides
 };
 
+// images[batch,12,12,2] → a convolution in f32, a residual block, one more convolution, dense to 4; batch norm behind
+// each convolution.
+Graph residual() {
+  Graph g;
+  const Dim batch = Dim::sym(g.symbol("batch")), eight = Dim::of(8), three = Dim::of(3);
+  const ValueId images = g.input("images", DType::kF32, {batch, Dim::of(12), Dim::of(12), Dim::of(2)});
+  const auto convolved = [&](ValueId x, const std::string& which, bool relu) {
+    Attrs conv;
+    conv.kernel = {3, 3};
+    conv.pad = {1, 1, 1, 1};
+    const Dim channels = g.value(x).dims[3];
+    const ValueId w = g.parameter("conv" + which + ".weight", {eight, three, three, channels});
+    const std::string norm = "norm" + which;
+    const ValueId gamma = g.parameter(norm + ".gamma", {eight}), beta = g.parameter(norm + ".beta", {eight});
+    const ValueId mean = g.state(norm + ".mean", {eight}), variance = g.state(norm + ".variance", {eight});
+    x = g.add(Op::kConv2d, conv, {x, w}, "conv" + which)[0];
+    x = g.add(Op::kBatchNorm, {}, {x, gamma, beta, mean, variance}, norm)[0];
+    return relu ? g.add(Op::kRelu, {}, {x}, "relu" + which)[0] : x;
+  };
+  const ValueId skip = convolved(images, "1", true);
+  ValueId x = convolved(convolved(skip, "2", true), "3", false);
+  x = g.add(Op::kAdd, {}, {x, skip}, "sum")[0];
+  x = convolved(g.add(Op::kRelu, {}, {x}, "relu_sum")[0], "4", true);
+  x = g.add(Op::kAvgPool, {}, {x}, "pool")[0];
+  x = g.add(Op::kLinear, {}, {x, g.parameter("dense.weight", {Dim::of(4), eight})}, "logits")[0];
+  g.outputs = {x};
+  return g;
+}
+
 std::vector<Model> models() {
   std::vector<Model> all;
   all.push_back({"cnn", sample::cnn(0.0f), 0.08});
+  all.push_back({"residual", residual(), 0.08});
   all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03});
   all.push_back({"llama", sample::llama(), 0.03});
   return all;
@@ -66,6 +97,16 @@ Result step(const Graph& forward, Precision precision, kernels::Level level, int
   return {sample::floats(session.output(training.loss))[0], session.tensors(), session.arena_bytes()};
 }
 
+// Beside products.
+bool reads_bf16(Op op) {
+  return op == Op::kBatchNorm || op == Op::kBatchNormBackward || op == Op::kReluBackward || op == Op::kGelu ||
+         op == Op::kGeluBackward || op == Op::kMaxPool;
+}
+bool stores_bf16(Op op) {
+  return op == Op::kRelu || op == Op::kRelu6 || op == Op::kRelu6Backward || op == Op::kLayerNorm ||
+         op == Op::kRmsNorm || op == Op::kSwiGlu || op == Op::kSwiGluBackward || reads_bf16(op);
+}
+
 double norm(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
@@ -74,7 +115,7 @@ double norm(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("mixed precision: products take bf16, each value is cast once, and all else is f32") {
+TEST_CASE("mixed precision: products take bf16, each value is cast once, and parameters and their gradients are f32") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
     const Graph graph = training_of(model.graph, Precision::kBF16).graph;
@@ -92,14 +133,40 @@ TEST_CASE("mixed precision: products take bf16, each value is cast once, and all
       if (node.op == Op::kCast) CHECK_MESSAGE(cast.insert(node.inputs[0]).second, "cast twice");
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] == kNone) continue;
-        const bool narrow = product && (i == 0 || (both && i == 1));
-        CHECK((graph.value(node.inputs[i]).dtype == DType::kBF16) == narrow);
+        const bool narrow = graph.value(node.inputs[i]).dtype == DType::kBF16;
+        if (product) CHECK(narrow == (i == 0 || (both && i == 1)));
+        if (!product) CHECK((!narrow || (i == 0 && reads_bf16(node.op))));
       }
     }
     CHECK(products >= 8);
     for (const Value& value : graph.values) {
       if (value.role != Role::kActivation || value.name.ends_with(".grad")) CHECK(value.dtype != DType::kBF16);
     }
+  }
+}
+
+TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the operation that makes it") {
+  for (const Model& model : models()) {
+    CAPTURE(std::string(model.name));
+    const Graph graph = training_of(model.graph, Precision::kBF16).graph;
+    std::map<ValueId, int> whole;
+    std::map<ValueId, const Node*> maker;
+    for (const Node& node : graph.nodes) {
+      for (const ValueId id : node.inputs)
+        if (id != kNone) whole[id] += node.op != Op::kCast;
+      for (const ValueId id : node.outputs)
+        if (id != kNone) maker[id] = &node;
+    }
+    for (const Node& node : graph.nodes) {
+      CAPTURE(node.name);
+      const Node* from = node.op == Op::kCast ? maker[node.inputs[0]] : nullptr;
+      if (from) CHECK((whole[node.inputs[0]] > 0 || !stores_bf16(from->op)));
+      const bool given_to_norm = node.op == Op::kBatchNorm && maker[node.inputs[0]]->op == Op::kConv2d &&
+                                 !maker[node.inputs[0]]->name.starts_with("conv1");
+      if (given_to_norm) CHECK(graph.value(node.inputs[0]).dtype == DType::kBF16);
+    }
+    const Result bf16 = step(model.graph, Precision::kBF16, kernels::Level::kRef, 1);
+    CHECK(bf16.arena <= step(model.graph, Precision::kF32, kernels::Level::kRef, 1).arena);
   }
 }
 

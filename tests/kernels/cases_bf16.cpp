@@ -1,5 +1,5 @@
-// The problems in bf16: casts, and products of bf16 with sums in f32. Weights are f32 that bf16 does not hold exactly,
-// so that a kernel which does not round them is found out.
+// The problems in bf16: casts, products of bf16 with sums in f32, and what reads or writes it beside f32. Weights are
+// f32 that bf16 does not hold exactly, so that a kernel which does not round them is found out.
 #include <fmt/format.h>
 
 #include <array>
@@ -104,12 +104,108 @@ void conv(Cases& cases) {
   }
 }
 
+// As `dtype`.
+Tensor stored(const Tensor& f32, DType dtype) {
+  return dtype == DType::kBF16 ? as_bf16(f32) : f32;
+}
+
+// Every operation that takes or gives bf16 where the other side is f32, and where both are.
+template <typename Body>
+void for_storage(Body body) {
+  for (const DType from : kResults)
+    for (const DType to : kResults)
+      if (from == DType::kBF16 || to == DType::kBF16)
+        body(from, to, fmt::format("{} to {}", name_of(from), name_of(to)));
+}
+
+void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation activation) {
+  Attrs attrs;
+  attrs.activation = activation;
+  const bool six = activation == Activation::kRelu6;
+  const Tensor gamma = uniform({c}, six ? 3.0f : 0.5f, six ? 9.0f : 2.0f, 2), beta = random({c}, 3);
+  const Tensor mean = random({c}, 4), variance = uniform({c}, 0.5f, 2.0f, 5);
+  const Shape channels = f32({c});
+  for_storage([&](DType from, DType to, const std::string& types) {
+    const std::string title = fmt::format("[{},{}] {} activation {}", rows, c, types, static_cast<int>(activation));
+    const Tensor x = stored(random({rows, c}, 1), from);
+    cases.push_back({title,
+                     Op::kBatchNorm,
+                     attrs,
+                     {x, gamma, beta, mean, variance},
+                     {shape_of(to, {rows, c}), channels, channels, channels, channels},
+                     {{3, 3}, {4, 4}},
+                     {}});
+    const Tensor kept = activation == Activation::kNone ? absent() : beta;
+    cases.push_back({title,
+                     Op::kBatchNormBackward,
+                     attrs,
+                     {x, random({rows, c}, 6), gamma, mean, variance, kept},
+                     {shape_of(to, {rows, c}), channels, channels},
+                     {},
+                     {}});
+  });
+}
+
+void batch_norms(Cases& cases) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
+    for (const std::int64_t c : {1, 17, 64, 130}) batch_norm(cases, 65, c, activation);
+    for (const std::int64_t rows : {0, 1, 5000}) batch_norm(cases, rows, 32, activation);
+  }
+}
+
+void activations(Cases& cases) {
+  for (const std::int64_t n : {0, 1, 17, 64, 65, 40000}) {
+    for_storage([&](DType from, DType to, const std::string& types) {
+      const std::string title = fmt::format("[{}] {}", n, types);
+      const Tensor x = stored(uniform({n}, -8.0f, 8.0f, 1), from), dy = random({n}, 2);
+      for (const Op op : {Op::kRelu, Op::kRelu6, Op::kGelu})
+        cases.push_back({title, op, {}, {x}, {shape_of(to, {n})}, {}, {}});
+      for (const Op op : {Op::kReluBackward, Op::kRelu6Backward, Op::kGeluBackward})
+        cases.push_back({title, op, {}, {x, dy}, {shape_of(to, {n})}, {}, {}});
+    });
+  }
+}
+
+// Operations that give bf16 of f32 alone.
+void rows(Cases& cases) {
+  for (const std::int64_t width : {1, 16, 33, 200}) {
+    for (const std::int64_t count : {0, 1, 70}) {
+      const std::string title = fmt::format("[{},{}] to bf16", count, width);
+      const Tensor x = random({count, width}, 1), gamma = uniform({width}, 0.5f, 2.0f, 2), beta = random({width}, 3);
+      const Shape y = shape_of(DType::kBF16, {count, width}), each = f32({count});
+      cases.push_back({title, Op::kLayerNorm, {}, {x, gamma, beta}, {y, each, each}, {}, {}});
+      cases.push_back({title, Op::kRmsNorm, {}, {x, gamma}, {y, each}, {}, {}});
+      const Tensor both = random({count, 2 * width}, 4);
+      cases.push_back({title, Op::kSwiGlu, {}, {both}, {y}, {}, {}});
+      const Shape dx = shape_of(DType::kBF16, {count, 2 * width});
+      cases.push_back({title, Op::kSwiGluBackward, {}, {both, x}, {dx}, {}, {}});
+    }
+  }
+}
+
+void pools(Cases& cases) {
+  for (const WindowCase& w :
+       std::vector<WindowCase>{{{2, 6, 6, 16}, 2, 2, 0}, {{3, 7, 7, 35}, 3, 2, 1}, {{1, 1, 1, 1}, 1, 1, 0}}) {
+    const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), w.x[3]};
+    for_storage([&](DType from, DType to, const std::string& types) {
+      const std::string title = fmt::format("{}x{} {}", w.x[1], w.x[3], types);
+      const Tensor x = stored(random(w.x, 1), from);
+      const Shape index = shape_of(DType::kS32, y);
+      cases.push_back({title, Op::kMaxPool, window_attrs(w), {x}, {shape_of(to, y), index}, {}, {}});
+    });
+  }
+}
+
 }  // namespace
 
 void in_bf16(Cases& cases) {
   casts(cases);
   linear(cases);
   conv(cases);
+  batch_norms(cases);
+  activations(cases);
+  rows(cases);
+  pools(cases);
 }
 
 }  // namespace mlx::kernels::test

@@ -7,10 +7,13 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// The size of the last dimension, after the inputs from `first` to the last were seen to be vectors of it.
+// The size of the last dimension, after the inputs from `first` to the last were seen to be f32 vectors of it.
 std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
   const std::int64_t c = rule.size(0, -1);
-  for (std::size_t i = first; i < end; ++i) rule.require_vector(i, c);
+  for (std::size_t i = first; i < end; ++i) {
+    rule.require_dtype(i, DType::kF32);
+    rule.require_vector(i, c);
+  }
   return c;
 }
 
@@ -21,13 +24,13 @@ void require_attrs(const Rule& rule, const Attrs& attrs) {
 
 Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kBatchNorm, inputs, name);
-  rule.require_f32();
+  rule.require_real(0);
   require_attrs(rule, attrs);
   rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
   const std::int64_t c = channels(rule, 1, 5);
   rule.require_written_in_place(3);
   rule.require_written_in_place(4);
-  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId mean = rule.out("saved_mean", DType::kF32, {Dim::of(c)});
   return {y, mean, rule.out("saved_rstd", DType::kF32, {Dim::of(c)}), inputs[3], inputs[4]};
 }
@@ -35,14 +38,15 @@ Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
 Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
                               const std::string& name) {
   Rule rule(graph, Op::kBatchNormBackward, inputs, name);
-  rule.require_f32();
+  rule.require_real(0);
+  rule.require_dtype(1, DType::kF32);
   require_attrs(rule, attrs);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
   rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
                "beta is wanted with an activation and only then");
-  if (rule.has(5)) rule.require_vector(5, c);
-  const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
+  if (rule.has(5)) channels(rule, 5, 6);
+  const ValueId dx = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
   return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
 }
@@ -70,7 +74,7 @@ Ids infer_layer_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
   rule.require_f32();
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
   channels(rule, 1, 3);
-  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId mean = rule.out("saved_mean", DType::kF32, without_last(rule.dims(0)));
   return {y, mean, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
 }
@@ -98,7 +102,7 @@ Ids infer_rms_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   rule.require_f32();
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
   channels(rule, 1, 2);
-  const ValueId y = rule.out({}, DType::kF32, rule.dims(0));
+  const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   return {y, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
 }
 

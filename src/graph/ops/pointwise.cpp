@@ -7,12 +7,16 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
+// Activations and their gradients: what is kept for the backward pass, or goes into products, may be stored as bf16.
 template <Op kOp>
-Ids infer_same(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_activation(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, kOp, inputs, name);
-  rule.require_f32();
-  for (std::size_t i = 1; i < inputs.size(); ++i) rule.require_shape(i, rule.dims(0));
-  return {rule.out({}, DType::kF32, rule.dims(0))};
+  rule.require_real(0);
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    rule.require_dtype(i, DType::kF32);
+    rule.require_shape(i, rule.dims(0));
+  }
+  return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
 }
 
 template <Op kBackward>
@@ -31,17 +35,17 @@ Dims gated(const Rule& rule) {
   return with_last(rule.dims(0), Dim::of(width / 2));
 }
 
-Ids infer_swiglu(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_swiglu(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSwiGlu, inputs, name);
   rule.require_f32();
-  return {rule.out({}, DType::kF32, gated(rule))};
+  return {rule.out({}, stored_type(rule, attrs), gated(rule))};
 }
 
-Ids infer_swiglu_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_swiglu_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSwiGluBackward, inputs, name);
   rule.require_f32();
   rule.require_shape(1, gated(rule));
-  return {rule.out({}, DType::kF32, rule.dims(0))};
+  return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
 }
 
 Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
@@ -49,9 +53,11 @@ Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
 }
 
 Ids infer_add(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
-  Rule(graph, Op::kAdd, inputs, name)
-      .require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
-  return infer_same<Op::kAdd>(graph, attrs, inputs, nullptr, name);
+  Rule rule(graph, Op::kAdd, inputs, name);
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
 Ids backward_add(Graph& graph, const Node& node, const Ids& gradients) {
@@ -104,39 +110,39 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 1,
        .max_inputs = 1,
        .in_place = 1u << 0,
-       .infer = infer_same<Op::kRelu>,
+       .infer = infer_activation<Op::kRelu>,
        .backward = backward_from_output<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kReluBackward,
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
-       .infer = infer_same<Op::kReluBackward>,
+       .infer = infer_activation<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kRelu6,
        .required_inputs = 1,
        .max_inputs = 1,
        .in_place = 1u << 0,
-       .infer = infer_same<Op::kRelu6>,
+       .infer = infer_activation<Op::kRelu6>,
        .backward = backward_from_output<Op::kRelu6Backward>,
        .cost = per_output<2>},
       {.op = Op::kRelu6Backward,
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
-       .infer = infer_same<Op::kRelu6Backward>,
+       .infer = infer_activation<Op::kRelu6Backward>,
        .cost = per_output<2>},
       {.op = Op::kGelu,
        .required_inputs = 1,
        .max_inputs = 1,
-       .infer = infer_same<Op::kGelu>,
+       .infer = infer_activation<Op::kGelu>,
        .backward = backward_gelu,
        .cost = per_output<10>},
       {.op = Op::kGeluBackward,
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
-       .infer = infer_same<Op::kGeluBackward>,
+       .infer = infer_activation<Op::kGeluBackward>,
        .cost = per_output<16>},
       {.op = Op::kSwiGlu,
        .required_inputs = 1,

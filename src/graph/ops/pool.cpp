@@ -28,10 +28,10 @@ Dims pooled_dims(const Rule& rule, const Attrs& attrs, const Dims& x) {
 
 Ids infer_max(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kMaxPool, inputs, name);
-  const DType dtype = rule.dtype(0);
-  rule.require(dtype == DType::kF32 || dtype == DType::kU8 || dtype == DType::kS8, "the input must be f32, u8 or s8");
+  const bool bytes = rule.dtype(0) == DType::kU8 || rule.dtype(0) == DType::kS8;
+  if (!bytes) rule.require_real(0);
   const Dims y = pooled_dims(rule, attrs, rule.dims(0));
-  const ValueId out = rule.out({}, dtype, y);
+  const ValueId out = rule.out({}, bytes ? rule.dtype(0) : stored_type(rule, attrs), y);
   return {out, rule.out("index", DType::kS32, y)};
 }
 

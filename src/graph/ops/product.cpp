@@ -6,18 +6,17 @@
 namespace mlx::graph {
 namespace {
 
-bool is_real(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16;
-}
-
 void require_result(const Rule& rule, const Attrs& attrs) {
-  if (rule.dtype(0) == DType::kBF16)
-    rule.require(is_real(attrs.output), "the output of bf16 is f32 or bf16");
-  else
-    rule.require(attrs.output == DType::kF32, "the output of f32 weights is f32");
+  stored_type(rule, attrs);
+  rule.require(rule.dtype(0) == DType::kBF16 || attrs.output == DType::kF32, "the output of f32 weights is f32");
 }
 
 }  // namespace
+
+DType stored_type(const Rule& rule, const Attrs& attrs) {
+  rule.require(attrs.output == DType::kF32 || attrs.output == DType::kBF16, "the output is f32 or bf16");
+  return attrs.output;
+}
 
 DType product_type(const Rule& rule, const Attrs& attrs, const Dims& per_output) {
   if (rule.has(2)) {
@@ -39,14 +38,14 @@ DType product_type(const Rule& rule, const Attrs& attrs, const Dims& per_output)
 }
 
 DType gradient_type(const Rule& rule, const Attrs& attrs) {
-  rule.require(is_real(rule.dtype(0)), "input 0 must be f32 or bf16");
+  rule.require_real(0);
   rule.require_dtype(1, DType::kF32);
   require_result(rule, attrs);
   return attrs.output;
 }
 
 void require_same_reals(const Rule& rule) {
-  rule.require(is_real(rule.dtype(0)), "input 0 must be f32 or bf16");
+  rule.require_real(0);
   rule.require_dtype(1, rule.dtype(0));
 }
 

@@ -52,6 +52,11 @@ void Rule::require_f32() const {
   }
 }
 
+void Rule::require_real(std::size_t input) const {
+  if (dtype(input) != DType::kBF16 && dtype(input) != DType::kF32)
+    refuse(fmt::format("input {} must be f32 or bf16", input));
+}
+
 void Rule::require_rank(std::size_t input, std::size_t expected) const {
   if (rank(input) != expected) refuse(fmt::format("input {} must have {} dimensions", input, expected));
 }
