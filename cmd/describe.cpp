@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "store/moves.h"
 
 namespace mlx::cmd {
@@ -77,7 +78,7 @@ Json difference_json(const store::Difference& difference) {
 }
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes) {
-  return fmt::format("{} file{}, {}", files, files == 1 ? "" : "s", format_bytes(bytes));
+  return fmt::format("{}, {}", counted(files, "file"), format_bytes(bytes));
 }
 
 std::string names_text(Context& context, const registry::Version& version) {

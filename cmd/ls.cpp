@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "store/checkout.h"
 
@@ -20,9 +21,8 @@ int list_artifacts(Context& context) {
   Json list = Json::array();
   for (const auto& [name, versions] : artifacts) {
     const registry::Version& last = versions.back();
-    context.line(fmt::format("{}  {}  {} version{}, latest v{}: {}", context.bold(name), registry::kind_name(last.kind),
-                             versions.size(), versions.size() == 1 ? "" : "s", last.number,
-                             files_text(last.files, last.bytes)));
+    context.line(fmt::format("{}  {}  {}, latest v{}: {}", context.bold(name), registry::kind_name(last.kind),
+                             counted(versions.size(), "version"), last.number, files_text(last.files, last.bytes)));
     Json all = Json::array();
     for (const registry::Version& version : versions) all.push_back(version_json(version));
     list.push_back({{"artifact", name}, {"kind", registry::kind_name(last.kind)}, {"versions", all}});
@@ -79,8 +79,7 @@ int list_files(const std::string& text, bool folders, Context& context) {
       if (row.entry)
         print_file(context, *row.entry);
       else
-        context.line(fmt::format("040000 {:<12} {:>12} {}",
-                                 fmt::format("{} file{}", row.files, row.files == 1 ? "" : "s"), row.bytes,
+        context.line(fmt::format("040000 {:<12} {:>12} {}", counted(row.files, "file"), row.bytes,
                                  context.bold(printable(row.path))));
       if (!row.entry) listed.push_back({{"path", row.path}, {"files", row.files}, {"bytes", row.bytes}});
     }

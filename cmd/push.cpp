@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli.h"
 #include "cmd/sync_text.h"
 #include "registry/people.h"
@@ -76,8 +77,7 @@ int check(const PushOptions& options, Context& context) {
     context.say(remotes.empty() ? "there is no remote: `mlx remote add origin URL`, then `mlx push`"
                                 : "`mlx push` sends it");
   } else if (!options.hook) {
-    context.line(
-        fmt::format("the data of {} pointer{} is on a remote", pointers.size(), pointers.size() == 1 ? "" : "s"));
+    context.line(fmt::format("the data of {} is on a remote", counted(pointers.size(), "pointer")));
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.push-check/1"}, {"pointers", pointers.size()}, {"lacking", list}});

@@ -33,20 +33,18 @@ struct State {
   bool drifted() const { return checked_out.has_value(); }
 };
 
-// The folder's own version, where it is exactly one that this artifact had. Asked only where nothing was noted.
-std::optional<Digest> recognise(registry::Repository& repository, const registry::Pointer& pointer,
-                                const std::vector<store::Entry>& now) {
+// What the folder was made as, where that is not what the pointer names: as noted, or, where nothing was, the version
+// of this artifact that the folder is exactly.
+void look_for_drift(registry::Repository& repository, State& state, const std::string& folder,
+                    std::optional<Digest> noted, Context& context) {
+  if (noted == state.pointer.digest) return;
+  const std::vector<store::Entry> now =
+      store::scan(folder, &repository.stat_cache(), repository.pool(), context.progress());
   const Digest id = store::summarize(now).id;
-  if (id == pointer.digest || !registry::version_of(repository, pointer.artifact, id)) return std::nullopt;
-  return id;
-}
-
-void look_for_drift(registry::Repository& repository, State& state, const std::vector<store::Entry>& now,
-                    std::optional<Digest> noted) {
-  if (!noted) noted = recognise(repository, state.pointer, now);
-  if (!noted || *noted == state.pointer.digest) return;
+  if (!noted && id != state.pointer.digest && registry::version_of(repository, state.pointer.artifact, id)) noted = id;
+  if (!noted) return;
   state.checked_out = noted;
-  if (store::summarize(now).id == *noted)
+  if (id == *noted)
     state.since.emplace();
   else if (repository.store().has(store::ObjectKind::kManifest, *noted))
     state.since = store::compare(repository.store().entries(*noted), now);
@@ -64,12 +62,14 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
     if (here) state.status = "missing";
     return state;
   }
-  const std::optional<std::vector<store::Entry>> now =
-      store::scan_unless(pointer.digest, full, &repository.stat_cache(), repository.pool(), context.progress());
-  if (!now) return state;
-  if (here) state.difference = store::compare(repository.store().entries(pointer.digest), *now);
-  if (!state.difference.empty()) state.status = "modified";
-  if (state.status != "clean") look_for_drift(repository, state, *now, noted);
+  const std::optional<store::Difference> changes = store::changes_since(
+      pointer.digest, repository.store(), full, &repository.stat_cache(), repository.pool(), context.progress());
+  if (changes && changes->empty()) return state;
+  if (changes && here) {
+    state.difference = *changes;
+    state.status = "modified";
+  }
+  look_for_drift(repository, state, full, noted, context);
   return state;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/settings.h"
 
@@ -18,17 +19,16 @@ registry::RemoteConfig chosen_remote(const std::string& name, Context& context) 
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result) {
   if (result.operations == 0 && result.objects == 0) return fmt::format("{} {}: unchanged", verb, remote);
   const std::string bytes = result.bytes ? ", " + format_bytes(result.bytes) : "";
-  return fmt::format("{} {}: {} operation{}, {} object{}{}", verb, remote, result.operations,
-                     result.operations == 1 ? "" : "s", result.objects, result.objects == 1 ? "" : "s", bytes);
+  return fmt::format("{} {}: {}, {}{}", verb, remote, counted(result.operations, "operation"),
+                     counted(result.objects, "object"), bytes);
 }
 
 std::string would_fetch_text(const std::string& remote, const registry::SyncResult& result) {
   if (result.operations == 0 && result.objects == 0) return fmt::format("nothing to fetch from {}", remote);
-  std::string text =
-      fmt::format("would fetch from {}: {} operation{}", remote, result.operations, result.operations == 1 ? "" : "s");
+  std::string text = fmt::format("would fetch from {}: {}", remote, counted(result.operations, "operation"));
   if (result.objects > 0) {
-    text += fmt::format(", and the content of {} version{} that {} not here", result.objects,
-                        result.objects == 1 ? "" : "s", result.objects == 1 ? "is" : "are");
+    text += fmt::format(", and the content of {} that {} not here", counted(result.objects, "version"),
+                        result.objects == 1 ? "is" : "are");
   }
   return text;
 }

@@ -35,20 +35,20 @@ enum class Op : std::uint16_t {
   kLayerNorm,
   kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
 
-  // Activations: the first input and the output are each f32 or bf16.
+  // Activations and their gradients: the first input and the output are each f32 or bf16.
   kRelu,           // x → y, in place
   kReluBackward,   // y, dy → dx, in place on dy
   kRelu6,          // x → min(max(x, 0), 6), in place
   kRelu6Backward,  // y, dy → dx, in place on dy
   kGelu,           // x → y
   kGeluBackward,   // x, dy → dx, in place on dy
-  kAdd,            // a, b → y (same shapes), in place on either. attrs.activation (none, relu, relu6)
-  kAddPositions,   // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
+
+  kAdd,           // a, b → y (same shapes), in place on either. attrs.activation (none, relu, relu6)
+  kAddPositions,  // x[B,T,D], table[P,D], (positions s32[B]: first position of each sequence, default 0) → y[B,T,D]
   kAddPositionsBackward,  // dy, (positions) → dtable[P,D]   (attrs.axis: P)
 
-  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad. x and y each f32 or
-  // bf16,
-  // or both u8 or s8
+  // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad.
+  // x and y are each f32 or bf16, or both u8 or s8.
   kMaxPool,
   kMaxPoolBackward,  // dy, index → dx   (output shape given)
   kAvgPool,          // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "store/file_writer.h"
 #include "store/walk.h"
 
@@ -82,7 +83,7 @@ void Placer::place(const Entry& entry, int number) {
 
 CheckoutReport Placer::report() const {
   if (refused_ != 0) {
-    progress_.warn(fmt::format("{} file{} copied: {}", copied_.load(), copied_ == 1 ? "" : "s",
+    progress_.warn(fmt::format("{} copied: {}", counted(copied_, "file"),
                                link_ == LinkMode::kReflink ? "this file system cannot clone files"
                                                            : "this place cannot be linked to the cache in .mlx"));
   }

@@ -1,4 +1,5 @@
-// scan, add_folder and compare: folders on disk as entries, with the stat cache sparing what has not changed.
+// scan, add_folder, compare and changes_since: folders on disk as entries, with the stat cache sparing what has not
+// changed.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -102,28 +103,39 @@ void require_shape(const Walk& found, const std::string& folder) {
   }
 }
 
-std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progress& progress) {
-  std::vector<WalkedFile>& files = look.found.files;
-  std::vector<Digest> contents(files.size());
-  std::vector<std::size_t> unknown;
+// The content of each file that the cache does not know; what it knows stays zero.
+struct Hashed {
+  std::vector<Digest> contents;
+  std::size_t files = 0;
   std::uint64_t bytes = 0;
+};
+
+Hashed hash_unknown(Look& look, const std::string& folder, Pool& pool, Progress& progress) {
+  std::vector<WalkedFile>& files = look.found.files;
+  Hashed hashed{std::vector<Digest>(files.size()), 0, 0};
+  std::vector<std::size_t> unknown;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (look.knows(i)) continue;
     unknown.push_back(i);
-    bytes += files[i].key.size;
+    hashed.bytes += files[i].key.size;
   }
-  if (!unknown.empty()) {
-    progress.begin("Hashing", bytes, "B");
-    pool.run(static_cast<std::int64_t>(unknown.size()), [&](std::int64_t n) {
-      std::size_t i = unknown[static_cast<std::size_t>(n)];
-      contents[i] = hash_file(look.found.disk_path(folder, files[i].path), files[i], progress);
-    });
-    progress.end();
-  }
+  hashed.files = unknown.size();
+  if (unknown.empty()) return hashed;
+  progress.begin("Hashing", hashed.bytes, "B");
+  pool.run(static_cast<std::int64_t>(unknown.size()), [&](std::int64_t n) {
+    std::size_t i = unknown[static_cast<std::size_t>(n)];
+    hashed.contents[i] = hash_file(look.found.disk_path(folder, files[i].path), files[i], progress);
+  });
+  progress.end();
+  return hashed;
+}
+
+std::vector<Entry> list_entries(Look& look, const Hashed& hashed, const std::string& folder) {
+  const std::size_t count = look.found.files.size();
   std::vector<Entry> entries;
-  entries.reserve(files.size());
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    entries.push_back(look.knows(i) ? look.known_entry(i) : look.entry(i, contents[i]));
+  entries.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    entries.push_back(look.knows(i) ? look.known_entry(i) : look.entry(i, hashed.contents[i]));
   }
   if (look.state && !(look.matches.all && !look.cached.manifest().is_zero())) {
     look.state->save(folder, to_cached(look.found, entries), look.seen_at, summarize(entries).id);
@@ -131,17 +143,53 @@ std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progre
   return entries;
 }
 
+std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progress& progress) {
+  const Hashed hashed = hash_unknown(look, folder, pool, progress);
+  return list_entries(look, hashed, folder);
+}
+
+Entry entry_of(const CachedFile& file) {
+  return {std::string(file.path), file.mode, file.key.size, file.content};
+}
+
+// compare() of what the cache knows and what stands there, without a list of either.
+Difference compare(const Look& look, const Hashed& hashed) {
+  const std::vector<WalkedFile>& files = look.found.files;
+  Difference difference;
+  std::size_t before = 0, now = 0;
+  while (before < look.cached.size() || now < files.size()) {
+    if (now < files.size() && look.matches.cached[now] == before && files[now].mode == look.cached.file(before).mode) {
+      ++before, ++now;
+      continue;
+    }
+    const CachedFile known = before < look.cached.size() ? look.cached.file(before) : CachedFile{};
+    const int order = before == look.cached.size() ? 1 : now == files.size() ? -1 : known.path.compare(files[now].path);
+    if (order < 0) {
+      difference.removed.push_back(entry_of(known));
+    } else {
+      Entry after = look.entry(now, look.knows(now) ? known.content : hashed.contents[now]);
+      if (order > 0)
+        difference.added.push_back(std::move(after));
+      else if (entry_of(known) != after)
+        difference.changed.emplace_back(entry_of(known), std::move(after));
+    }
+    before += order <= 0;
+    now += order >= 0;
+  }
+  return difference;
+}
+
+// A list of what was hashed would no longer be the version's, so that the next comparison would have to read that one
+// from the store: worth it where hashing again would take longer.
+bool worth_saving(const Look& look, const Hashed& hashed) {
+  const std::size_t files = look.found.files.size();
+  return 4 * hashed.files > files || hashed.bytes > 4096 * files;
+}
+
 }  // namespace
 
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
   return scan(Look(folder, cache, pool), folder, pool, progress);
-}
-
-std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
-                                              Pool& pool, Progress& progress) {
-  Look look(folder, cache, pool);
-  if (look.matches.all && look.cached.manifest() == manifest) return {};
-  return scan(std::move(look), folder, pool, progress);
 }
 
 ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
@@ -201,6 +249,20 @@ Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& a
       ++i, ++j;
     }
   }
+  return difference;
+}
+
+std::optional<Difference> changes_since(const Digest& manifest, const Store& store, const std::string& folder,
+                                        StatCache* cache, Pool& pool, Progress& progress) {
+  Look look(folder, cache, pool);
+  if (look.cached.manifest() != manifest) {
+    if (!store.has(ObjectKind::kManifest, manifest)) return {};
+    return compare(store.entries(manifest), scan(std::move(look), folder, pool, progress));
+  }
+  if (look.matches.all) return Difference{};
+  const Hashed hashed = hash_unknown(look, folder, pool, progress);
+  Difference difference = compare(look, hashed);
+  if (worth_saving(look, hashed)) list_entries(look, hashed, folder);
   return difference;
 }
 

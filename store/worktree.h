@@ -30,11 +30,6 @@ class StatCache {
 // honoured; .git and .mlx are skipped. A missing folder is kNotFound.
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress);
 
-// The same, and nothing where the stat cache proves that the folder holds just the files of `manifest`: for callers who
-// only want to know what differs, at the price of a stat a file.
-std::optional<std::vector<Entry>> scan_unless(const Digest& manifest, const std::string& folder, StatCache* cache,
-                                              Pool& pool, Progress& progress);
-
 // Scans, stores what is missing, and returns the manifest; every file is read once. Durable when it returns. `before`
 // (or nullptr) is the manifest that this one comes after: tensors may be stored as what differs from its. kUsage for a
 // folder without files, and for one that holds a single file of its own name.
@@ -47,6 +42,11 @@ struct Difference {
   bool empty() const { return added.empty() && removed.empty() && changed.empty(); }
 };
 Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& after);
+
+// What differs between `manifest` and `folder` as it stands; nullopt where neither the stat cache nor `store` has the
+// manifest's files. Where the stat cache has them this costs a stat a file, and the content of those that are others.
+std::optional<Difference> changes_since(const Digest& manifest, const Store& store, const std::string& folder,
+                                        StatCache* cache, Pool& pool, Progress& progress);
 
 // Makes `folder` hold exactly `manifest`'s files; ignored ones stay. Files that are not in `store` and would be
 // overwritten or removed are kConflict unless `force`, before anything is changed. Every file is verified and renamed

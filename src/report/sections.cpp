@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/html.h"
 
@@ -134,8 +135,7 @@ std::string tiles(const Facts& facts) {
                 (e.has_accuracy() ? "cross-entropy, " : "mean squared error, scaled, ") + escape(e.split));
     out += tile("Speed", count(e.per_second), fmt::format("{} a second, evaluating", data::unit_name(e.kind)));
   }
-  std::string size_note =
-      facts.model.version.files == 1 ? "1 file" : fmt::format("{} files", facts.model.version.files);
+  std::string size_note = counted(facts.model.version.files, "file");
   if (facts.before && facts.before->version.digest != facts.model.version.digest && facts.before->version.bytes > 0)
     size_note =
         fmt::format("{:.3f} of {}",

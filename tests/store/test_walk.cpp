@@ -20,16 +20,27 @@ struct Watched : TestStore {
   std::string source = temp.path() + "/source";
   StatCache cache{temp.path() + "/cache.db"};
 
-  // What the cache vouches for is nullopt.
-  std::optional<std::vector<Entry>> look(const Digest& manifest) {
-    return scan_unless(manifest, source, &cache, pool, progress);
+  Difference changes(const Digest& manifest) {
+    return changes_since(manifest, *store, source, &cache, pool, progress).value();
+  }
+  // Whether the cache knows the version's files: a store that does not have them cannot tell what has changed.
+  bool known(const Digest& manifest) {
+    TestStore other;
+    return changes_since(manifest, *other.store, source, &cache, pool, progress).has_value();
   }
   // Stored and known, with all files older than the racy tick.
   Digest settle() {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     Digest id = add_folder(*store, source, nullptr, &cache, pool, progress).id;
-    REQUIRE_FALSE(look(id));
+    REQUIRE(known(id));
+    REQUIRE(changes(id).empty());
     return id;
+  }
+  // What a comparison of whole lists says, without the cache.
+  bool is_right(const Difference& difference, const Digest& manifest) {
+    const Difference wanted = compare(store->entries(manifest), scan(source, nullptr, pool, progress));
+    return difference.added == wanted.added && difference.removed == wanted.removed &&
+           difference.changed == wanted.changed;
   }
 };
 
@@ -66,8 +77,7 @@ TEST_CASE("the cache vouches for a folder that is just the version, and for noth
   Watched t;
   for (int i = 0; i < 20; ++i) write_test_file(fmt::format("{}/part{}/{}", t.source, i % 3, i), std::to_string(i));
   Digest id = t.settle();
-  CHECK(t.look(Digest::of("another version")));
-  REQUIRE_FALSE(t.look(id));
+  CHECK_FALSE(t.known(Digest::of("another version")));
   SUBCASE("a changed file") {
     write_test_file(t.source + "/part0/0", "9");
   }
@@ -76,6 +86,16 @@ TEST_CASE("the cache vouches for a folder that is just the version, and for noth
   }
   SUBCASE("a removed file") {
     ::unlink((t.source + "/part0/0").c_str());
+  }
+  SUBCASE("a changed, a new and a removed file beside each other") {
+    write_test_file(t.source + "/part1/1", "another one");
+    write_test_file(t.source + "/part1/10a", "");
+    ::unlink((t.source + "/part1/13").c_str());
+    ::unlink((t.source + "/part2/8").c_str());
+  }
+  SUBCASE("all files gone but a new one at the end") {
+    for (int i = 0; i < 20; ++i) ::unlink(fmt::format("{}/part{}/{}", t.source, i % 3, i).c_str());
+    write_test_file(t.source + "/z", "");
   }
   SUBCASE("a mode") {
     ::chmod((t.source + "/part0/0").c_str(), 0755);
@@ -86,13 +106,31 @@ TEST_CASE("the cache vouches for a folder that is just the version, and for noth
   SUBCASE("a file that is ignored from now on") {
     write_test_file(t.source + "/part0/.mlxignore", "0\n");
   }
-  auto now = t.look(id);
-  REQUIRE(now);
-  CHECK(*now == scan(t.source, nullptr, t.pool, t.progress));
-  CHECK_FALSE(compare(t.store->entries(id), *now).empty());
+  const Difference difference = t.changes(id);
+  CHECK_FALSE(difference.empty());
+  CHECK(t.is_right(difference, id));
+  CHECK(t.is_right(t.changes(id), id));
   checkout(*t.store, id, t.source, true, &t.cache, t.pool, t.progress);
-  if (auto again = t.look(id)) CHECK(*again == t.store->entries(id));
-  CHECK_FALSE(t.look(id));
+  CHECK(t.changes(id).empty());
+}
+
+TEST_CASE("one changed file among many is told from the cache, which keeps knowing the version") {
+  Watched t;
+  for (int i = 0; i < 200; ++i) write_test_file(fmt::format("{}/{}", t.source, i), std::to_string(i));
+  const Digest id = t.settle();
+  write_test_file(t.source + "/100", "another");
+  for (int again = 0; again < 2; ++again) {
+    CHECK(t.is_right(t.changes(id), id));
+    CHECK(t.known(id));
+  }
+  write_test_file(t.source + "/100", "100");
+  CHECK(t.changes(id).empty());
+  // Nearly all of them: hashed once, then remembered.
+  for (int i = 0; i < 190; ++i) write_test_file(fmt::format("{}/{}", t.source, i), "another");
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(t.is_right(t.changes(id), id));
+  CHECK_FALSE(t.known(id));
+  CHECK(t.is_right(t.changes(id), id));
 }
 
 TEST_CASE("the cache does not vouch for a version while a file in it is racy") {
@@ -102,9 +140,10 @@ TEST_CASE("the cache does not vouch for a version while a file in it is racy") {
   write_test_file(t.source + "/young", "1");
   Digest id = add_folder(*t.store, t.source, nullptr, &t.cache, t.pool, t.progress).id;
   write_test_file(t.source + "/young", "2");
-  auto now = t.look(id);
-  REQUIRE(now);
-  CHECK(now->at(1).content == Digest::of("2"));
+  CHECK_FALSE(t.known(id));
+  const Difference now = t.changes(id);
+  REQUIRE(now.changed.size() == 1);
+  CHECK(now.changed[0].second.content == Digest::of("2"));
 }
 
 TEST_CASE("a stat cache cut short or altered is refused, never read beyond its end") {
