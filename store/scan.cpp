@@ -179,8 +179,8 @@ Difference compare(const Look& look, const Hashed& hashed) {
   return difference;
 }
 
-// A list of what was hashed would no longer be the version's, so that the next comparison would have to read that one
-// from the store: worth it where hashing again would take longer.
+// Of files that differ: a list of them would no longer be the version's, so that the next comparison would have to read
+// that one from the store. Worth it where hashing again would take longer.
 bool worth_saving(const Look& look, const Hashed& hashed) {
   const std::size_t files = look.found.files.size();
   return 4 * hashed.files > files || hashed.bytes > 4096 * files;
@@ -262,7 +262,7 @@ std::optional<Difference> changes_since(const Digest& manifest, const Store& sto
   if (look.matches.all) return Difference{};
   const Hashed hashed = hash_unknown(look, folder, pool, progress);
   Difference difference = compare(look, hashed);
-  if (worth_saving(look, hashed)) list_entries(look, hashed, folder);
+  if (difference.empty() || worth_saving(look, hashed)) list_entries(look, hashed, folder);
   return difference;
 }
 

@@ -26,7 +26,7 @@ std::string shown(const TomlNode& node) {
     case Kind::kInteger:
       return fmt::to_string(node.integer);
     case Kind::kFloat:
-      return fmt::to_string(node.number);
+      return fmt::format("{:#}", node.number);  // 1.0 is no 1
     case Kind::kBoolean:
       return node.boolean ? "true" : "false";
     case Kind::kOther:

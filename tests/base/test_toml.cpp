@@ -149,6 +149,12 @@ TEST_CASE("a wrong value says file, line, table, key, what was expected and what
                  "expected true or false, got 1"));
 }
 
+TEST_CASE("bug: 1.0 was shown as 1 where an integer was expected") {
+  const auto epochs = [](TomlReader& train) { train.integer("epochs", 1, 9); };
+  CHECK_EQ(train_error("[train]\nepochs = 1.0\n", epochs).message,
+           "train.toml:2: [train] epochs: expected an integer from 1 to 9, got 1.0");
+}
+
 TEST_CASE("a closed set is listed, with the closest word") {
   const Error error = train_error("[train]\noptimizer = \"adam\"\n", [](TomlReader& t) {
     t.one_of("optimizer", {"sgd", "adamw"});

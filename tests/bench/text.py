@@ -23,7 +23,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = {"family": "gpt2", "layers": 4, "width": 192, "heads": 6, "context": 256, "dropout": 0.0}
-BATCH, RATE, DECAY, BETA2, WARM = 16, 2e-3, 0.1, 0.95, 0.03
+BATCH, RATE, DECAY, BETA2, WARM = 8, 2e-3, 0.1, 0.95, 0.03
 
 
 def config(epochs):
@@ -130,7 +130,7 @@ def train_torch(train, test, budget, threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mlx")
-    parser.add_argument("--epochs", type=float, default=2)
+    parser.add_argument("--epochs", type=int, default=2)
     args = parser.parse_args()
     import torch
 
