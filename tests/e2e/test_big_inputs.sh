@@ -51,7 +51,7 @@ import os
 os.mkdir("many")
 for i in range(20000): open(f"many/{i}", "w").write(str(i))'
 expect 0 mlx add many
-has "$out" "20000 files"
+has "$out" "20,000 files"
 expect 0 mlx add many
 has "$out" "unchanged"
 sleep 0.05
