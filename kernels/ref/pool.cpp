@@ -4,13 +4,8 @@
 namespace mlx::kernels::ref {
 namespace {
 
-float number(float x) {
-  return x;
-}
-float number(BF16 x) {
-  return widen(x);
-}
-std::int32_t number(std::int32_t x) {
+using kernels::widen;
+std::int32_t widen(std::int32_t x) {
   return x;
 }
 void store(void* y, DType dtype, std::int64_t i, float value) {
@@ -31,13 +26,13 @@ void max_pool(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t row = images.begin * g.oh; row < images.end * g.oh; ++row)
     for (std::int64_t ow = 0; ow < g.ow; ++ow)
       for (std::int64_t c = 0; c < g.c; ++c) {
-        auto best = number(T{});
+        auto best = widen(T{});
         std::int64_t where = -1;
         const std::int64_t n = row / g.oh, top = row % g.oh * g.sh - g.pt, left = ow * g.sw - g.pl;
         for (std::int64_t ih = top; ih < top + g.kh; ++ih)
           for (std::int64_t iw = left; iw < left + g.kw; ++iw) {
             if (ih < 0 || ih >= g.h || iw < 0 || iw >= g.w) continue;
-            const auto value = number(x[((n * g.h + ih) * g.w + iw) * g.c + c]);
+            const auto value = widen(x[((n * g.h + ih) * g.w + iw) * g.c + c]);
             if (where >= 0 && !(value > best) && value == value) continue;
             best = value;
             where = ih * g.w + iw;

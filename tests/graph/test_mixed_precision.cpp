@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "graph/not_finite.h"
+#include "kernels/bf16.h"
 #include "sample.h"
 
 using namespace mlx;
@@ -207,5 +209,19 @@ TEST_CASE("mixed precision: the same bits with any number of threads") {
       const Result more = step(model.graph, Precision::kBF16, kernels::best_level(), threads);
       for (const auto& [name, tensor] : one.tensors) CHECK_MESSAGE(more.tensors.at(name).data == tensor.data, name);
     }
+  }
+}
+
+TEST_CASE("bug: a NaN was not looked for in what is stored as bf16") {
+  std::vector<kernels::BF16> numbers(5000, kernels::narrow(-3.0f));
+  const auto bytes = [&] {
+    return ByteView(reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(kernels::BF16));
+  };
+  numbers[7] = kernels::narrow(3.3e38f);
+  CHECK(all_finite(bytes(), DType::kBF16));
+  for (const float wrong : {std::nanf(""), INFINITY, -INFINITY}) {
+    numbers[4999] = kernels::narrow(wrong);
+    CHECK_FALSE(all_finite(bytes(), DType::kBF16));
+    CHECK(all_finite(bytes(), DType::kS32));
   }
 }
