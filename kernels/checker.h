@@ -51,6 +51,9 @@ class Checker {
     if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
   }
   // What is computed in f32 and may be stored as bf16.
+  void input_stored(int i, const Dims& dims) {
+    if (input_is(i, 0, kReal)) input_equals(i, dims, input(i).dtype);
+  }
   void output_stored(int i, const Dims& dims) {
     if (output_is(i, 0, kReal)) output_equals(i, dims, output(i).dtype);
   }

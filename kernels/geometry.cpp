@@ -115,7 +115,7 @@ void batch_norm(Checker& check, const Problem& problem) {
   check.require(problem.attrs.activation != Activation::kGelu, "batch norm fuses no gelu");
   const Dims channels{last(check.input(0))};
   if (problem.op == Op::kBatchNormBackward) {
-    check.input_equals(1, dims);
+    check.input_stored(1, dims);
     for (const int i : {2, 3, 4}) check.input_equals(i, channels);
     if (problem.attrs.activation != Activation::kNone) check.input_equals(5, channels);
     for (const int i : {1, 2}) check.output_equals(i, channels);
@@ -133,11 +133,11 @@ void same_shape(Checker& check, int inputs) {
   check.outputs_like(0, 0);
 }
 
-// The same where the first input and the output may be stored as bf16.
+// The same where each of them may be stored as bf16.
 void activation(Checker& check, int inputs) {
   if (!check.input_is(0, 0, kReal)) return;
   const Dims dims = Checker::dims_of(check.input(0));
-  for (int i = 1; i < inputs; ++i) check.input_equals(i, dims);
+  for (int i = 1; i < inputs; ++i) check.input_stored(i, dims);
   check.output_stored(0, dims);
 }
 
@@ -154,7 +154,7 @@ void dropout(Checker& check, const Problem& problem, Geometry& g) {
 
 void max_pool(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kMaxPool;
-  if (forward ? !check.input_is(0, 4, kRealOrBytes) : !check.output_is(0, 4)) return;
+  if (forward ? !check.input_is(0, 4, kRealOrBytes) : !check.output_is(0, 4, kReal)) return;
   image(forward ? check.input(0) : check.output(0), g);
   if (!window(check, problem.attrs, g)) return;
   g.o = g.c;
@@ -167,7 +167,7 @@ void max_pool(Checker& check, const Problem& problem, Geometry& g) {
       check.output_stored(0, y);
     return check.optional_output(1, y, DType::kS32);
   }
-  check.input_equals(0, y);
+  check.input_stored(0, y);
   check.input_equals(1, y, DType::kS32);
 }
 
@@ -337,6 +337,7 @@ std::string describe(const Problem& problem, Geometry& geometry) {
   geometry.rows = first.rank > 0 ? leading(first) : 1;
   geometry.x_type = first.dtype;
   geometry.y_type = problem.outputs[0].dtype;
+  if (geometry.has_input[1]) geometry.dy_type = problem.inputs[1].dtype;
   return {};
 }
 

@@ -26,6 +26,7 @@ struct Geometry {
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                            // x is u8 or s8
   DType x_type = DType::kF32, y_type = DType::kF32;  // of input 0 and output 0
+  DType dy_type = DType::kF32;                       // of input 1 where that is a gradient
 };
 
 // Checks ranks, sizes and dtypes against op.h. Returns "" or what is wrong ("input 1 must be [64, 32]").

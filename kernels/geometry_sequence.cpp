@@ -8,7 +8,7 @@ void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
   const bool forward = problem.op == Op::kLayerNorm;
-  if (!forward) check.input_equals(1, Checker::dims_of(x));
+  if (!forward) check.input_stored(1, Checker::dims_of(x));
   check.input_equals(forward ? 1 : 2, {last(x)});
   if (forward) {
     check.input_equals(2, {last(x)});
@@ -25,7 +25,7 @@ void rms_norm(Checker& check, const Problem& problem) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
   const bool forward = problem.op == Op::kRmsNorm;
-  if (!forward) check.input_equals(1, Checker::dims_of(x));
+  if (!forward) check.input_stored(1, Checker::dims_of(x));
   check.input_equals(forward ? 1 : 2, {last(x)});
   if (forward) {
     check.output_stored(0, Checker::dims_of(x));
@@ -37,12 +37,12 @@ void rms_norm(Checker& check, const Problem& problem) {
 }
 
 void swiglu(Checker& check, const Problem& problem) {
-  if (!check.input_is(0, 1)) return;
+  if (!check.input_is(0, 1, kReal)) return;
   const Shape& x = check.input(0);
   check.require(last(x) % 2 == 0, "the last dim must be gate and up of one width");
   const Dims half = with_last(x, last(x) / 2);
   if (problem.op == Op::kSwiGlu) return check.output_stored(0, half);
-  check.input_equals(1, half);
+  check.input_stored(1, half);
   check.output_stored(0, Checker::dims_of(x));
 }
 

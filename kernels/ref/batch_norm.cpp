@@ -47,7 +47,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t rows = s.g.rows, width = s.g.width;
   const X* x = reals_in<X>(args, 0);
-  const float *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
+  const float* gamma = f32_in(&s, args, 2);
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
   const Activation activation = s.attrs.activation;
   const float* beta = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
@@ -55,7 +55,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{widen(x[i])} - mean[c]) * rstd[c]; };
   const auto gradient = [&](std::int64_t i, std::int64_t c) {
     const bool through = !beta || passes(activation, static_cast<float>(normal(i, c) * gamma[c] + beta[c]));
-    return through ? double{dy[i]} : 0.0;
+    return through ? double{load_real(args.inputs[1], s.g.dy_type, i)} : 0.0;
   };
   const Range range = range_of(&s, phase, slice);
   if (phase == 0) {

@@ -27,7 +27,8 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t rows = s.g.rows, width = s.g.width;
-  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
+  const float *x = f32_in(&s, args, 0), *gamma = f32_in(&s, args, 2);
+  const auto dy = [&](std::int64_t i) { return double{load_real(args.inputs[1], s.g.dy_type, i)}; };
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
   const auto normal = [&](std::int64_t r, std::int64_t i) { return (double{x[r * width + i]} - mean[r]) * rstd[r]; };
   const Range range = range_of(&s, phase, slice);
@@ -35,8 +36,8 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       double plain = 0.0, weighted = 0.0;
       for (std::int64_t r = 0; r < rows; ++r) {
-        plain += dy[r * width + i];
-        weighted += dy[r * width + i] * normal(r, i);
+        plain += dy(r * width + i);
+        weighted += dy(r * width + i) * normal(r, i);
       }
       f32_out(&s, args, 1)[i] = static_cast<float>(weighted);
       f32_out(&s, args, 2)[i] = static_cast<float>(plain);
@@ -47,11 +48,11 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = range.begin; r < range.end; ++r) {
     double plain = 0.0, weighted = 0.0;
     for (std::int64_t i = 0; i < width; ++i) {
-      const double d = double{dy[r * width + i]} * gamma[i];
+      const double d = dy(r * width + i) * gamma[i];
       plain += d, weighted += d * normal(r, i);
     }
     for (std::int64_t i = 0; i < width; ++i) {
-      const double d = double{dy[r * width + i]} * gamma[i];
+      const double d = dy(r * width + i) * gamma[i];
       f32_out(&s, args, 0)[r * width + i] = static_cast<float>(rstd[r] * (d - plain / n - normal(r, i) * weighted / n));
     }
   }

@@ -15,11 +15,11 @@ double gelu_slope(double x) {
 template <typename Body>
 void each(const void* opaque, const Args& args, int phase, int slice, Body body) {
   const State& s = state_of(opaque);
-  const float* b = f32_in(&s, args, 1);
+  const void* b = s.g.has_input[1] ? args.inputs[1] : nullptr;
   const Range range = elements_of(&s, phase, slice, s.g.count);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const float a = load_real(args.inputs[0], s.g.x_type, i);
-    store_real(args.outputs[0], s.g.y_type, i, body(a, b ? b[i] : 0.0f));
+    store_real(args.outputs[0], s.g.y_type, i, body(a, b ? load_real(b, s.g.dy_type, i) : 0.0f));
   }
 }
 

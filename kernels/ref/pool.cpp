@@ -43,20 +43,25 @@ void max_pool(const void* opaque, const Args& args, int phase, int slice) {
       }
 }
 
+// dx of one image, row and column: what the windows that chose it give.
 void max_pool_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;
-  const float* dy = f32_in(&s, args, 0);
   const std::int32_t* index = s32_in(&s, args, 1);
-  float* dx = f32_out(&s, args, 0);
   const Range images = range_of(&s, phase, slice);
-  for (std::int64_t i = images.begin * g.h * g.w * g.c; i < images.end * g.h * g.w * g.c; ++i) dx[i] = 0.0f;
+  const auto covers = [](std::int64_t from, std::int64_t size, std::int64_t i) { return i >= from && i < from + size; };
   for (std::int64_t n = images.begin; n < images.end; ++n)
-    for (std::int64_t i = 0; i < g.oh * g.ow; ++i)
+    for (std::int64_t at = 0; at < g.h * g.w; ++at)
       for (std::int64_t c = 0; c < g.c; ++c) {
-        const std::int64_t out = (n * g.oh * g.ow + i) * g.c + c;
-        if (index[out] < 0 || index[out] >= g.h * g.w) continue;
-        dx[(n * g.h * g.w + index[out]) * g.c + c] += dy[out];
+        double sum = 0.0;
+        for (std::int64_t oh = 0; oh < g.oh; ++oh) {
+          if (!covers(oh * g.sh - g.pt, g.kh, at / g.w)) continue;
+          for (std::int64_t ow = 0; ow < g.ow; ++ow) {
+            const std::int64_t out = ((n * g.oh + oh) * g.ow + ow) * g.c + c;
+            if (index[out] == at) sum += double{load_real(args.inputs[0], g.x_type, out)};
+          }
+        }
+        store_real(args.outputs[0], g.y_type, (n * g.h * g.w + at) * g.c + c, sum);
       }
 }
 

@@ -25,24 +25,25 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t rows = s.g.rows, width = s.g.width;
-  const float *x = f32_in(&s, args, 0), *dy = f32_in(&s, args, 1), *gamma = f32_in(&s, args, 2);
+  const float *x = f32_in(&s, args, 0), *gamma = f32_in(&s, args, 2);
+  const auto dy = [&](std::int64_t i) { return double{load_real(args.inputs[1], s.g.dy_type, i)}; };
   const float* rstd = f32_in(&s, args, 3);
   const auto normal = [&](std::int64_t r, std::int64_t i) { return double{x[r * width + i]} * rstd[r]; };
   const Range range = range_of(&s, phase, slice);
   if (phase == 1) {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       double sum = 0.0;
-      for (std::int64_t r = 0; r < rows; ++r) sum += dy[r * width + i] * normal(r, i);
+      for (std::int64_t r = 0; r < rows; ++r) sum += dy(r * width + i) * normal(r, i);
       f32_out(&s, args, 1)[i] = static_cast<float>(sum);
     }
     return;
   }
   for (std::int64_t r = range.begin; r < range.end; ++r) {
     double sum = 0.0;
-    for (std::int64_t i = 0; i < width; ++i) sum += double{dy[r * width + i]} * gamma[i] * normal(r, i);
+    for (std::int64_t i = 0; i < width; ++i) sum += dy(r * width + i) * gamma[i] * normal(r, i);
     const double slope = sum / static_cast<double>(width);
     for (std::int64_t i = 0; i < width; ++i) {
-      const double g = double{dy[r * width + i]} * gamma[i];
+      const double g = dy(r * width + i) * gamma[i];
       f32_out(&s, args, 0)[r * width + i] = static_cast<float>(rstd[r] * (g - normal(r, i) * slope));
     }
   }

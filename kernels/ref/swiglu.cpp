@@ -11,30 +11,30 @@ double sigmoid(double x) {
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t half = s.g.width / 2;
+  const auto x = [&](std::int64_t i) { return load_real(args.inputs[0], s.g.x_type, i); };
   const Range rows = range_of(&s, phase, slice);
-  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float *gate = f32_in(&s, args, 0) + r * 2 * half, *up = gate + half;
-    for (std::int64_t i = 0; i < half; ++i)
-      store_real(args.outputs[0], s.g.y_type, r * half + i, gate[i] * sigmoid(gate[i]) * up[i]);
-  }
+  for (std::int64_t r = rows.begin; r < rows.end; ++r)
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double gate = x(2 * r * half + i);
+      store_real(args.outputs[0], s.g.y_type, r * half + i, gate * sigmoid(gate) * x((2 * r + 1) * half + i));
+    }
 }
 
 // With f = sigmoid(gate): d silu = f (1 + gate (1 - f)).
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t half = s.g.width / 2;
+  const auto x = [&](std::int64_t i) { return double{load_real(args.inputs[0], s.g.x_type, i)}; };
+  const auto store = [&](std::int64_t i, double dx) { store_real(args.outputs[0], s.g.y_type, i, dx); };
   const Range rows = range_of(&s, phase, slice);
-  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float *gate = f32_in(&s, args, 0) + r * 2 * half, *up = gate + half, *dy = f32_in(&s, args, 1) + r * half;
-    const auto store = [&](std::int64_t i, double dx) {
-      store_real(args.outputs[0], s.g.y_type, r * 2 * half + i, dx);
-    };
+  for (std::int64_t r = rows.begin; r < rows.end; ++r)
     for (std::int64_t i = 0; i < half; ++i) {
-      const double f = sigmoid(gate[i]);
-      store(i, dy[i] * double{up[i]} * (f * (1.0 + gate[i] * (1.0 - f))));
-      store(half + i, dy[i] * (gate[i] * f));
+      const std::int64_t at_gate = 2 * r * half + i, at_up = at_gate + half;
+      const double gate = x(at_gate), up = x(at_up), f = sigmoid(gate);
+      const double dy = load_real(args.inputs[1], s.g.dy_type, r * half + i);
+      store(at_gate, dy * up * (f * (1.0 + gate * (1.0 - f))));
+      store(at_up, dy * (gate * f));
     }
-  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
 // lanes.
 //
-// X and Y are what the first input and the first output are stored as, float or BF16.
+// X, D and Y are what the first input, the gradient and the first output are stored as, float or BF16.
 //
 // Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
 // the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
@@ -157,11 +157,11 @@ inline Floats passed(Floats dy, Floats off, Floats scale, Floats beta, Floats la
 }
 
 // Sums of the gradient and of the gradient times x - mean.
-template <typename X, bool Activated>
+template <typename X, typename D, bool Activated>
 void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
   const X* x = static_cast<const X*>(args.inputs[0]);
-  const float* dy = f32_in(s, args, 1);
+  const D* dy = static_cast<const D*>(args.inputs[1]);
   const Floats passing = last_passing(s->attrs.activation);
   for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0.0;
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
@@ -192,11 +192,11 @@ void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
 }
 
 // dx = gamma rstd (g - average of g - (x - mean) rstd² · average of g (x - mean)).
-template <typename X, typename Y, bool Activated>
+template <typename X, typename D, typename Y, bool Activated>
 void gradient_rows(const State* s, const Args& args, Range rows, const float* averages) {
   const std::int64_t width = s->g.width;
   const X* x = static_cast<const X*>(args.inputs[0]);
-  const float* dy = f32_in(s, args, 1);
+  const D* dy = static_cast<const D*>(args.inputs[1]);
   const Floats passing = last_passing(s->attrs.activation);
   Y* dx = static_cast<Y*>(args.outputs[0]);
   for (std::int64_t row = rows.begin; row < rows.end; row += kRows) {
@@ -223,12 +223,12 @@ void gradient_rows(const State* s, const Args& args, Range rows, const float* av
   }
 }
 
-template <typename X, typename Y, bool Activated>
+template <typename X, typename D, typename Y, bool Activated>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
   const Range rows = range_of(s, phase, slice);
-  if (phase == 0) return gradient_sums<X, Activated>(s, args, rows, sums_of(s, args, slice));
+  if (phase == 0) return gradient_sums<X, D, Activated>(s, args, rows, sums_of(s, args, slice));
   float* averages = factors_of(s, args, slice);
   const double n = static_cast<double>(s->g.rows);
   for (std::int64_t c = 0; c < width; ++c) {
@@ -241,27 +241,34 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     f32_out(s, args, 1)[c] = static_cast<float>(weighted * rstd);
     f32_out(s, args, 2)[c] = static_cast<float>(plain);
   }
-  gradient_rows<X, Y, Activated>(s, args, rows, averages);
+  gradient_rows<X, D, Y, Activated>(s, args, rows, averages);
 }
 
-template <typename X, typename Y>
-Run training_run(const Problem& problem) {
-  if (problem.op == Op::kBatchNorm) return forward<X, Y>;
-  return problem.attrs.activation != Activation::kNone ? backward<X, Y, true> : backward<X, Y, false>;
+Run forward_of(const Geometry& g) {
+  return stored_as(
+      g.x_type, [&](auto x) { return stored_as(g.y_type, [&](auto y) { return forward<decltype(x), decltype(y)>; }); });
 }
-template <typename X>
-Run training_run(const Problem& problem, DType y) {
-  return y == DType::kBF16 ? training_run<X, BF16>(problem) : training_run<X, float>(problem);
+template <bool Activated>
+Run backward_of(const Geometry& g) {
+  return stored_as(g.x_type, [&](auto x) {
+    return stored_as(g.dy_type, [&](auto dy) {
+      return stored_as(g.y_type, [&](auto y) { return backward<decltype(x), decltype(dy), decltype(y), Activated>; });
+    });
+  });
+}
+Run run_of(Op op, const State* s) {
+  if (op == Op::kBatchNormInference) return inference;
+  if (op == Op::kBatchNorm) return forward_of(s->g);
+  return s->attrs.activation != Activation::kNone ? backward_of<true>(s->g) : backward_of<false>(s->g);
 }
 
 }  // namespace
 
 bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   const bool training = problem.op != Op::kBatchNormInference;
-  State* s = new_state(problem, plan, inference, training ? Takes::kBF16 : Takes::kF32);
+  State* s = new_state(problem, plan, nullptr, training ? Takes::kBF16 : Takes::kF32);
   if (!s) return false;
-  const bool bf16 = s->g.x_type == DType::kBF16;
-  if (training) plan.run = bf16 ? training_run<BF16>(problem, s->g.y_type) : training_run<float>(problem, s->g.y_type);
+  plan.run = run_of(problem.op, s);
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (!training) {
     plan.workspace_bytes = bytes_of(s->slices[0] * s->g.width, sizeof(float));

@@ -19,6 +19,12 @@ inline const State* state_of(const void* state) {
   return static_cast<const State*>(state);
 }
 
+// What `make` gives for the type that a tensor's numbers are stored as: called with a float or a BF16.
+template <typename Make>
+Run stored_as(DType type, Make make) {
+  return type == DType::kBF16 ? make(BF16{}) : make(float{});
+}
+
 // e^x to 1.5 ulp by reduction to |r| <= ln2/2 and the Taylor polynomial of degree 7. 0 below -104, inf above 89, NaN
 // stays.
 inline Floats exp16(Floats x) {

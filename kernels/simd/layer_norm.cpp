@@ -1,5 +1,5 @@
-// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows. Y is what the output is
-// stored as, float or BF16.
+// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows. D and Y are what the
+// gradient and the output are stored as, float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -38,9 +38,11 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // dx of one row; adds its share of dgamma and dbeta to the slice's sums.
+template <typename D>
 void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamma, float* dbeta) {
   const std::int64_t width = s->g.width;
-  const float *x = f32_in(s, args, 0) + r * width, *dy = f32_in(s, args, 1) + r * width, *gamma = f32_in(s, args, 2);
+  const float *x = f32_in(s, args, 0) + r * width, *gamma = f32_in(s, args, 2);
+  const D* dy = static_cast<const D*>(args.inputs[1]) + r * width;
   float* dx = f32_out(s, args, 0) + r * width;
   const Floats mean = broadcast(f32_in(s, args, 3)[r]), rstd = broadcast(f32_in(s, args, 4)[r]);
   Floats plain = zeros(), weighted = zeros();
@@ -66,6 +68,7 @@ void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamm
 }
 
 // Phase 0, by row: dx and each slice's dgamma and dbeta; phase 1, by column: those added in slice order.
+template <typename D>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t width = s->g.width;
@@ -74,7 +77,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   if (phase == 0) {
     float* own = partial + 2 * width * slice;
     for (std::int64_t i = 0; i < 2 * width; ++i) own[i] = 0.0f;
-    for (std::int64_t r = range.begin; r < range.end; ++r) backward_row(s, args, r, own, own + width);
+    for (std::int64_t r = range.begin; r < range.end; ++r) backward_row<D>(s, args, r, own, own + width);
     return;
   }
   for (std::int64_t i = range.begin; i < range.end; ++i) {
@@ -92,9 +95,10 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_layer_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kLayerNormBackward;
-  State* s = new_state(problem, plan, back ? backward : forward<float>, Takes::kBF16);
+  State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
-  if (s->g.y_type == DType::kBF16) plan.run = forward<BF16>;
+  plan.run = back ? stored_as(s->g.dy_type, [](auto dy) { return backward<decltype(dy)>; })
+                  : stored_as(s->g.y_type, [](auto y) { return forward<decltype(y)>; });
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (back) {
     cut(s, plan, 1, s->g.width, s->g.width * s->slices[0] * 8);

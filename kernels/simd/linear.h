@@ -16,16 +16,20 @@ inline std::int64_t block_rows(std::int64_t rows, std::int64_t columns) {
   return 48;
 }
 
-// y[rows, columns] = act(a[rows, terms] · packed + bias), one slice of it.
+// y[rows, columns] = act(a[rows, terms] · packed + bias), one slice of it. Where y is bf16, the sums of a block stand
+// in the slice's part of the workspace until they are whole.
 template <typename Factor>
 void multiply_slice(const State* s, const Args& args, const float* bias, std::int64_t terms, std::int64_t columns,
                     int phase, int slice) {
+  const bool narrow = s->g.y_type == DType::kBF16;
   const std::int64_t rows = s->g.rows, height = block_rows(rows, columns), high = (rows + height - 1) / height;
   const std::int64_t passes = terms > kDepth ? (terms + kDepth - 1) / kDepth : 1;
   const auto *a = static_cast<const Factor*>(args.inputs[0]), *b = static_cast<const Factor*>(args.packed);
   const Range items = range_of(s, phase, slice);
   for (std::int64_t item = items.begin; item < items.end; ++item) {
-    const std::int64_t i = item % high * height, j = item / high * kPanel;
+    const std::int64_t i = item % high * height, j = item / high * kPanel, y = i * columns + j;
+    const std::int64_t block_high = smaller(height, rows - i), block_wide = smaller(kPanel, columns - j);
+    float* sums = narrow ? static_cast<float*>(args.workspace) + slice * height * kPanel : f32_out(s, args, 0) + y;
     for (std::int64_t pass = 0; pass < passes; ++pass) {
       const std::int64_t begin = terms * pass / passes, end = terms * (pass + 1) / passes;
       const Product<Factor> m{a + i * terms + begin,
@@ -34,13 +38,18 @@ void multiply_slice(const State* s, const Args& args, const float* bias, std::in
                               1,
                               end - begin,
                               b + j * terms + begin * panel_width(columns, j),
-                              f32_out(s, args, 0) + i * columns + j,
-                              columns,
+                              sums,
+                              narrow ? kPanel : columns,
                               bias ? bias + j : nullptr,
                               s->attrs.activation,
                               begin == 0,
                               end == terms};
-      multiply(m, smaller(height, rows - i), smaller(kPanel, columns - j));
+      multiply(m, block_high, block_wide);
+    }
+    for (std::int64_t row = 0; narrow && row < block_high; ++row) {
+      BF16* to = static_cast<BF16*>(args.outputs[0]) + y + row * columns;
+      by_vectors(0, block_wide,
+                 [&](std::int64_t c, auto mask) { store(to + c, load(sums + row * kPanel + c, mask), mask); });
     }
   }
 }
@@ -49,6 +58,7 @@ inline void cut_product(State* s, Plan& plan, std::int64_t terms, std::int64_t c
   cut(s, plan, 0, (rows + height - 1) / height * ((columns + kPanel - 1) / kPanel), rows * columns * (terms / 4 + 4));
   plan.packed_input = 1;
   plan.packed_bytes = panels_bytes(terms, columns);
+  if (s->g.y_type == DType::kBF16) plan.workspace_bytes = bytes_of(s->slices[0] * height * kPanel, sizeof(float));
 }
 
 // dw is cut in blocks of 48 rows and 64 columns; 128 rows of x and dy, as far as a block needs them, stay in the first

@@ -69,73 +69,49 @@ void forward_bytes(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-void clear(float* at, std::int64_t count) {
-  by_vectors(0, count, [&](std::int64_t i, auto mask) { store(at + i, zeros(), mask); });
+// The windows that a row or a column i of the image lies in.
+struct Windows {
+  std::int64_t begin, end;
+};
+inline Windows windows_over(std::int64_t i, std::int64_t pad, std::int64_t kernel, std::int64_t stride,
+                            std::int64_t count) {
+  const std::int64_t end = (i + pad) / stride + 1, before = i + pad - kernel;
+  return {before < 0 ? 0 : before / stride + 1, end < count ? end : count};
 }
 
-// Windows side by side without padding: every element of dx is written once.
-void backward_tiles(const State* s, const float* dy, const std::int32_t* index, float* dx) {
-  const Geometry& g = s->g;
-  const std::int64_t covered_h = g.oh * g.kh, covered_w = g.ow * g.kw;
-  for (std::int64_t oh = 0; oh < g.oh; ++oh)
-    for (std::int64_t ow = 0; ow < g.ow; ++ow)
-      by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
-        const std::int64_t out = (oh * g.ow + ow) * g.c + c;
-        const Floats gradient = load(dy + out, mask);
-        const Ints chosen = load(index + out, mask);
-        for (std::int64_t ih = oh * g.kh; ih < (oh + 1) * g.kh; ++ih)
-          for (std::int64_t iw = ow * g.kw; iw < (ow + 1) * g.kw; ++iw) {
-            const std::int64_t at = ih * g.w + iw;
-            const Mask hit = chosen == integers(static_cast<int>(at));
-            store(dx + at * g.c + c, keep(hit, gradient), mask);
-          }
-      });
-  for (std::int64_t ih = 0; ih < covered_h; ++ih) clear(dx + (ih * g.w + covered_w) * g.c, (g.w - covered_w) * g.c);
-  clear(dx + covered_h * g.w * g.c, (g.h - covered_h) * g.w * g.c);
-}
-
-// Any windows: gradients are added in the order of the windows.
-void backward_windows(const State* s, const float* dy, const std::int32_t* index, float* dx) {
-  const Geometry& g = s->g;
-  clear(dx, g.h * g.w * g.c);
-  for (std::int64_t oh = 0; oh < g.oh; ++oh)
-    for (std::int64_t ow = 0; ow < g.ow; ++ow) {
-      const Window window = window_of(g, oh, ow);
-      by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
-        const std::int64_t out = (oh * g.ow + ow) * g.c + c;
-        const Floats gradient = load(dy + out, mask);
-        const Ints chosen = load(index + out, mask);
-        for (std::int64_t ih = window.top; ih < window.bottom; ++ih)
-          for (std::int64_t iw = window.left; iw < window.right; ++iw) {
-            const std::int64_t at = ih * g.w + iw;
-            const Mask hit = mask & (chosen == integers(static_cast<int>(at)));
-            float* place = dx + at * g.c + c;
-            store(place, load(place, hit) + gradient, hit);
-          }
-      });
-    }
-}
-
+// Every element of dx is written once: the gradients of the windows that chose it, added in their order. D and X: what
+// dy and dx are stored as, float or BF16.
+template <typename D, typename X>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
-  const bool tiles = g.kh == g.sh && g.kw == g.sw && g.pt == 0 && g.pl == 0 && g.oh * g.kh <= g.h && g.ow * g.kw <= g.w;
   const Range images = range_of(s, phase, slice);
-  for (std::int64_t n = images.begin; n < images.end; ++n) {
-    const std::int64_t out = n * g.oh * g.ow * g.c;
-    const float* dy = f32_in(s, args, 0) + out;
-    const std::int32_t* index = s32_in(s, args, 1) + out;
-    float* dx = f32_out(s, args, 0) + n * g.h * g.w * g.c;
-    if (tiles)
-      backward_tiles(s, dy, index, dx);
-    else
-      backward_windows(s, dy, index, dx);
+  for (std::int64_t row = images.begin * g.h; row < images.end * g.h; ++row) {
+    const std::int64_t n = row / g.h, ih = row % g.h;
+    const D* dy = static_cast<const D*>(args.inputs[0]) + n * g.oh * g.ow * g.c;
+    const std::int32_t* index = s32_in(s, args, 1) + n * g.oh * g.ow * g.c;
+    const Windows high = windows_over(ih, g.pt, g.kh, g.sh, g.oh);
+    for (std::int64_t iw = 0; iw < g.w; ++iw) {
+      const Windows wide = windows_over(iw, g.pl, g.kw, g.sw, g.ow);
+      const Ints here = integers(static_cast<int>(ih * g.w + iw));
+      X* dx = static_cast<X*>(args.outputs[0]) + (row * g.w + iw) * g.c;
+      by_vectors(0, g.c, [&](std::int64_t c, auto mask) {
+        Floats sum = zeros();
+        for (std::int64_t oh = high.begin; oh < high.end; ++oh)
+          for (std::int64_t ow = wide.begin; ow < wide.end; ++ow) {
+            const std::int64_t out = (oh * g.ow + ow) * g.c + c;
+            sum = sum + keep(load(index + out, mask) == here, load(dy + out, mask));
+          }
+        store(dx + c, sum, mask);
+      });
+    }
   }
 }
 
-template <typename X>
-Run forward_of(DType y) {
-  return y == DType::kBF16 ? forward<X, BF16> : forward<X, float>;
+Run backward_of(const Geometry& g) {
+  return stored_as(g.x_type, [&](auto dy) {
+    return stored_as(g.y_type, [&](auto dx) { return backward<decltype(dy), decltype(dx)>; });
+  });
 }
 
 Run forward_of(const Geometry& g) {
@@ -144,10 +120,10 @@ Run forward_of(const Geometry& g) {
       return forward_bytes<false>;
     case DType::kS8:
       return forward_bytes<true>;
-    case DType::kBF16:
-      return forward_of<BF16>(g.y_type);
     default:
-      return forward_of<float>(g.y_type);
+      return stored_as(g.x_type, [&](auto x) {
+        return stored_as(g.y_type, [&](auto y) { return forward<decltype(x), decltype(y)>; });
+      });
   }
 }
 
@@ -155,11 +131,11 @@ Run forward_of(const Geometry& g) {
 
 bool prepare_max_pool(const Problem& problem, Plan& plan) {
   const bool forward = problem.op == Op::kMaxPool;
-  State* s = new_state(problem, plan, backward, Takes::kBF16);
+  State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
   const bool bytes = s->g.x_type == DType::kU8 || s->g.x_type == DType::kS8;
   if (forward && bytes && s->g.has_output[1]) return false;  // only training wants the index, and trains real numbers
-  if (forward) plan.run = forward_of(s->g);
+  plan.run = forward ? forward_of(s->g) : backward_of(s->g);
   cut(s, plan, 0, s->g.n, s->g.n * s->g.h * s->g.w * s->g.c * static_cast<std::int64_t>(size_of(s->g.x_type)));
   return true;
 }

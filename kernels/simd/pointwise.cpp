@@ -51,13 +51,13 @@ struct ScaledAdd {
   Floats operator()(Floats a, Floats b) const { return fma(scale_a, a, scale_b * b); }
 };
 
-// A and Y are what the first input and the output are stored as, float or BF16; the second input is f32.
-template <typename Body, typename A, typename Y>
+// A, B and Y are what the inputs and the output are stored as, float or BF16.
+template <typename Body, typename A, typename B, typename Y>
 void run(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Body body(s);
   const A* a = static_cast<const A*>(args.inputs[0]);
-  const float* b = f32_in(s, args, 1);
+  const B* b = s->g.has_input[1] ? static_cast<const B*>(args.inputs[1]) : nullptr;
   Y* y = static_cast<Y*>(args.outputs[0]);
   const Range range = elements_of(s, phase, slice, s->g.count);
   by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) {
@@ -67,30 +67,38 @@ void run(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 template <typename Body>
-Run run_of(const State* s) {
-  const bool narrow = s->g.y_type == DType::kBF16;
-  if (s->g.x_type == DType::kBF16) return narrow ? run<Body, BF16, BF16> : run<Body, BF16, float>;
-  return narrow ? run<Body, float, BF16> : run<Body, float, float>;
+Run activation(const Geometry& g) {
+  return stored_as(g.x_type, [&](auto x) {
+    return stored_as(g.y_type, [&](auto y) { return run<Body, decltype(x), float, decltype(y)>; });
+  });
+}
+template <typename Body>
+Run gradient(const Geometry& g) {
+  return stored_as(g.x_type, [&](auto x) {
+    return stored_as(g.dy_type, [&](auto dy) {
+      return stored_as(g.y_type, [&](auto y) { return run<Body, decltype(x), decltype(dy), decltype(y)>; });
+    });
+  });
 }
 
-Run run_of(Op op, const State* s) {
+Run run_of(Op op, const Geometry& g) {
   switch (op) {
     case Op::kRelu:
-      return run_of<Relu>(s);
+      return activation<Relu>(g);
     case Op::kReluBackward:
-      return run_of<ReluBackward>(s);
+      return gradient<ReluBackward>(g);
     case Op::kRelu6:
-      return run_of<Relu6>(s);
+      return activation<Relu6>(g);
     case Op::kRelu6Backward:
-      return run_of<Relu6Backward>(s);
+      return gradient<Relu6Backward>(g);
     case Op::kGelu:
-      return run_of<Gelu>(s);
+      return activation<Gelu>(g);
     case Op::kGeluBackward:
-      return run_of<GeluBackward>(s);
+      return gradient<GeluBackward>(g);
     case Op::kScaledAdd:
-      return run<ScaledAdd, float, float>;
+      return run<ScaledAdd, float, float, float>;
     default:
-      return run<Add, float, float>;
+      return run<Add, float, float, float>;
   }
 }
 
@@ -99,7 +107,7 @@ Run run_of(Op op, const State* s) {
 bool prepare_pointwise(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
-  plan.run = run_of(problem.op, s);
+  plan.run = run_of(problem.op, s->g);
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
   return true;
 }

@@ -1,5 +1,5 @@
-// SwiGLU, silu(gate) · up, and its gradient: one pass at memory speed. Y is what the output is stored as, float or
-// BF16.
+// SwiGLU, silu(gate) · up, and its gradient: one pass at memory speed. X, D and Y are what the first input, the
+// gradient and the output are stored as, float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -11,13 +11,13 @@ inline Floats sigmoid16(Floats x) {
   return one / (one + exp16(zeros() - x));
 }
 
-template <typename Y>
+template <typename X, typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t half = s->g.width / 2;
   const Range rows = range_of(s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float *gate = f32_in(s, args, 0) + r * 2 * half, *up = gate + half;
+    const X *gate = static_cast<const X*>(args.inputs[0]) + r * 2 * half, *up = gate + half;
     Y* y = static_cast<Y*>(args.outputs[0]) + r * half;
     by_vectors(0, half, [&](std::int64_t i, auto mask) {
       const Floats g = load(gate + i, mask), u = load(up + i, mask);
@@ -27,14 +27,15 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // With f = sigmoid(gate): d silu = f (1 + gate (1 - f)).
-template <typename Y>
+template <typename X, typename D, typename Y>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t half = s->g.width / 2;
   const Floats one = broadcast(1.0f);
   const Range rows = range_of(s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float *gate = f32_in(s, args, 0) + r * 2 * half, *up = gate + half, *dy = f32_in(s, args, 1) + r * half;
+    const X *gate = static_cast<const X*>(args.inputs[0]) + r * 2 * half, *up = gate + half;
+    const D* dy = static_cast<const D*>(args.inputs[1]) + r * half;
     Y* dx = static_cast<Y*>(args.outputs[0]) + r * 2 * half;
     by_vectors(0, half, [&](std::int64_t i, auto mask) {
       const Floats g = load(gate + i, mask), u = load(up + i, mask);
@@ -46,13 +47,21 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
+Run run_of(Op op, const Geometry& g) {
+  return stored_as(g.x_type, [&](auto x) {
+    return stored_as(g.y_type, [&](auto y) {
+      if (op == Op::kSwiGlu) return Run{forward<decltype(x), decltype(y)>};
+      return stored_as(g.dy_type, [&](auto dy) { return backward<decltype(x), decltype(dy), decltype(y)>; });
+    });
+  });
+}
+
 }  // namespace
 
 bool prepare_swiglu(const Problem& problem, Plan& plan) {
-  const bool back = problem.op == Op::kSwiGluBackward;
-  State* s = new_state(problem, plan, back ? backward<float> : forward<float>, Takes::kBF16);
+  State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
-  if (s->g.y_type == DType::kBF16) plan.run = back ? backward<BF16> : forward<BF16>;
+  plan.run = run_of(problem.op, s->g);
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   return true;
 }

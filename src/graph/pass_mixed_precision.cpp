@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/op_def.h"
 #include "graph/passes.h"
 #include "graph/rewrite.h"
 
@@ -38,36 +39,15 @@ std::size_t factors(const Graph& graph, const Node& node) {
   }
 }
 
-// Whether the kernels of a node can store its first output, computed in f32, as bf16.
+// Whether the kernels of a node can store its first output, computed in f32, as bf16: products those of bf16 factors.
 bool can_narrow(const Graph& graph, const Node& node) {
-  switch (node.op) {
-    case Op::kConv2d:
-      return graph.value(node.inputs[0]).dtype == DType::kBF16;
-    case Op::kBatchNorm:
-    case Op::kBatchNormBackward:
-    case Op::kRelu:
-    case Op::kReluBackward:
-    case Op::kRelu6:
-    case Op::kRelu6Backward:
-    case Op::kGelu:
-    case Op::kGeluBackward:
-    case Op::kSwiGlu:
-    case Op::kSwiGluBackward:
-    case Op::kLayerNorm:
-    case Op::kRmsNorm:
-    case Op::kMaxPool:
-      return true;
-    default:
-      return false;
-  }
+  const bool product = node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kConv2d ||
+                       node.op == Op::kConv2dBackwardData;
+  return op_def(node.op).stores_bf16 && (!product || graph.value(node.inputs[0]).dtype == DType::kBF16);
 }
 
-// Whether a node that computes in f32 takes this input as bf16 too. The gradient of relu6 does not: what rounds to 6
-// would have none.
 bool takes_narrow(const Node& node, std::size_t input) {
-  const bool takes = node.op == Op::kBatchNorm || node.op == Op::kBatchNormBackward || node.op == Op::kReluBackward ||
-                     node.op == Op::kGelu || node.op == Op::kGeluBackward || node.op == Op::kMaxPool;
-  return takes && input == 0;
+  return (op_def(node.op).reads_bf16 >> input & 1u) != 0;
 }
 
 bool narrows(const Node& node) {

@@ -2,6 +2,7 @@
 //
 //   { conv = 32, kernel = 3, stride = 1, padding = "same", groups = 1, norm = "batch", activation = "relu" }
 //   { pool = "max", size = 2, stride = 2, padding = "valid" }   { pool = "global" }
+//   { norm = "batch", activation = "relu" }, where it stands apart from its convolution: behind a pooling, say
 //   { dropout = 0.25 }   { flatten = true }   { dense = 128, norm = "none", activation = "relu" }
 
 #include <fmt/ranges.h>
@@ -73,14 +74,22 @@ void read_dense(TomlReader& layer, Network& network, Json& config) {
   at_key(layer, "dense", [&] { add_dense(network, dense); });
 }
 
-// What a layer is, is said by which of these keys it has.
+void read_norm_layer(TomlReader& layer, Network& network, Json& config) {
+  if (read_norm(layer, config) == Norm::kNone) layer.fail_at("norm", "expected \"batch\"; leave the layer out instead");
+  const kernels::Activation activation = read_activation(layer, config);
+  layer.finish();
+  add_norm(network, activation);
+}
+
+// What a layer is, is said by which of these keys it has. A convolution and a dense layer have a norm as well.
 struct LayerKind {
   const char* key;
   void (*read)(TomlReader& layer, Network& network, Json& config);
+  bool is_option = false;  // of the kinds before it, too
 };
 constexpr LayerKind kLayerKinds[] = {
     {"conv", read_conv},       {"pool", read_pool},   {"dropout", read_dropout},
-    {"flatten", read_flatten}, {"dense", read_dense},
+    {"flatten", read_flatten}, {"dense", read_dense}, {"norm", read_norm_layer, true},
 };
 
 [[noreturn]] void refuse_kind(const TomlReader& layer) {
@@ -106,7 +115,7 @@ void build_cnn(TomlReader& model, Network& network, Json& config) {
   for (TomlReader& layer : layers) {
     const LayerKind* found = nullptr;
     for (const LayerKind& kind : kLayerKinds) {
-      if (!layer.has(kind.key)) continue;
+      if (!layer.has(kind.key) || (found && kind.is_option)) continue;
       if (found)
         layer.fail_at(kind.key, fmt::format("a layer is one thing: '{}' or '{}', not both", found->key, kind.key));
       found = &kind;

@@ -140,6 +140,12 @@ void add_dense(Network& network, const DenseLayer& layer) {
                fmt::format("dense{}", ++network.denses), layer.norm, layer.activation);
 }
 
+void add_norm(Network& network, Activation activation) {
+  const std::string name = fmt::format("norm{}", ++network.norms);
+  add_batch_norm(network, name);
+  add_activation(network, activation, name);
+}
+
 void add_max_pool(Network& network, std::int64_t size, std::int64_t stride, Padding padding) {
   require_image(network, "pooling");
   const Attrs attrs = window(network, "window", size, stride, padding);

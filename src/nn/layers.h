@@ -20,7 +20,7 @@ enum class Padding { kNone, kSame, kHalf };
 struct Network {
   graph::Graph graph;
   graph::ValueId x = graph::kNone;  // what the last layer gave: [batch,H,W,C] or [batch,N]
-  int convs = 0, denses = 0, pools = 0, dropouts = 0;
+  int convs = 0, denses = 0, norms = 0, pools = 0, dropouts = 0;
   std::vector<std::string> zeros;  // parameters that start at zero, whatever they are
 
   const graph::Dims& dims() const { return graph.value(x).dims; }
@@ -44,6 +44,8 @@ struct DenseLayer {
 Network start(const InputSpec& input);  // images or features
 void add_conv(Network& network, const ConvLayer& layer);
 void add_dense(Network& network, const DenseLayer& layer);
+// A batch norm of its own, normN.
+void add_norm(Network& network, kernels::Activation activation);
 void add_max_pool(Network& network, std::int64_t size, std::int64_t stride, Padding padding);
 void add_global_pool(Network& network);
 void add_dropout(Network& network, float rate);

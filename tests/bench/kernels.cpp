@@ -60,6 +60,14 @@ void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64
                      {bytes(x, DType::kU8), bytes(w, DType::kS8), b, b},
                      {bytes(y, DType::kU8)},
                      flops});
+  const Shape x16 = bytes(x, DType::kBF16), y16 = bytes(y, DType::kBF16);
+  attrs.activation = Activation::kNone;
+  if (c > 4) {
+    entries.push_back({"conv bf16 " + shape, Op::kConv2d, attrs, {x16, w}, {y16}, flops});
+    entries.push_back({"conv bf16 back data " + shape, Op::kConv2dBackwardData, attrs, {y16, w}, {x16}, flops});
+    entries.push_back({"conv bf16 back data to f32 " + shape, Op::kConv2dBackwardData, attrs, {y16, w}, {x}, flops});
+    entries.push_back({"conv bf16 back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x16, y16}, {w}, flops});
+  }
 }
 
 // As MobileNetV2 has them: 3x3, no bias, relu6 behind the norm.

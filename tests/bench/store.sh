@@ -175,20 +175,22 @@ measure_checkpoint() {
     cd "$work/checkpoint"
     python3 "$here/store_data.py" checkpoint first "$checkpoint_mib" $kind >/dev/null
     changed=$(python3 "$here/store_data.py" checkpoint second "$checkpoint_mib" $kind changed)
-    for tool in "${tools[@]}"; do
-      [[ " mlx restic borg " == *" $tool "* ]] || continue
-      prepare "$tool"
-      cp first model
-      sleep 0.1
-      store "add $kind checkpoint" "$tool" model
-      before=$(bytes_in "$(repository_of "$tool")")
-      cp second model
-      sleep 0.1
-      store "add next $kind checkpoint" "$tool" model
-      after=$(bytes_in "$(repository_of "$tool")")
-      note "add next $kind checkpoint" "$tool" "stored / changed" \
-        "$(awk "BEGIN { print ($after - $before) / $changed }")"
-      forget
+    for ((run = 0; run < runs; run++)); do
+      for tool in "${tools[@]}"; do
+        [[ " mlx restic borg " == *" $tool "* ]] || continue
+        prepare "$tool"
+        cp first model
+        sleep 0.1
+        store "add $kind checkpoint" "$tool" model
+        before=$(bytes_in "$(repository_of "$tool")")
+        cp second model
+        sleep 0.1
+        store "add next $kind checkpoint" "$tool" model
+        after=$(bytes_in "$(repository_of "$tool")")
+        [ "$run" != 0 ] || note "add next $kind checkpoint" "$tool" "stored / changed" \
+          "$(awk "BEGIN { print ($after - $before) / $changed }")"
+        forget
+      done
     done
     cd "$work"
     rm -rf checkpoint

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "graph/not_finite.h"
+#include "graph/op_def.h"
 #include "kernels/bf16.h"
 #include "sample.h"
 
@@ -99,14 +99,9 @@ Result step(const Graph& forward, Precision precision, kernels::Level level, int
   return {sample::floats(session.output(training.loss))[0], session.tensors(), session.arena_bytes()};
 }
 
-// Beside products.
-bool reads_bf16(Op op) {
-  return op == Op::kBatchNorm || op == Op::kBatchNormBackward || op == Op::kReluBackward || op == Op::kGelu ||
-         op == Op::kGeluBackward || op == Op::kMaxPool;
-}
-bool stores_bf16(Op op) {
-  return op == Op::kRelu || op == Op::kRelu6 || op == Op::kRelu6Backward || op == Op::kLayerNorm ||
-         op == Op::kRmsNorm || op == Op::kSwiGlu || op == Op::kSwiGluBackward || reads_bf16(op);
+// The products whose result may be bf16.
+bool is_product(Op op) {
+  return op == Op::kLinear || op == Op::kLinearBackwardData || op == Op::kConv2d || op == Op::kConv2dBackwardData;
 }
 
 double norm(const std::vector<float>& a, const std::vector<float>& b) {
@@ -137,7 +132,7 @@ TEST_CASE("mixed precision: products take bf16, each value is cast once, and par
         if (node.inputs[i] == kNone) continue;
         const bool narrow = graph.value(node.inputs[i]).dtype == DType::kBF16;
         if (product) CHECK(narrow == (i == 0 || (both && i == 1)));
-        if (!product) CHECK((!narrow || (i == 0 && reads_bf16(node.op))));
+        if (!product) CHECK((!narrow || (op_def(node.op).reads_bf16 >> i & 1u)));
       }
     }
     CHECK(products >= 8);
@@ -151,22 +146,21 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
     const Graph graph = training_of(model.graph, Precision::kBF16).graph;
-    std::map<ValueId, int> whole;
-    std::map<ValueId, const Node*> maker;
+    std::set<ValueId> whole(graph.outputs.begin(), graph.outputs.end());  // that somebody needs as f32
     for (const Node& node : graph.nodes) {
-      for (const ValueId id : node.inputs)
-        if (id != kNone) whole[id] += node.op != Op::kCast;
-      for (const ValueId id : node.outputs)
-        if (id != kNone) maker[id] = &node;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.op != Op::kCast && !(op_def(node.op).reads_bf16 >> i & 1u)) whole.insert(node.inputs[i]);
     }
+    int stored = 0;
     for (const Node& node : graph.nodes) {
       CAPTURE(node.name);
-      const Node* from = node.op == Op::kCast ? maker[node.inputs[0]] : nullptr;
-      if (from) CHECK((whole[node.inputs[0]] > 0 || !stores_bf16(from->op)));
-      const bool given_to_norm = node.op == Op::kBatchNorm && maker[node.inputs[0]]->op == Op::kConv2d &&
-                                 !maker[node.inputs[0]]->name.starts_with("conv1");
-      if (given_to_norm) CHECK(graph.value(node.inputs[0]).dtype == DType::kBF16);
+      const bool exact = is_product(node.op) && graph.value(node.inputs[0]).dtype == DType::kF32;
+      if (!op_def(node.op).stores_bf16 || exact) continue;
+      const bool narrow = graph.value(node.outputs[0]).dtype == DType::kBF16;
+      stored += narrow;
+      CHECK((narrow || whole.contains(node.outputs[0])));
     }
+    CHECK(stored >= 4);
     const Result bf16 = step(model.graph, Precision::kBF16, kernels::Level::kRef, 1);
     CHECK(bf16.arena <= step(model.graph, Precision::kF32, kernels::Level::kRef, 1).arena);
   }

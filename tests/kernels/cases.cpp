@@ -230,17 +230,6 @@ void layer_norm(Cases& cases) {
     }
 }
 
-// The index that max pooling of `x` gives: computed by ref, for its backward.
-Tensor index_of(const Case& forward) {
-  for (const Kernel& kernel : ref_kernels()) {
-    Prepared prepared;
-    std::string damage;
-    if (kernel.op == forward.op && prepare_case(kernel, forward, prepared))
-      return run_case(prepared.plan(), forward, {}, damage)[1];
-  }
-  return absent();
-}
-
 void pools(Cases& cases) {
   const std::vector<WindowCase> table = {
       {{2, 4, 4, 1}, 2, 2, 0},     {{1, 5, 7, 16}, 2, 2, 0}, {{3, 6, 6, 33}, 3, 2, 1},
@@ -410,6 +399,16 @@ void linear(Cases& cases) {
 }
 
 }  // namespace
+
+Tensor index_of(const Case& forward) {
+  for (const Kernel& kernel : ref_kernels()) {
+    Prepared prepared;
+    std::string damage;
+    if (kernel.op == forward.op && prepare_case(kernel, forward, prepared))
+      return run_case(prepared.plan(), forward, {}, damage)[1];
+  }
+  return absent();
+}
 
 Tensor odd(Tensor tensor, float huge) {
   const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, 0.0f, -0.0f, huge, -huge};

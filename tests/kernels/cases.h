@@ -43,6 +43,9 @@ inline Attrs quantized_attrs(Attrs attrs, DType y) {
 // sum.
 Tensor odd(Tensor tensor, float huge = 3e38f);
 
+// The index that a case of max pooling gives, computed by ref: for its backward.
+Tensor index_of(const Case& forward);
+
 void convolutions(Cases& cases);
 void in_bf16(Cases& cases);
 

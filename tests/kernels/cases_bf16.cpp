@@ -118,6 +118,15 @@ void for_storage(Body body) {
         body(from, to, fmt::format("{} to {}", name_of(from), name_of(to)));
 }
 
+// The same of x, dy and dx.
+template <typename Body>
+void for_gradients(Body body) {
+  for_storage([&](DType from, DType to, const std::string& types) {
+    for (const DType dy : kResults) body(from, dy, to, fmt::format("{}, dy {}", types, name_of(dy)));
+  });
+  body(DType::kF32, DType::kBF16, DType::kF32, "f32, dy bf16");
+}
+
 void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation activation) {
   Attrs attrs;
   attrs.activation = activation;
@@ -135,14 +144,17 @@ void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation acti
                      {shape_of(to, {rows, c}), channels, channels, channels, channels},
                      {{3, 3}, {4, 4}},
                      {}});
-    const Tensor kept = activation == Activation::kNone ? absent() : beta;
-    cases.push_back({title,
-                     Op::kBatchNormBackward,
-                     attrs,
-                     {x, random({rows, c}, 6), gamma, mean, variance, kept},
-                     {shape_of(to, {rows, c}), channels, channels},
-                     {},
-                     {}});
+  });
+  const Tensor kept = activation == Activation::kNone ? absent() : beta;
+  for_gradients([&](DType from, DType dy, DType to, const std::string& types) {
+    cases.push_back(
+        {fmt::format("[{},{}] {} activation {}", rows, c, types, static_cast<int>(activation)),
+         Op::kBatchNormBackward,
+         attrs,
+         {stored(random({rows, c}, 1), from), stored(random({rows, c}, 6), dy), gamma, mean, variance, kept},
+         {shape_of(to, {rows, c}), channels, channels},
+         {},
+         {}});
   });
 }
 
@@ -155,30 +167,59 @@ void batch_norms(Cases& cases) {
 
 void activations(Cases& cases) {
   for (const std::int64_t n : {0, 1, 17, 64, 65, 40000}) {
+    const Tensor x = uniform({n}, -8.0f, 8.0f, 1), dy = random({n}, 2);
     for_storage([&](DType from, DType to, const std::string& types) {
-      const std::string title = fmt::format("[{}] {}", n, types);
-      const Tensor x = stored(uniform({n}, -8.0f, 8.0f, 1), from), dy = random({n}, 2);
       for (const Op op : {Op::kRelu, Op::kRelu6, Op::kGelu})
-        cases.push_back({title, op, {}, {x}, {shape_of(to, {n})}, {}, {}});
+        cases.push_back({fmt::format("[{}] {}", n, types), op, {}, {stored(x, from)}, {shape_of(to, {n})}, {}, {}});
+    });
+    for_gradients([&](DType from, DType given, DType to, const std::string& types) {
       for (const Op op : {Op::kReluBackward, Op::kRelu6Backward, Op::kGeluBackward})
-        cases.push_back({title, op, {}, {x, dy}, {shape_of(to, {n})}, {}, {}});
+        cases.push_back({fmt::format("[{}] {}", n, types),
+                         op,
+                         {},
+                         {stored(x, from), stored(dy, given)},
+                         {shape_of(to, {n})},
+                         {},
+                         {}});
     });
   }
 }
 
-// Operations that give bf16 of f32 alone.
+void norms(Cases& cases, std::int64_t count, std::int64_t width) {
+  const std::string title = fmt::format("[{},{}] bf16", count, width);
+  const Tensor x = random({count, width}, 1), gamma = uniform({width}, 0.5f, 2.0f, 2), beta = random({width}, 3);
+  const Shape y = shape_of(DType::kBF16, {count, width}), each = f32({count}), dx = f32({count, width});
+  cases.push_back({title, Op::kLayerNorm, {}, {x, gamma, beta}, {y, each, each}, {}, {}});
+  cases.push_back({title, Op::kRmsNorm, {}, {x, gamma}, {y, each}, {}, {}});
+  const Tensor dy = as_bf16(random({count, width}, 4)), mean = random({count}, 5),
+               rstd = uniform({count}, 0.5f, 2.0f, 6);
+  const Shape of_gamma = f32({width});
+  cases.push_back({title, Op::kLayerNormBackward, {}, {x, dy, gamma, mean, rstd}, {dx, of_gamma, of_gamma}, {}, {}});
+  cases.push_back({title, Op::kRmsNormBackward, {}, {x, dy, gamma, rstd}, {dx, of_gamma}, {}, {}});
+}
+
+void swiglu(Cases& cases, std::int64_t count, std::int64_t width) {
+  const Tensor x = random({count, 2 * width}, 1), dy = random({count, width}, 2);
+  const std::string size = fmt::format("[{},{}] ", count, width);
+  for_storage([&](DType from, DType to, const std::string& types) {
+    cases.push_back({size + types, Op::kSwiGlu, {}, {stored(x, from)}, {shape_of(to, {count, width})}, {}, {}});
+  });
+  for_gradients([&](DType from, DType given, DType to, const std::string& types) {
+    cases.push_back({size + types,
+                     Op::kSwiGluBackward,
+                     {},
+                     {stored(x, from), stored(dy, given)},
+                     {shape_of(to, {count, 2 * width})},
+                     {},
+                     {}});
+  });
+}
+
 void rows(Cases& cases) {
   for (const std::int64_t width : {1, 16, 33, 200}) {
     for (const std::int64_t count : {0, 1, 70}) {
-      const std::string title = fmt::format("[{},{}] to bf16", count, width);
-      const Tensor x = random({count, width}, 1), gamma = uniform({width}, 0.5f, 2.0f, 2), beta = random({width}, 3);
-      const Shape y = shape_of(DType::kBF16, {count, width}), each = f32({count});
-      cases.push_back({title, Op::kLayerNorm, {}, {x, gamma, beta}, {y, each, each}, {}, {}});
-      cases.push_back({title, Op::kRmsNorm, {}, {x, gamma}, {y, each}, {}, {}});
-      const Tensor both = random({count, 2 * width}, 4);
-      cases.push_back({title, Op::kSwiGlu, {}, {both}, {y}, {}, {}});
-      const Shape dx = shape_of(DType::kBF16, {count, 2 * width});
-      cases.push_back({title, Op::kSwiGluBackward, {}, {both, x}, {dx}, {}, {}});
+      norms(cases, count, width);
+      swiglu(cases, count, width);
     }
   }
 }
@@ -187,11 +228,13 @@ void pools(Cases& cases) {
   for (const WindowCase& w :
        std::vector<WindowCase>{{{2, 6, 6, 16}, 2, 2, 0}, {{3, 7, 7, 35}, 3, 2, 1}, {{1, 1, 1, 1}, 1, 1, 0}}) {
     const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), w.x[3]};
+    const Tensor index =
+        index_of({"", Op::kMaxPool, window_attrs(w), {random(w.x, 1)}, {f32(y), shape_of(DType::kS32, y)}, {}, {}});
     for_storage([&](DType from, DType to, const std::string& types) {
       const std::string title = fmt::format("{}x{} {}", w.x[1], w.x[3], types);
-      const Tensor x = stored(random(w.x, 1), from);
-      const Shape index = shape_of(DType::kS32, y);
-      cases.push_back({title, Op::kMaxPool, window_attrs(w), {x}, {shape_of(to, y), index}, {}, {}});
+      const Tensor x = stored(random(w.x, 1), from), dy = stored(random(y, 2), from);
+      cases.push_back({title, Op::kMaxPool, window_attrs(w), {x}, {shape_of(to, y), index.shape}, {}, {}});
+      cases.push_back({title, Op::kMaxPoolBackward, window_attrs(w), {dy, index}, {shape_of(to, w.x)}, {}, {}});
     });
   }
 }

@@ -58,6 +58,16 @@ TEST_CASE("cnn: shapes, names and the resolved config") {
       R"({"dropout":0.25},{"flatten":true},{"activation":"relu","dense":128,"norm":"none"}]})");
 }
 
+TEST_CASE("cnn: a norm of its own, behind the pooling that its convolution gives to") {
+  const Built cnn = built(
+      "family = \"cnn\"\nlayers = [{ conv = 4, activation = \"none\" }, { pool = \"max\" }, { norm = \"batch\", "
+      "activation "
+      "= \"relu6\" }, { pool = \"global\" }]");
+  CHECK(dims_of(cnn.graph, "norm1.relu6") == "[batch,14,14,4]");
+  CHECK(dims_of(cnn.graph, "norm1.running_var") == "[4]");
+  CHECK(cnn.config.find(R"({"activation":"relu6","norm":"batch"})") != std::string::npos);
+}
+
 TEST_CASE("cnn: padding, strides and global pooling") {
   CHECK(dims_of(built("family = \"cnn\"\nlayers = [{ conv = 4, kernel = 4, stride = 3 }, { pool = \"global\" }]",
                       InputSpec::images(29, 31, 3, 5))
@@ -191,8 +201,8 @@ TEST_CASE("families: a wrong config says where and what was expected") {
 
 TEST_CASE("cnn: a wrong layer is named with its line and number, and shapes that do not fit with both") {
   CHECK(says(wrong_layers("{ conv = 8 },\n{ conw = 3 }"),
-             "t.toml:5: [[model.layers]] #2 conw: a layer needs exactly one of conv, pool, dropout, flatten, dense; it "
-             "has conw; did you mean 'conv'?"));
+             "t.toml:5: [[model.layers]] #2 conw: a layer needs exactly one of conv, pool, dropout, flatten, dense, "
+             "norm; it has conw; did you mean 'conv'?"));
   CHECK(says(wrong_layers("{ }"), "it is empty"));
   CHECK(says(wrong_layers("{ conv = 8, dense = 3 }"), "'conv' or 'dense', not both"));
   CHECK(says(wrong_layers("{ conv = 8, kernal = 3 }"),
@@ -201,6 +211,8 @@ TEST_CASE("cnn: a wrong layer is named with its line and number, and shapes that
   CHECK(says(wrong_layers("{ pool = \"avg\" }"), "pool: expected one of \"max\", \"global\", got \"avg\""));
   CHECK(says(wrong_layers("{ pool = \"global\", size = 2 }"), "unknown key 'size'"));
   CHECK(says(wrong_layers("{ flatten = false }"), "expected true"));
+  CHECK(says(wrong_layers("{ norm = \"none\" }"), "norm: expected \"batch\"; leave the layer out instead"));
+  CHECK(says(wrong_layers("{ norm = \"batch\", kernel = 3 }"), "unknown key 'kernel'"));
   CHECK(says(wrong_layers("{ conv = 8 },\n{ dense = 3 }"),
              "t.toml:5: [[model.layers]] #2 dense: a dense layer needs a flat input, its input has shape 28x28x8"));
   CHECK(says(wrong_layers("{ flatten = true },\n{ conv = 3 }"),

@@ -60,10 +60,17 @@ Cost cost_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
 
 std::vector<OpDef> linear_ops() {
   return {
-      {.op = Op::kLinear, .required_inputs = 2, .max_inputs = 4, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kLinear,
+       .required_inputs = 2,
+       .max_inputs = 4,
+       .stores_bf16 = true,
+       .infer = infer,
+       .backward = backward,
+       .cost = cost},
       {.op = Op::kLinearBackwardData,
        .required_inputs = 2,
        .max_inputs = 2,
+       .stores_bf16 = true,
        .infer = infer_backward_data,
        .cost = cost_backward_data},
       {.op = Op::kLinearBackwardWeights,

@@ -39,7 +39,7 @@ Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& input
                               const std::string& name) {
   Rule rule(graph, Op::kBatchNormBackward, inputs, name);
   rule.require_real(0);
-  rule.require_dtype(1, DType::kF32);
+  rule.require_real(1);
   require_attrs(rule, attrs);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
@@ -81,7 +81,8 @@ Ids infer_layer_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
 
 Ids infer_layer_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLayerNormBackward, inputs, name);
-  rule.require_f32();
+  rule.require_dtype(0, DType::kF32);
+  rule.require_real(1);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 3);
   rule.require_shape(3, without_last(rule.dims(0)));
@@ -108,7 +109,8 @@ Ids infer_rms_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
 
 Ids infer_rms_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kRmsNormBackward, inputs, name);
-  rule.require_f32();
+  rule.require_dtype(0, DType::kF32);
+  rule.require_real(1);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 3);
   rule.require_shape(3, without_last(rule.dims(0)));
@@ -128,12 +130,16 @@ std::vector<OpDef> norm_ops() {
       {.op = Op::kBatchNorm,
        .required_inputs = 5,
        .max_inputs = 5,
+       .reads_bf16 = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_batch_norm,
        .backward = backward_batch_norm,
        .cost = per_output<8>},
       {.op = Op::kBatchNormBackward,
        .required_inputs = 5,
        .max_inputs = 6,
+       .reads_bf16 = (1u << 0) | (1u << 1),
+       .stores_bf16 = true,
        .infer = infer_batch_norm_backward,
        .cost = per_output<10>},
       {.op = Op::kBatchNormInference,
@@ -144,23 +150,27 @@ std::vector<OpDef> norm_ops() {
       {.op = Op::kLayerNorm,
        .required_inputs = 3,
        .max_inputs = 3,
+       .stores_bf16 = true,
        .infer = infer_layer_norm,
        .backward = backward_layer_norm,
        .cost = per_output<8>},
       {.op = Op::kLayerNormBackward,
        .required_inputs = 5,
        .max_inputs = 5,
+       .reads_bf16 = 1u << 1,
        .infer = infer_layer_norm_backward,
        .cost = per_output<12>},
       {.op = Op::kRmsNorm,
        .required_inputs = 2,
        .max_inputs = 2,
+       .stores_bf16 = true,
        .infer = infer_rms_norm,
        .backward = backward_rms_norm,
        .cost = per_output<5>},
       {.op = Op::kRmsNormBackward,
        .required_inputs = 4,
        .max_inputs = 4,
+       .reads_bf16 = 1u << 1,
        .infer = infer_rms_norm_backward,
        .cost = per_output<10>},
   };

@@ -8,12 +8,12 @@ namespace {
 using Ids = std::vector<ValueId>;
 
 // Activations and their gradients: what is kept for the backward pass, or goes into products, may be stored as bf16.
+// Not so what relu6 gives to its gradient: of what rounds to 6 there would be none.
 template <Op kOp>
 Ids infer_activation(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, kOp, inputs, name);
-  rule.require_real(0);
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    rule.require_dtype(i, DType::kF32);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    rule.require_real(i);
     rule.require_shape(i, rule.dims(0));
   }
   return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
@@ -37,13 +37,14 @@ Dims gated(const Rule& rule) {
 
 Ids infer_swiglu(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSwiGlu, inputs, name);
-  rule.require_f32();
+  rule.require_real(0);
   return {rule.out({}, stored_type(rule, attrs), gated(rule))};
 }
 
 Ids infer_swiglu_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSwiGluBackward, inputs, name);
-  rule.require_f32();
+  rule.require_real(0);
+  rule.require_real(1);
   rule.require_shape(1, gated(rule));
   return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
 }
@@ -110,6 +111,7 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 1,
        .max_inputs = 1,
        .in_place = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kRelu>,
        .backward = backward_from_output<Op::kReluBackward>,
        .cost = per_output<1>},
@@ -117,12 +119,15 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
+       .reads_bf16 = (1u << 0) | (1u << 1),
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kRelu6,
        .required_inputs = 1,
        .max_inputs = 1,
        .in_place = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kRelu6>,
        .backward = backward_from_output<Op::kRelu6Backward>,
        .cost = per_output<2>},
@@ -130,11 +135,15 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
+       .reads_bf16 = 1u << 1,
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kRelu6Backward>,
        .cost = per_output<2>},
       {.op = Op::kGelu,
        .required_inputs = 1,
        .max_inputs = 1,
+       .reads_bf16 = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kGelu>,
        .backward = backward_gelu,
        .cost = per_output<10>},
@@ -142,17 +151,23 @@ std::vector<OpDef> pointwise_ops() {
        .required_inputs = 2,
        .max_inputs = 2,
        .in_place = 1u << 1,
+       .reads_bf16 = (1u << 0) | (1u << 1),
+       .stores_bf16 = true,
        .infer = infer_activation<Op::kGeluBackward>,
        .cost = per_output<16>},
       {.op = Op::kSwiGlu,
        .required_inputs = 1,
        .max_inputs = 1,
+       .reads_bf16 = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_swiglu,
        .backward = backward_swiglu,
        .cost = per_output<12>},
       {.op = Op::kSwiGluBackward,
        .required_inputs = 2,
        .max_inputs = 2,
+       .reads_bf16 = (1u << 0) | (1u << 1),
+       .stores_bf16 = true,
        .infer = infer_swiglu_backward,
        .cost = per_output<10>},
       {.op = Op::kAdd,

@@ -39,11 +39,11 @@ Ids infer_max_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, cons
                        const std::string& name) {
   Rule rule(graph, Op::kMaxPoolBackward, inputs, name);
   rule.require(given != nullptr, "the output's shape must be given");
-  rule.require_dtype(0, DType::kF32);
+  rule.require_real(0);
   rule.require_dtype(1, DType::kS32);
   rule.require_shape(1, rule.dims(0));
   rule.require(pooled_dims(rule, attrs, *given) == rule.dims(0), "the gradient does not have the pooled shape");
-  return {rule.out({}, DType::kF32, *given)};
+  return {rule.out({}, stored_type(rule, attrs), *given)};
 }
 
 Ids infer_average(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
@@ -84,12 +84,16 @@ std::vector<OpDef> pool_ops() {
        .required_inputs = 1,
        .max_inputs = 1,
        .optional_outputs = 1u << 1,
+       .reads_bf16 = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_max,
        .backward = backward<Op::kMaxPoolBackward>,
        .cost = cost_max},
       {.op = Op::kMaxPoolBackward,
        .required_inputs = 2,
        .max_inputs = 2,
+       .reads_bf16 = 1u << 0,
+       .stores_bf16 = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
       {.op = Op::kAvgPool,
