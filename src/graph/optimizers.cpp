@@ -60,21 +60,33 @@ void add_lion(const Update& u) {
   append(u, Op::kLion, t, u.gradient, {u.graph.state(t.name + ".m", t.dims)}, u.norm);
 }
 
+// What a product takes first.
+ValueId factor_of(Graph& graph, ValueId x, Precision precision) {
+  if (precision == Precision::kF32) return x;
+  Attrs to_bf16;
+  to_bf16.output = kernels::DType::kBF16;
+  return graph.add(Op::kCast, to_bf16, {x}, graph.value(x).name + ".bf16")[0];
+}
+
 // Five Newton-Schulz iterations X ← aX + (bA + cA²)X, A = XXᵀ, bring the singular values of X near 1. A is made of the
 // shorter side: for a tall X, X ← aX + X(bA + cA²) with A = XᵀX. The last result comes times `scale`.
-ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, const std::string& name) {
+ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, Precision precision, const std::string& name) {
   constexpr int kIterations = 5;
   constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;  // Jordan et al. 2024
   for (int i = 1; i <= kIterations; ++i) {
     const auto named = [&](const char* what) { return fmt::format("{}.{}{}", name, what, i); };
-    const ValueId square = graph.add(wide ? Op::kLinear : Op::kLinearBackwardWeights, {}, {x, x}, named("square"))[0];
-    const ValueId fourth = graph.add(Op::kLinear, {}, {square, square}, named("fourth"))[0];
+    const ValueId x_factor = factor_of(graph, x, precision);
+    const ValueId square = wide ? graph.add(Op::kLinear, {}, {x_factor, x}, named("square"))[0]
+                                : graph.add(Op::kLinearBackwardWeights, {}, {x_factor, x_factor}, named("square"))[0];
+    const ValueId square_factor = factor_of(graph, square, precision);
+    const ValueId fourth = graph.add(Op::kLinear, {}, {square_factor, square}, named("fourth"))[0];
     Attrs polynomial;
     polynomial.scale_a = kB;
     polynomial.scale_b = kC;
     const ValueId factor = graph.add(Op::kScaledAdd, polynomial, {square, fourth}, named("factor"))[0];
-    const ValueId change = wide ? graph.add(Op::kLinearBackwardData, {}, {factor, x}, named("change"))[0]
-                                : graph.add(Op::kLinear, {}, {x, factor}, named("change"))[0];
+    const ValueId change =
+        wide ? graph.add(Op::kLinearBackwardData, {}, {factor_of(graph, factor, precision), x}, named("change"))[0]
+             : graph.add(Op::kLinear, {}, {x_factor, factor}, named("change"))[0];
     Attrs sum;
     sum.scale_a = i == kIterations ? scale * kA : kA;
     sum.scale_b = i == kIterations ? scale : 1.0f;
@@ -104,7 +116,7 @@ void add_muon(const Update& u) {
   if (u.norm != kNone) inputs.push_back(u.norm);
   ValueId x = graph.add(Op::kMuonDirection, direction, std::move(inputs), t.name + ".muon")[1];
   const float scale = 0.2f * std::sqrt(static_cast<float>(std::max(rows, columns)));
-  x = orthogonalised(graph, x, rows <= columns, scale, t.name + ".muon");
+  x = orthogonalised(graph, x, rows <= columns, scale, u.precision, t.name + ".muon");
   if (t.dims != matrix) x = graph.add_shaped(Op::kReshape, {}, {x}, t.dims, t.name + ".muon.step")[0];
   t.attrs.momentum = 0;
   t.attrs.clip = 0;

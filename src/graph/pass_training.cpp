@@ -193,6 +193,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   for (const Trained& each : trained) {
     UpdateNodes nodes{each.parameter, each.gradient, graph.nodes.size(), 0};
     Update update{graph, optimizer, each.parameter, each.gradient, ids.learning_rate, ids.gradient_norm};
+    update.precision = precision;
     update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
     add_update(update);
     if (optimizer.average) add_average(graph, each.parameter, ids.average);

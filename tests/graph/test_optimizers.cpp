@@ -75,11 +75,21 @@ TEST_CASE("muon takes hidden matrices and convolutions; embeddings, head, norms 
     CHECK(updates.at(name) == Op::kAdamW);
 }
 
-TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the gradient's size") {
-  for (const auto& [in, out] : std::vector<std::pair<std::int64_t, std::int64_t>>{{40, 12}, {12, 40}, {16, 16}}) {
+TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the gradient's size, in f32 and bf16") {
+  struct Shape {
+    std::int64_t in, out;
+    Precision precision;
+  };
+  for (const auto& [in, out, precision] :
+       {Shape{40, 12, Precision::kF32}, Shape{12, 40, Precision::kF32}, Shape{16, 16, Precision::kF32},
+        Shape{40, 12, Precision::kBF16}, Shape{12, 40, Precision::kBF16}}) {
     OptimizerSpec spec;
     spec.name = "muon";
-    const TrainingGraph training = to_training(two_layers(in, out), spec, 0.0f);
+    const TrainingGraph training = to_training(two_layers(in, out), spec, LossSpec{}, precision);
+    int rounded = 0;
+    for (const Node& node : training.graph.nodes)
+      rounded += node.op == Op::kCast && node.name.find(".muon.") != std::string::npos;
+    CHECK((rounded > 0) == (precision == Precision::kBF16));
     const Tensors before = sample::random_tensors(training.graph);
     Pool pool(1);
     for (const kernels::Level level : kernels::test::levels()) {
