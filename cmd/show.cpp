@@ -21,7 +21,7 @@ struct ShowOptions {
 };
 
 void field(Context& context, const char* name, const std::string& value) {
-  if (!value.empty()) context.line(fmt::format("{:<12}{}", name, value));
+  if (!value.empty()) context.line(fmt::format("{:<14}{}", name, value));
 }
 
 // A JSON document inside a version or an attachment; null where it is none.

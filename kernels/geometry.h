@@ -10,6 +10,8 @@
 namespace mlx::kernels {
 
 inline constexpr int kMaxTensors = 8;
+inline constexpr std::int64_t kFewChannels = 4;  // of the images whose convolutions have kernels of their own, in f32
+inline constexpr std::int64_t kMostConvKernel = 11;  // height and width of the kernels that kernels/simd convolves with
 
 // Which fields are set depends on the operation; no std:: type, so that code of any instruction set may read it.
 struct Geometry {

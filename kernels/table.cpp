@@ -115,7 +115,7 @@ bool try_level(const Problem& problem, Level level, Prepared& prepared) {
 // 129/55, s8 143/73; stride 2: 78/44, 94/48, 105/42. 32×32×3 to 32: 103/93, 96/74, but u8 175/171; 112×112×3 to 64,
 // 7×7, stride 2: 103/110, 96/89, u8 245/314: there oneDNN keeps what it does better.
 bool convolves_few_channels(const Problem& problem, const Geometry& g) {
-  if (g.groups != 1 || g.c > 4) return false;
+  if (g.groups != 1 || g.c > kFewChannels) return false;
   if (problem.op == Op::kConv2dBackwardWeights) return true;
   if (problem.op != Op::kConv2d) return false;
   return g.c <= 2 || (!g.quantized && g.sh == 1 && g.sw == 1);

@@ -8,8 +8,6 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kMostKernel = 11;
-
 // An image as windows see it: `wide` pixels a row of `channels`, from pixel (-top, -left) of the plain one on.
 struct Padded {
   std::int64_t high, wide, channels, top, left;
@@ -213,7 +211,7 @@ bool prepare_conv(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, forward);
   if (!s) return false;
   const Geometry& g = s->g;
-  if (g.quantized || g.groups != 1 || g.kh > kMostKernel || g.kw > kMostKernel || g.pt >= g.kh || g.pl >= g.kw)
+  if (g.quantized || g.groups != 1 || g.kh > kMostConvKernel || g.kw > kMostConvKernel || g.pt >= g.kh || g.pl >= g.kw)
     return false;
   const bool back = problem.op == Op::kConv2dBackwardData;
   const std::int64_t products = g.n * g.oh * g.ow * g.o * (g.kh * g.kw * g.c / 4 + 4);

@@ -89,7 +89,7 @@ void forward_image(const Geometry& g, const Forward& f, float* y) {
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
-  std::int32_t offsets[kMostKernel * kMostKernel * kMostChannels];
+  std::int32_t offsets[kMostConvKernel * kMostConvKernel * kFewChannels];
   const std::int64_t in_row = g.kw * g.c;
   for (std::int64_t tap = 0; tap < taps(g); ++tap)
     offsets[tap] = static_cast<std::int32_t>(tap / in_row * row_size(g) + tap % in_row);

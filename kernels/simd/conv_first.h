@@ -7,10 +7,8 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kMostChannels = 4, kMostKernel = 11;
-
 inline bool is_first_conv(const Geometry& g) {
-  return g.c <= kMostChannels && g.groups == 1 && g.kh <= kMostKernel && g.kw <= kMostKernel;
+  return g.c <= kFewChannels && g.groups == 1 && g.kh <= kMostConvKernel && g.kw <= kMostConvKernel;
 }
 inline std::int64_t padded_channels(const Geometry& g) {
   return (g.o + 15) / 16 * 16;

@@ -8,7 +8,6 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kMostKernel = 11;
 constexpr std::int64_t kChannels = 64;      // channels of x and of dy that a block has
 constexpr std::int64_t kLarge = 64 * 1024;  // weights from here on are sliced themselves
 constexpr std::int64_t kGroup = 128;        // pixels whose 64 channels of x and dy stay in the first cache
@@ -138,7 +137,7 @@ bool prepare_conv_weights(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, by_images);
   if (!s) return false;
   const Geometry& g = s->g;
-  if (g.groups != 1 || g.kh > kMostKernel || g.kw > kMostKernel) return false;
+  if (g.groups != 1 || g.kh > kMostConvKernel || g.kw > kMostConvKernel) return false;
   const std::int64_t products = g.n * g.oh * g.ow * (taps(g) / 4 + 4) * g.o;
   if (taps(g) * g.o >= kLarge) {
     plan.run = by_blocks;

@@ -9,14 +9,13 @@
 #include "graph/op_def.h"
 #include "graph/passes.h"
 #include "graph/rewrite.h"
+#include "kernels/geometry.h"
 
 namespace mlx::graph {
 namespace {
 
-constexpr std::int64_t kFewChannels = 4;  // of the images that kernels of their own convolve in f32
-
 bool wide_conv(const Node& node, const Value& weights) {
-  return node.attrs.groups == 1 && weights.dims[3].size > kFewChannels;
+  return node.attrs.groups == 1 && weights.dims[3].size > kernels::kFewChannels;
 }
 
 // How many of a node's inputs, from the first on, are factors that may be bf16; its weights are behind them.

@@ -41,12 +41,12 @@ for name in "${names[@]}"; do
     "$mlx" train -c train.toml --json >trained.json
     minutes=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { print (b - a) / 60 }')
     "$mlx" eval "$name" --data data/fashion --split test --json >test.json 2>/dev/null
-    held=$(jq -r '.summary.valid_accuracy' trained.json) test=$(jq -r '.accuracy' test.json)
+    held=$(jq -r '.summary.valid_accuracy | if . then "\(10000 * . | round / 100) %" else "-" end' trained.json) test=$(jq -r '.accuracy' test.json)
     cpu_minutes=$(jq -r --argjson cores "$(nproc)" '.summary.cpu_seconds / 60 / $cores' trained.json)
     epochs=$(sed -n 's/^epochs = //p' train.toml)
     awk -v n="$name" -v s="$seed" -v e="$epochs" -v h="$held" -v t="$test" -v m="$minutes" \
       -v c="$cpu_minutes" \
-      'BEGIN { printf "%-8s %5s %10s %10.2f %% %10.2f %% %10.1f %10.1f\n", n, s, e, 100 * h, 100 * t, m, c }'
+      'BEGIN { printf "%-8s %5s %10s %12s %10.2f %% %10.1f %10.1f\n", n, s, e, h, 100 * t, m, c }'
     sum=$(awk -v a="$sum" -v b="$test" 'BEGIN { print a + b }') count=$((count + 1))
   done
   awk -v n="$name" -v s="$sum" -v c="$count" 'BEGIN { printf "%-8s  mean %33.2f %%\n", n, 100 * s / c }'

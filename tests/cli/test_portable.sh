@@ -21,7 +21,7 @@ config() { # NAME DATASET MODEL-LINE...: writes NAME.toml, a line a key
   printf '%s\n' '[data]' "dataset = \"data/$dataset\"" "${data[@]}" '[model]' "name = \"$name\"" "$@" '[train]' 'epochs = 2' 'batch = 20' "${train[@]}" >"$name.toml"
 }
 data=() train=()
-config cnn bars 'family = "cnn"' 'layers = [{ conv = 8, norm = "batch", activation = "gelu" }, { conv = 20, activation = "relu" }, { pool = "max", size = 2 }, { flatten = true }, { dense = 17 }]'
+config cnn bars 'family = "cnn"' 'layers = [{ conv = 8, norm = "batch", activation = "gelu" }, { conv = 20, activation = "relu" }, { pool = "max", size = 2 }, { norm = "batch" }, { flatten = true }, { dense = 17 }]'
 config resnet bars 'family = "resnet"' 'depth = 20' 'width = 0.5' 'stochastic_depth = 0.2'
 config mobile bars 'family = "mobilenet_v2"' 'width = 0.25' 'halvings = 2' 'dropout = 0.1'
 train=('optimizer = "muon"' 'clip = 1.0')

@@ -3,7 +3,8 @@
 source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
 source "$here/trained.sh"
-sed -i 's/layers = .*/layers = [{ conv = 8, norm = "batch", activation = "relu" }, { conv = 16, activation = "relu" }, { flatten = true }]/' train.toml
+sed -i -e 's/layers = .*/layers = [{ conv = 8, norm = "batch" }, { conv = 16, activation = "none" }, { pool = "max" }, { norm = "batch" }, { flatten = true }]/' \
+  -e 's/^batch = 24/batch = 24\noptimizer = "muon"/' train.toml
 
 # Kernels without bf16 and unknown words, before anything is trained.
 export MLX_KERNELS=avx512

@@ -81,7 +81,7 @@ Ids infer_layer_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
 
 Ids infer_layer_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLayerNormBackward, inputs, name);
-  rule.require_dtype(0, DType::kF32);
+  for (const std::size_t i : {0, 2, 3, 4}) rule.require_dtype(i, DType::kF32);
   rule.require_real(1);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 3);
@@ -109,7 +109,7 @@ Ids infer_rms_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
 
 Ids infer_rms_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kRmsNormBackward, inputs, name);
-  rule.require_dtype(0, DType::kF32);
+  for (const std::size_t i : {0, 2, 3}) rule.require_dtype(i, DType::kF32);
   rule.require_real(1);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 3);
