@@ -35,7 +35,7 @@ same "$(tensors spots | grep conv1)" "$(tensors clf@v1 | grep conv1)"
 [ "$(tensors spots | grep classifier)" != "$(tensors clf@v1 | grep classifier)" ] || fail "the classifier was not trained"
 same "$(normalization spots)" "$(normalization clf@v1)"
 expect 0 mlx show spots
-has "$out" "from        clf@v1"
+has "$out" "from          clf@v1"
 [[ $out =~ trained\ +435\ .*frozen\ +40\  ]] || fail "what is trained and what is frozen is not said: $out"
 expect 0 mlx lineage spots
 has "$out" "clf@v1"
