@@ -9,7 +9,8 @@
 namespace mlx::kernels::avx512 {
 namespace {
 
-constexpr std::int64_t kMostQuads = kMostConvKernel * kMostConvKernel;  // each holds at least one pixel's channels or four taps
+constexpr std::int64_t kMostQuads =
+    kMostConvKernel * kMostConvKernel;  // each holds at least one pixel's channels or four taps
 
 std::int64_t row_quads(const Geometry& g) {
   return (g.kw * g.c + 3) / 4;
