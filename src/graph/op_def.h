@@ -20,8 +20,8 @@ struct OpDef {
   unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
   unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
   unsigned reads_bf16 = 0;                  // bit i: input i, computed with in f32, may be stored as bf16
-  bool stores_bf16 = false;                 // output 0, computed in f32, is stored as attrs.output says
-  bool loss = false;                        // output 0 is what training makes small; it computes its own gradient
+  bool stores_bf16 = false;  // output 0, computed in f32, is stored as attrs.output says; products': of bf16 factors
+  bool loss = false;         // output 0 is what training makes small; it computes its own gradient
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
                                 const Dims* output, const std::string& name) = nullptr;

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "graph/rewrite.h"
 
 namespace mlx::graph {
 namespace {
@@ -62,10 +63,7 @@ void add_lion(const Update& u) {
 
 // What a product takes first.
 ValueId factor_of(Graph& graph, ValueId x, Precision precision) {
-  if (precision == Precision::kF32) return x;
-  Attrs to_bf16;
-  to_bf16.output = kernels::DType::kBF16;
-  return graph.add(Op::kCast, to_bf16, {x}, graph.value(x).name + ".bf16")[0];
+  return precision == Precision::kBF16 ? cast_to_bf16(graph, x) : x;
 }
 
 // Five Newton-Schulz iterations X ← aX + (bA + cA²)X, A = XXᵀ, bring the singular values of X near 1. A is made of the

@@ -1,6 +1,7 @@
 // Mixed precision for training: f32 everywhere but in what is multiplied (Kalamkar et al. 2019, "A Study of BFLOAT16
-// for Deep Learning Training") and in what convolutions give to a batch norm. bf16 has f32's exponents, so no loss is
-// scaled; weights are rounded by the kernels that pack them, from f32 parameters that nothing else ever rounds.
+// for Deep Learning Training") and in what only operations read that take bf16 (op_def.h). bf16 has f32's exponents, so
+// no loss is scaled; weights are rounded by the kernels that pack them, from f32 parameters that nothing else ever
+// rounds.
 
 #include <unordered_map>
 #include <utility>
@@ -80,14 +81,12 @@ std::vector<int> whole_uses(const Graph& graph) {
 void multiply_in_bf16(Graph& graph) {
   std::vector<Node> nodes = std::exchange(graph.nodes, {});
   std::unordered_map<ValueId, ValueId> casts;
-  Attrs to_bf16;
-  to_bf16.output = DType::kBF16;
   for (Node& node : nodes) {
     const std::size_t count = factors(graph, node);
     for (std::size_t i = 0; i < count; ++i) {
       const ValueId value = node.inputs[i];
       const auto [cast, is_new] = casts.try_emplace(value, kNone);
-      if (is_new) cast->second = graph.add(Op::kCast, to_bf16, {value}, graph.value(value).name + ".bf16")[0];
+      if (is_new) cast->second = cast_to_bf16(graph, value);
       node.inputs[i] = cast->second;
     }
     graph.nodes.push_back(std::move(node));

@@ -58,6 +58,12 @@ std::size_t producer(const Graph& graph, ValueId value) {
   return static_cast<std::size_t>(std::ranges::find_if(graph.nodes, writes) - graph.nodes.begin());
 }
 
+ValueId cast_to_bf16(Graph& graph, ValueId value) {
+  Attrs attrs;
+  attrs.output = kernels::DType::kBF16;
+  return graph.add(Op::kCast, attrs, {value}, graph.value(value).name + ".bf16")[0];
+}
+
 void erase_nodes(Graph& graph, const std::vector<char>& marked) {
   std::vector<Node> kept;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "graph/machine_peak.h"
+#include "kernels/geometry.h"
 #include "kernels/table.h"
 
 namespace mlx::kernels {
@@ -62,7 +63,7 @@ void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64
                      flops});
   const Shape x16 = bytes(x, DType::kBF16), y16 = bytes(y, DType::kBF16);
   attrs.activation = Activation::kNone;
-  if (c > 4) {
+  if (c > kFewChannels) {
     entries.push_back({"conv bf16 " + shape, Op::kConv2d, attrs, {x16, w}, {y16}, flops});
     entries.push_back({"conv bf16 back data " + shape, Op::kConv2dBackwardData, attrs, {y16, w}, {x16}, flops});
     entries.push_back({"conv bf16 back data to f32 " + shape, Op::kConv2dBackwardData, attrs, {y16, w}, {x}, flops});

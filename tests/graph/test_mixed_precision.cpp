@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "graph/not_finite.h"
@@ -151,9 +152,17 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
         if (node.op != Op::kCast && !(op_def(node.op).reads_bf16 >> i & 1u)) whole.insert(node.inputs[i]);
     }
+    std::map<ValueId, const Node*> maker;
+    for (const Node& node : graph.nodes)
+      for (const ValueId id : node.outputs) maker[id] = &node;
     int stored = 0;
     for (const Node& node : graph.nodes) {
       CAPTURE(node.name);
+      const Node* from = node.op == Op::kCast ? maker[node.inputs[0]] : nullptr;
+      if (from) CHECK((whole.contains(node.inputs[0]) || !op_def(from->op).stores_bf16));
+      const bool given_to_norm = node.op == Op::kBatchNorm && maker[node.inputs[0]]->op == Op::kConv2d &&
+                                 !maker[node.inputs[0]]->name.starts_with("conv1");
+      if (given_to_norm) CHECK(graph.value(node.inputs[0]).dtype == DType::kBF16);
       const bool exact = is_product(node.op) && graph.value(node.inputs[0]).dtype == DType::kF32;
       if (!op_def(node.op).stores_bf16 || exact) continue;
       const bool narrow = graph.value(node.outputs[0]).dtype == DType::kBF16;

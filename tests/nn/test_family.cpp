@@ -61,8 +61,7 @@ TEST_CASE("cnn: shapes, names and the resolved config") {
 TEST_CASE("cnn: a norm of its own, behind the pooling that its convolution gives to") {
   const Built cnn = built(
       "family = \"cnn\"\nlayers = [{ conv = 4, activation = \"none\" }, { pool = \"max\" }, { norm = \"batch\", "
-      "activation "
-      "= \"relu6\" }, { pool = \"global\" }]");
+      "activation = \"relu6\" }, { pool = \"global\" }]");
   CHECK(dims_of(cnn.graph, "norm1.relu6") == "[batch,14,14,4]");
   CHECK(dims_of(cnn.graph, "norm1.running_var") == "[4]");
   CHECK(cnn.config.find(R"({"activation":"relu6","norm":"batch"})") != std::string::npos);
