@@ -14,7 +14,7 @@ namespace mlx::cmd {
 namespace {
 
 struct EvalOptions {
-  std::string model, data, split = "test";
+  std::string model, data, device, split = "test";
   bool force = false;
 };
 
@@ -78,7 +78,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 int run_eval(const EvalOptions& options, Context& context) {
   const train::EvaluateOutcome outcome =
       train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
-                              context.command_line(), chosen_level(), context.progress());
+                              context.command_line(), chosen_level(options.device), context.progress());
   const train::Evaluation& e = outcome.evaluation;
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},
@@ -121,6 +121,7 @@ Command add_eval() {
       argument("MODEL", options->model, "The model's reference: clf, clf@v2, clf@production", Complete::kReference),
       data,
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
+      device_option(options->device),
       flag("--force", options->force, "Measure although the answer is known"),
   };
   command.examples = {"mlx eval clf --data data/fashion --split test",

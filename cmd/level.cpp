@@ -1,13 +1,34 @@
-// The environment's say in kernels.
+// What the command line and the environment say of kernels.
 #include "cmd/level.h"
 
 #include <cstdlib>
 
-namespace mlx::cmd {
+#include "base/error.h"
 
-kernels::Level chosen_level() {
+namespace mlx::cmd {
+namespace {
+
+bool has_gpu() {
+  try {
+    kernels::cuda_device();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+kernels::Level chosen_level(const std::string& device) {
+  if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
+  if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
   const char* name = std::getenv("MLX_KERNELS");
   return kernels::parse_level(name == nullptr ? "" : name);
+}
+
+Option device_option(std::string& device) {
+  return choice("--device", "WHERE", {"auto", "cpu", "cuda"}, device,
+                "Where to compute: cpu, cuda, or auto: a GPU where there is one (default: cpu)");
 }
 
 }  // namespace mlx::cmd

@@ -1,5 +1,6 @@
 // mlx predict: what a model says to new data. Which kind it is follows from the model's input: images and
 // rows get labels or numbers, text goes on from a prompt.
+#include "cmd/level.h"
 #include "cmd/predict.h"
 
 #include <fmt/format.h>
@@ -44,6 +45,7 @@ Command add_predict() {
       arguments("INPUT", options->inputs, "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets",
                 Complete::kFile, false),
       option("-s,--split", "SPLIT", options->split, "Which split of a dataset (default: test)"),
+      device_option(options->device),
       integer("--top", "N", options->top, "The N likeliest classes of each (default: 1)"),
       option("-p,--prompt", "TEXT", options->prompt, "What the text begins with (default: standard input)"),
       integer("--max-tokens", "N", options->max_tokens, "At most so many tokens (default: 200)"),

@@ -13,7 +13,7 @@
 namespace mlx::cmd {
 
 struct PredictOptions {
-  std::string model;
+  std::string model, device;
   // Images and rows.
   std::vector<std::string> inputs;
   std::string split = "test";

@@ -83,7 +83,7 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
   Predictions predictions("row", inputs, context);
   for (const Table& table : tables) {
     const train::RowPredictions said =
-        train::predict_rows(inputs.model, table.rows, chosen_level(), context.pool(), context.progress());
+        train::predict_rows(inputs.model, table.rows, chosen_level(options.device), context.pool(), context.progress());
     for (std::int64_t i = 0; i < said.count; ++i) {
       const std::string name = fmt::format("{}[{}]", table.name, i);
       const double* const row = said.values.data() + i * outputs;

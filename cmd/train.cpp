@@ -22,7 +22,7 @@ namespace mlx::cmd {
 namespace {
 
 struct TrainOptions {
-  std::string config = "train.toml", resume, trace, precision, numerics, memory;
+  std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
   bool force = false, profile = false, merge = false;
 };
 
@@ -77,7 +77,8 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   context.line(text);
   if (summary.contains("memory")) {
     const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
-    context.line(fmt::format("  memory: {} at the peak, {} expected", size(json_int(summary, "peak_memory", what)),
+    const char* of = summary["memory"].contains("device") ? "GPU memory" : "memory";
+    context.line(fmt::format("  {}: {} at the peak, {} expected", of, size(json_int(summary, "peak_memory", what)),
                              size(json_int(summary["memory"], "peak", what))));
   }
   if (summary.contains("init")) {
@@ -124,13 +125,14 @@ int run_train(const TrainOptions& options, Context& context) {
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
-  train.level = chosen_level();
+  train.level = chosen_level(options.device);
   train::Profiler profiler(train.level, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   if (profiles) train.profiler = &profiler;
   train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
+  if (train.level == kernels::Level::kCuda) config.options += " --device cuda";
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
@@ -159,6 +161,7 @@ Command add_train() {
              Complete::kFile),
       option("--resume", "RUN", options->resume, "Go on with a run that was stopped, from its last checkpoint",
              Complete::kRun),
+      device_option(options->device),
       choice("--precision", "TYPE", {"auto", "bf16", "f32"}, options->precision,
              "What products are made of (default: as the config says, or f32)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,

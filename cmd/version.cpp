@@ -31,6 +31,16 @@ std::string onednn_version() {
   }
 }
 
+// What the GPU is, or why there is none to use.
+std::string gpu_text() {
+  try {
+    kernels::cuda_device();
+    return kernels::cuda_description();
+  } catch (const Error& error) {
+    return error.message;
+  }
+}
+
 Json details_json() {
   const std::string onednn = onednn_version();
   return {{"compiler", __VERSION__},
@@ -38,6 +48,7 @@ Json details_json() {
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"onednn", onednn.empty() ? Json() : Json(onednn)},
           {"isa", kernels::isa_name()},
+          {"gpu", gpu_text()},
           {"kernels", kernels::name_of(chosen_level())},
           {"cores", cores()}};
 }

@@ -76,12 +76,19 @@ struct Problem {
   const void* const* constants = nullptr;
 };
 
+// What random numbers are drawn by, where kernels read it from the device's memory.
+struct RandomKey {
+  std::uint64_t seed = 0, step = 0;
+};
+
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
   void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so
   void* workspace = nullptr;         // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
   const void* packed = nullptr;      // what pack() wrote
   std::uint64_t seed = 0, step = 0;  // of random numbers: Philox keyed by (seed, stream, step, element)
+  const RandomKey* key = nullptr;    // CUDA: the same in the device's memory, so that captured launches can be replayed
+  void* stream = nullptr;            // CUDA: where kernels are launched
 };
 
 inline constexpr int kMaxPhases = 4;
@@ -97,7 +104,7 @@ struct Plan {
   void (*destroy)(void* state) = nullptr;
 };
 
-enum class Backend : std::uint8_t { kRef, kAvx2, kAvx512, kOneDnn };
+enum class Backend : std::uint8_t { kRef, kAvx2, kAvx512, kOneDnn, kCuda };
 const char* name_of(Backend backend);
 
 struct Kernel {

@@ -112,6 +112,8 @@ const char* name_of(Backend backend) {
       return "avx512";
     case Backend::kOneDnn:
       return "onednn";
+    case Backend::kCuda:
+      return "cuda";
   }
   return "unknown";
 }

@@ -7,7 +7,7 @@
 
 namespace mlx::kernels {
 
-inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
@@ -20,17 +20,17 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
 }
 
 // Four numbers for elements 4·block … 4·block+3 of (seed, stream, step).
-inline std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64_t stream, std::uint64_t step,
+constexpr std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64_t stream, std::uint64_t step,
                                                  std::uint64_t block) {
   const std::uint64_t mixed = stream * 0x9E3779B97F4A7C15u + step;
   return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                  static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)},
                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
-inline std::uint32_t random_u32(std::uint64_t seed, std::uint64_t stream, std::uint64_t step, std::uint64_t element) {
+constexpr std::uint32_t random_u32(std::uint64_t seed, std::uint64_t stream, std::uint64_t step, std::uint64_t element) {
   return random_block(seed, stream, step, element / 4)[element % 4];
 }
-inline float to_unit(std::uint32_t bits) {
+constexpr float to_unit(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }  // [0, 1)
 

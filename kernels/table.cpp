@@ -92,6 +92,10 @@ const std::vector<Kernel>& rows_of(Level level) {
       return avx512;
     case Level::kOneDnn:
       return onednn().problem.empty() ? onednn().kernels : none;
+    case Level::kCuda: {
+      static const std::vector<Kernel> cuda = cuda_kernels();
+      return cuda;
+    }
   }
   return none;
 }
@@ -213,18 +217,23 @@ const char* name_of(Level level) {
       return "avx512";
     case Level::kOneDnn:
       return "onednn";
+    case Level::kCuda:
+      return "cuda";
   }
   return "unknown";
 }
 
 std::string bf16_problem(Level level) {
-  if (level == Level::kRef || (level == Level::kOneDnn && cpu().bf16)) return {};
+  if (level == Level::kRef || level == Level::kCuda || (level == Level::kOneDnn && cpu().bf16)) return {};
   if (level == Level::kOneDnn) return "this CPU lacks AVX512_BF16, or the OS does not enable AVX-512";
   return fmt::format("the kernels '{}' have no products of bf16{}, oneDNN's have them all", name_of(level),
                      level == Level::kAvx512 ? " but for linear layers" : "");
 }
 
 Level portable_level(Level wanted) {
+  if (wanted == Level::kCuda)
+    throw Error(ErrorKind::kUsage, "portable numerics are those of CPUs, not of a GPU",
+                "train with --device cpu, or with native numerics");
   if (wanted == Level::kRef) {
     throw Error(ErrorKind::kUsage, "portable numerics are those of kernels 'avx2' and 'avx512', not 'ref'",
                 "leave MLX_KERNELS unset, or set it to avx2 or avx512");
@@ -244,11 +253,19 @@ std::string onednn_version() {
   return onednn().problem.empty() ? onednn().version : "";
 }
 
+const Device& device_of(Level level) {
+  return level == Level::kCuda ? cuda_device() : host_device();
+}
+
 Prepared prepare(const Problem& problem, Level level) {
   Geometry geometry;
   if (const std::string wrong = describe(problem, geometry); !wrong.empty())
     fail(ErrorKind::kUsage, "{}: {}", text_of(problem), wrong);
   Prepared prepared;
+  if (level == Level::kCuda) {
+    if (try_level(problem, level, prepared)) return prepared;
+    fail(ErrorKind::kUsage, "no kernel for CUDA serves {}", text_of(problem));
+  }
   if (level >= Level::kAvx512 && avx512_first(problem, geometry) && try_level(problem, Level::kAvx512, prepared))
     return prepared;
   for (const Level candidate : {Level::kOneDnn, Level::kAvx512, Level::kAvx2, Level::kRef})

@@ -1,23 +1,25 @@
-// Memory on cache lines, for arenas, states and packed weights.
+// Memory for arenas, states and packed weights, of the host or of a GPU.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <new>
+
+#include "kernels/device.h"
 
 namespace mlx::graph {
 
 struct FreeMemory {
-  void operator()(void* memory) const { std::free(memory); }
+  const kernels::Device* device = nullptr;
+  void operator()(void* memory) const { device->release(memory); }
 };
 using Memory = std::unique_ptr<void, FreeMemory>;
 
-// 64-byte aligned, contents undefined; never null.
-inline Memory allocate(std::size_t bytes) {
-  void* memory = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
-  if (!memory) throw std::bad_alloc();
-  return Memory(memory);
+// On cache lines, contents undefined; null where a GPU has no more. Throws std::bad_alloc where the host has none.
+inline Memory allocate(std::size_t bytes, const kernels::Device& device = kernels::host_device()) {
+  void* memory = device.allocate(bytes);
+  if (!memory && device.host) throw std::bad_alloc();
+  return {memory, FreeMemory{&device}};
 }
 
 }  // namespace mlx::graph

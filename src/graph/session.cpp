@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "graph/bucket.h"
+#include "graph/on_device.h"
 
 namespace mlx::graph {
 namespace {
@@ -36,11 +37,13 @@ std::string shape_text(const std::vector<std::int64_t>& dims) {
 }  // namespace
 
 struct Session::State {
-  State(Graph&& g, const SessionOptions& o, Pool& p) : graph(std::move(g)), options(o), pool(p) {}
+  State(Graph&& g, const SessionOptions& o, Pool& p)
+      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level)) {}
 
   Graph graph;
   SessionOptions options;
   Pool& pool;
+  const kernels::Device& device;
 
   std::vector<Memory> held;  // by value: what outlives a step; null for the others and before it came into being
   std::vector<std::size_t> held_bytes;  // by value
@@ -55,6 +58,12 @@ struct Session::State {
   Memory arena;
   std::size_t arena_capacity = 0;
   std::vector<const void*> fed;  // by value
+
+  // Of a device that is not the host.
+  std::vector<Memory> fed_memory;       // by value: what `fed` points to
+  std::vector<std::size_t> fed_bytes;   // by value: how much that is
+  Memory key;                           // kernels::RandomKey of the run
+  mutable std::vector<Bytes> fetched;   // by value: copies that views were given of
 
   // The step that runs, for the pool's body.
   const Step* step = nullptr;
@@ -73,6 +82,9 @@ struct Session::State {
   std::int64_t keep_runs = 0;   // so many runs are still to be kept call by call
   std::vector<NodeCall> calls;
 
+  Memory take(std::size_t bytes, const std::string& what);
+  void feed_device(ValueId id, std::size_t bytes);
+  ByteView view(ValueId id, const void* data, std::size_t bytes) const;
   void start(const Tensors& tensors);
   void create_states(const Tensors* tensors);
   bool known(const Value& value) const;
@@ -92,6 +104,32 @@ struct Session::State {
   void run_step(Step& step_to_run);
   void run_timed(Step& each);
 };
+
+Memory Session::State::take(std::size_t bytes, const std::string& what) {
+  if (device.host) return allocate(bytes);
+  std::vector<Holder> holders{{"activations", arena_capacity}};
+  for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
+  return graph::take(device, bytes, what, std::move(holders));
+}
+
+// What was fed is copied to the device and found there.
+void Session::State::feed_device(ValueId id, std::size_t bytes) {
+  Memory& memory = fed_memory[index(id)];
+  if (!memory || fed_bytes[index(id)] < bytes) {
+    memory.reset();
+    memory = take(bytes, "'" + graph.value(id).name + "'");
+    fed_bytes[index(id)] = bytes;
+  }
+  device.upload(memory.get(), fed[index(id)], bytes);
+  fed[index(id)] = memory.get();
+}
+
+// Bytes of a value that lies at `data`, on the host.
+ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) const {
+  if (device.host) return {static_cast<const std::uint8_t*>(data), bytes};
+  fetched[index(id)] = fetch(device, data, bytes);
+  return fetched[index(id)];
+}
 
 // Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
 void Session::State::start(const Tensors& tensors) {
@@ -129,14 +167,14 @@ void Session::State::create_states(const Tensors* tensors) {
     const Value& value = graph.values[i];
     if (!outlives_step(value.role) || held[i] || !known(value)) continue;
     const std::size_t bytes = concrete(value, bound).bytes();
-    held[i] = allocate(bytes);
+    held[i] = take(bytes, "'" + value.name + "'");
     held_bytes[i] = bytes;
     version[i] = 1;
     const auto found = tensors ? tensors->find(value.name) : Tensors::const_iterator{};
     if (tensors && found != tensors->end()) {
-      std::memcpy(held[i].get(), found->second.data.data(), bytes);
+      device.upload(held[i].get(), found->second.data.data(), bytes);
     } else {
-      std::memset(held[i].get(), 0, bytes);
+      device.clear(held[i].get(), bytes);
     }
   }
 }
@@ -180,6 +218,9 @@ void Session::State::bind(const std::vector<Feed>& feeds) {
     if (!fits)
       fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims), shape_text(feed.dims));
     fed[index(feed.value)] = feed.data;
+    std::size_t bytes = kernels::size_of(value.dtype);
+    for (const std::int64_t size : feed.dims) bytes *= static_cast<std::size_t>(size);
+    if (!device.host) feed_device(feed.value, bytes);
     ++version[index(feed.value)];
   }
   for (const ValueId id : graph.inputs) {
@@ -209,7 +250,8 @@ Bucket& Session::State::bucket_for_sizes() {
       std::vector<const void*> constants(graph.values.size(), nullptr);
       for (std::size_t i = 0; i < graph.values.size(); ++i) {
         const Role role = graph.values[i].role;
-        if (role == Role::kConstant || (role == Role::kParameter && !options.training)) constants[i] = held[i].get();
+        const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
+        if (known_now && device.host) constants[i] = held[i].get();
       }
       Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
       if (buckets.size() >= kMaxBuckets) {
@@ -223,7 +265,7 @@ Bucket& Session::State::bucket_for_sizes() {
   if (current->plan.arena_bytes > arena_capacity) {
     arena.reset();  // first, so that the two are never there at once
     arena_capacity = 0;
-    arena = allocate(current->plan.arena_bytes);
+    arena = take(current->plan.arena_bytes, "activations");
     arena_capacity = current->plan.arena_bytes;
   }
   return *current;
@@ -317,6 +359,7 @@ void Session::State::run_step(Step& step_to_run) {
 void Session::State::run_timed(Step& each) {
   const double start = seconds_now();
   run_step(each);
+  check_device(device, graph.nodes[static_cast<std::size_t>(each.node)].name);
   const double seconds = seconds_now() - start;
   const auto node = static_cast<std::size_t>(each.node);
   NodeTime& time = times[node];
@@ -342,6 +385,12 @@ Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& opti
   s.fixed_symbol.assign(symbols, 0);
   s.bound.assign(symbols, 0);
   s.sizes.assign(symbols, 0);
+  if (!s.device.host) {
+    s.fed_memory.resize(values);
+    s.fed_bytes.assign(values, 0);
+    s.fetched.resize(values);
+    s.key = s.take(sizeof(kernels::RandomKey), "random numbers");
+  }
   for (const Value& value : s.graph.values) {
     if (!outlives_step(value.role)) continue;
     for (const Dim dim : value.dims) {
@@ -387,12 +436,20 @@ void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   s.fill_pointers(bucket);
   s.args.seed = s.options.seed + options.part * kPart;
   s.args.step = options.step;
+  if (!s.device.host) {
+    const kernels::RandomKey key{s.args.seed, s.args.step};
+    s.device.upload(s.key.get(), &key, sizeof key);
+    s.args.key = static_cast<const kernels::RandomKey*>(s.key.get());
+    s.args.stream = s.device.stream;
+  }
   s.stale.reserve(bucket.steps.size());
   s.pack_stale(bucket, options);
   if (s.profiling && s.keep_runs > 0) s.calls.reserve(s.calls.size() + bucket.steps.size());
+  const Step* last = nullptr;
   for (Step& each : bucket.steps) {
     const auto node = static_cast<std::size_t>(each.node);
     if (node < options.first || node >= options.last) continue;
+    last = &each;
     if (s.profiling) {
       s.run_timed(each);
     } else {
@@ -400,17 +457,18 @@ void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
     }
     if (options.after && !options.after(node)) return;
   }
+  if (last) check_device(s.device, s.graph.nodes[static_cast<std::size_t>(last->node)].name);
 }
 
 ByteView Session::output(ValueId value) const {
   const kernels::Shape shape = output_shape(value);
-  return {static_cast<const std::uint8_t*>(state_->address(*state_->current, value)), shape.bytes()};
+  return state_->view(value, state_->address(*state_->current, value), shape.bytes());
 }
 
 ByteView Session::value(ValueId value) const {
   CHECK(state_->current != nullptr);
   const kernels::Shape& shape = state_->current->shapes[index(value)];
-  return {static_cast<const std::uint8_t*>(state_->address(*state_->current, value)), shape.bytes()};
+  return state_->view(value, state_->address(*state_->current, value), shape.bytes());
 }
 
 kernels::Shape Session::output_shape(ValueId value) const {
@@ -427,14 +485,15 @@ Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const 
   Tensors tensors;
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
     if (!s.held[i] || (wanted && !wanted(s.graph.values[i]))) continue;
-    const auto* data = static_cast<const std::uint8_t*>(s.held[i].get());
-    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), Bytes(data, data + s.held_bytes[i])};
+    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound),
+                                       fetch(s.device, s.held[i].get(), s.held_bytes[i])};
   }
   return tensors;
 }
 
 const void* Session::state(const std::string& name) const {
-  return state_->held[index(state_->held_named(name))].get();
+  const ValueId id = state_->held_named(name);
+  return state_->view(id, state_->held[index(id)].get(), state_->held_bytes[index(id)]).data();
 }
 
 void Session::set_state(const std::string& name, ByteView bytes) {
@@ -443,7 +502,7 @@ void Session::set_state(const std::string& name, ByteView bytes) {
   if (bytes.size() != s.held_bytes[index(id)]) {
     fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, s.held_bytes[index(id)], bytes.size());
   }
-  std::memcpy(s.held[index(id)].get(), bytes.data(), bytes.size());
+  s.device.upload(s.held[index(id)].get(), bytes.data(), bytes.size());
   ++s.version[index(id)];
   // Kernels may have looked at what was constant when they were prepared.
   const Role role = s.graph.value(id).role;

@@ -62,7 +62,7 @@ class Session {
   // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
   void run(const std::vector<Feed>& feeds, std::uint64_t step = 0);
   void run(const std::vector<Feed>& feeds, const RunOptions& options);
-  // An output's bytes and shape as the last run left them; valid until the next.
+  // An output's bytes and shape as the last run left them; valid until the next. On a GPU: a copy, made when asked.
   ByteView output(ValueId value) const;
   // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read.
   ByteView value(ValueId value) const;
@@ -70,7 +70,7 @@ class Session {
 
   // A copy of everything that outlives a step, or of what of it is wanted.
   Tensors tensors(const std::function<bool(const Value&)>& wanted = {}) const;
-  const void* state(const std::string& name) const;         // kNotFound
+  const void* state(const std::string& name) const;         // kNotFound. On a GPU: of a copy
   void set_state(const std::string& name, ByteView bytes);  // also parameters and constants; kUsage for another size
 
   std::size_t arena_bytes() const;  // of the last bucket

@@ -82,7 +82,7 @@ PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>
     planned.held += bytes;
     largest = std::max(largest, bytes);
   }
-  const Memory zeros(std::calloc(largest + 1, 1));
+  const Memory zeros(std::calloc(largest + 1, 1), {&kernels::host_device()});
   if (!zeros) throw std::bad_alloc();
   std::vector<const void*> constants(graph.values.size(), nullptr);
   for (std::size_t i = 0; i < graph.values.size(); ++i) {

@@ -74,24 +74,17 @@ Digest store_checkpoint(store::Store& store, const Digest& key, const Checkpoint
   return manifest.id;
 }
 
-std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
-                                               const Digest& key) {
-  const std::vector<registry::Checkpoint> all = checkpoints(repository, run);
-  if (all.empty()) return std::nullopt;
-  const Digest manifest = all.back().manifest;
+CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest) {
   const std::string what = "checkpoint " + manifest.brief();
-  const Json head = parse_json(as_text(read_file_of(repository.store(), manifest, "checkpoint.json")), what);
+  const Json head = parse_json(as_text(read_file_of(store, manifest, "checkpoint.json")), what);
   if (json_string(head, "format", what) != kFormat)
     fail(ErrorKind::kCorrupt, "{}: unknown format '{}'", what, json_string(head, "format", what));
-  if (Digest::parse(json_string(head, "key", what)) != key) {
-    throw Error(ErrorKind::kConflict, what + " was made with another config, dataset or version of mlx",
-                "start a new run without --resume");
-  }
   CheckpointState state;
+  state.key = Digest::parse(json_string(head, "key", what));
   state.step = json_int(head, "step", what);
   if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
   if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
-  state.tensors = nn::decode_tensors(read_file_of(repository.store(), manifest, "state.safetensors"), what);
+  state.tensors = nn::decode_tensors(read_file_of(store, manifest, "state.safetensors"), what);
   while (!state.tensors.empty()) {
     const auto found = state.tensors.lower_bound(std::string(kBest));
     if (found == state.tensors.end() || !found->first.starts_with(kBest)) break;
@@ -100,6 +93,18 @@ std::optional<CheckpointState> load_checkpoint(registry::Repository& repository,
     state.best.insert(std::move(node));
   }
   return state;
+}
+
+std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
+                                               const Digest& key) {
+  const std::vector<registry::Checkpoint> all = checkpoints(repository, run);
+  if (all.empty()) return std::nullopt;
+  CheckpointState state = read_checkpoint(repository.store(), all.back().manifest);
+  if (state.key == key) return state;
+  throw Error(
+      ErrorKind::kConflict,
+      fmt::format("checkpoint {} was made with another config, dataset or version of mlx", all.back().manifest.brief()),
+      "start a new run without --resume");
 }
 
 }  // namespace mlx::train

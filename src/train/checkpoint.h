@@ -20,6 +20,7 @@ struct EpochSums {
 };
 
 struct CheckpointState {
+  Digest key;              // of the run that made it, where it was read
   std::int64_t step = 0;   // steps that are done
   graph::Tensors tensors;  // of the session
   graph::Tensors best;     // of the best model so far, where that is the one to be stored
@@ -29,7 +30,9 @@ struct CheckpointState {
 
 // Stores the state: durable when it returns. Changes nothing but the store, so that another thread may do it.
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
-// The latest of the run that was made with `key`; nullopt where it has none. kCorrupt where it cannot be read.
+// Any. kCorrupt where it cannot be read.
+CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
+// The latest of the run that was made with `key`; nullopt where it has none.
 std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
                                                const Digest& key);
 

@@ -71,6 +71,9 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const graph::Graph used = graph::to_inference(built.graph);
   const graph::PlannedMemory planned = graph::planned_memory(used, sizes_of(used, batch, built.context), level, false);
   const auto held = static_cast<std::int64_t>(planned.held);
+  if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
+    return held + static_cast<std::int64_t>(planned.arena) + batch_bytes(data.valid.about, batch, built.context, false);
+  }
   const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
                             batch_bytes(data.valid.about, batch, built.context, false);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
@@ -85,9 +88,10 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
 [[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, const TrainingSize& size) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   throw Error(ErrorKind::kUsage,
-              fmt::format("{}: the training needs {}, of which {} are activations with all computed again that helps; "
+              fmt::format("{}: the training needs {}{}, of which {} are activations with all computed again that helps; "
                           "{} are allowed",
-                          config.file, text(least.peak), text(least.arena), text(size.allowed)),
+                          config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.arena),
+                          text(size.allowed)),
               // With room for what the program itself takes, which is not the same each time.
               fmt::format("a smaller [train] batch, accumulate = {}, or --memory {}MiB", 2 * config.accumulate,
                           ((least.peak + least.peak / 32) >> 20) + 1));
@@ -96,6 +100,7 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
 // The largest of the phases.
 std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
                      std::int64_t state) {
+  if (f.gpu) return f.weights + f.arena + f.batches + f.validation;
   const std::int64_t steps = f.process + f.weights + f.arena + f.batches + best;
   const std::int64_t start = f.process + f.weights + (size.resumed ? state + best : model);
   const std::int64_t end = f.process + f.weights + f.arena + f.batches + model;
@@ -105,21 +110,28 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int
 }  // namespace
 
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
-                           const TrainingData& data, const TrainingSize& size, kernels::Level level) {
+                           const TrainingData& data, const TrainingSize& wanted, kernels::Level level) {
+  TrainingSize size = wanted;
   const graph::TrainingGraph& whole = training.training();
   const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
   const std::int64_t best = config.selection.keep_best ? model : 0;
   MemoryForecast out;
+  out.gpu = level == kernels::Level::kCuda;
   const data::Description& about = data.train.about;
-  out.batches =
-      batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
-      (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
-          static_cast<std::int64_t>(sizeof(std::int64_t));
+  out.batches = batch_bytes(about, config.batch, built.context, config.augment.mixup > 0);
+  if (out.gpu) {
+    const auto free = static_cast<std::int64_t>(kernels::device_of(level).free_bytes());
+    size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;
+  } else {
+    out.batches +=
+        (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
+        static_cast<std::int64_t>(sizeof(std::int64_t));
+    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
+  }
   out.validation = validation_bytes(built, config, data, level);
-  if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
-  out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
+  if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
     out.arena = static_cast<std::int64_t>(memory.arena);
@@ -139,9 +151,10 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 
 std::string to_text(const MemoryForecast& forecast) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
-  std::string out = fmt::format("memory: {} at the peak; weights and optimizer {}, activations {}, program and data {}",
-                                text(forecast.peak), text(forecast.weights), text(forecast.arena),
-                                text(forecast.process + forecast.batches));
+  std::string out =
+      fmt::format("{}memory: {} at the peak; weights and optimizer {}, activations {}, {} {}",
+                  forecast.gpu ? "GPU " : "", text(forecast.peak), text(forecast.weights), text(forecast.arena),
+                  forecast.gpu ? "data" : "program and data", text(forecast.process + forecast.batches));
   if (forecast.recomputed > 0)
     out += fmt::format("; {} operations are computed again in backward", forecast.recomputed);
   return out;
@@ -155,6 +168,7 @@ Json to_json(const MemoryForecast& forecast) {
               {"batches", forecast.batches},
               {"validation", forecast.validation},
               {"checkpoint", forecast.checkpoint}};
+  if (forecast.gpu) out["device"] = "cuda";
   if (forecast.recomputed > 0) out["recomputed"] = forecast.recomputed;
   return out;
 }

@@ -14,6 +14,7 @@ namespace mlx::train {
 
 // Bytes, but for `recomputed`.
 struct MemoryForecast {
+  bool gpu = false;             // all of it is the GPU's memory; checkpoints and the program take none of that
   std::int64_t process = 0;     // the program and the data that it has read
   std::int64_t weights = 0;     // parameters, the optimizer's state, statistics; what kernels pack of them
   std::int64_t arena = 0;       // activations and workspaces

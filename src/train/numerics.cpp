@@ -13,7 +13,8 @@ namespace mlx::train {
 namespace {
 
 Json numerics(kernels::Level level) {
-  return {{"isa", kernels::isa_name()},
+  const bool gpu = level == kernels::Level::kCuda;
+  return {{"isa", gpu ? kernels::cuda_description() : kernels::isa_name()},
           {"kernels", kernels::name_of(level)},
           {"libm", gnu_get_libc_version()},
           {"onednn", level == kernels::Level::kOneDnn ? kernels::onednn_version() : ""},

@@ -2,6 +2,8 @@
 
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/domains.h"
@@ -22,6 +24,7 @@ struct Inputs {
   registry::Version dataset;
   data::Description data;    // of the train split
   std::optional<Base> base;  // what the model starts from
+  std::optional<Digest> checkpoint;  // of a run on another device, which this one goes on from
   nn::Built built;
   std::string params;
   Digest key;
@@ -86,6 +89,40 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   return in;
 }
 
+constexpr const char* kCheckpointInput = "checkpoint";  // role of the input of a run that was moved here
+
+void add_checkpoint(Inputs& in, const Digest& manifest, const Digest& numerics) {
+  in.checkpoint = manifest;
+  in.start.inputs.emplace_back(kCheckpointInput, manifest);
+  in.key = run_key("train", in.start.inputs, in.params, numerics);
+  in.start.key = in.key;
+}
+
+// Where `run` is the same training on another device (CPU or GPU), what goes on here is a run of its own: it has the
+// checkpoint as an input, since its result depends on what either device did. The one that was moved here is resumed
+// with that input again.
+void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
+  if (options.resume.empty()) return;
+  const registry::Run run = registry::read_run(repository, options.resume);
+  if (run.command != "train" || run.key == in.key) return;
+  const Digest here = numerics_id(options.level, config.portable);
+  const auto checkpoint = std::ranges::find(run.inputs, kCheckpointInput, [](const auto& input) { return input.first; });
+  if (checkpoint != run.inputs.end()) {
+    Inputs again = in;
+    add_checkpoint(again, checkpoint->second, here);
+    if (again.key == run.key) in = std::move(again);
+    return;
+  }
+  const Json environment = parse_json(run.environment, "run:" + run.id);
+  const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
+  const bool was_gpu = json_string(environment, "kernels", "run:" + run.id) == kernels::name_of(kernels::Level::kCuda);
+  const bool same = run.key == run_key("train", in.start.inputs, in.params, there);
+  const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
+  if (!same || was_gpu == (options.level == kernels::Level::kCuda) || all.empty()) return;
+  add_checkpoint(in, all.back().manifest, here);
+  options.resume.clear();
+}
+
 // The run to work in: a new one, or the one that is resumed.
 std::string open_run(registry::Repository& repository, Inputs& in, const TrainConfig& config,
                      const TrainOptions& options) {
@@ -122,11 +159,16 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   return model;
 }
 
+// The most that was held at once, of the memory that the forecast is about.
+std::int64_t held_at_peak(const MemoryForecast& forecast) {
+  return forecast.gpu ? static_cast<std::int64_t>(kernels::cuda_device().peak_bytes()) : peak_memory();
+}
+
 Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig& config) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
               {"memory", to_json(result.memory)},
-              {"peak_memory", peak_memory()},
+              {"peak_memory", held_at_peak(result.memory)},
               {"precision", config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
@@ -183,6 +225,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   loop.run = run;
   loop.key = in.key;
   loop.resume = !options.resume.empty();
+  loop.from = in.checkpoint;
   loop.level = options.level;
   loop.profiler = options.profiler;
   loop.memory = options.memory;
@@ -222,6 +265,7 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   std::optional<Base> base = read_base(repository, config);
   if (base) read_as_before(base->model, config.reading);
   Inputs in = read_inputs(repository, config, std::move(base), options, progress);
+  move_here(repository, in, config, options);
   if (!options.force) {
     if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key))
       return finish(repository, options, std::move(*known));

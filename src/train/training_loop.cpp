@@ -76,10 +76,10 @@ class Loop {
 
   // What a run starts from: its last checkpoint, else fresh weights.
   CheckpointState starting_point(bool resume) {
-    if (resume) {
-      if (std::optional<CheckpointState> state = load_checkpoint(repository_, options_.run, options_.key))
-        return std::move(*state);
-    }
+    std::optional<CheckpointState> stored;
+    if (resume) stored = load_checkpoint(repository_, options_.run, options_.key);
+    if (!stored && options_.from) stored = read_checkpoint(repository_.store(), *options_.from);
+    if (stored) return std::move(*stored);
     CheckpointState fresh;
     fresh.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
     return fresh;

@@ -36,6 +36,7 @@ struct LoopOptions {
   std::string run;
   Digest key;
   bool resume = false;  // from the run's last checkpoint
+  std::optional<Digest> from;  // another run's checkpoint, which it starts from
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;
   const graph::Tensors* initial = nullptr;       // where the training starts; null: drawn by the seed

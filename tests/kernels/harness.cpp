@@ -14,16 +14,35 @@ namespace {
 constexpr std::size_t kGuard = 256;
 constexpr char kCanary = '\x5a';
 
-// `size` bytes at an address that misses 64-byte alignment by `offset`, with canaries on both sides.
+// `size` bytes at an address that misses 64-byte alignment by `offset`, with canaries on both sides; on a device that is
+// not the host with a copy there.
 class Guarded {
  public:
-  Guarded(std::size_t size, std::size_t offset, char fill) : size_(size), storage_(size + 2 * kGuard + 128, kCanary) {
+  Guarded(std::size_t size, std::size_t offset, char fill, const Device& device)
+      : size_(size), storage_(size + 2 * kGuard + 128, kCanary), device_(device) {
     auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
     address = (address + 63) / 64 * 64 + offset;
     data_ = reinterpret_cast<char*>(address);
-    std::memset(data_, fill, size);
+    if (size > 0) std::memset(data_, fill, size);
+    if (!device.host) copy_ = static_cast<char*>(device.allocate(storage_.size() + 64));
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() {
+    if (copy_) device_.release(copy_);
   }
   char* data() const { return data_; }
+  // Where the kernel finds it; as far from alignment as data().
+  char* there() const {
+    const auto skew = reinterpret_cast<std::uintptr_t>(storage_.data()) % 64;
+    return copy_ ? copy_ + skew + (data_ - storage_.data()) : data_;
+  }
+  void send() {
+    if (copy_) device_.upload(there() - (data_ - storage_.data()), storage_.data(), storage_.size());
+  }
+  void fetch() {
+    if (copy_) device_.download(storage_.data(), there() - (data_ - storage_.data()), storage_.size());
+  }
   std::string damage() const {
     for (const char* at = storage_.data(); at < data_; ++at)
       if (*at != kCanary) return fmt::format("{} bytes before its first", data_ - at);
@@ -35,7 +54,9 @@ class Guarded {
  private:
   std::size_t size_;
   std::vector<char> storage_;
-  char* data_;
+  const Device& device_;
+  char* data_ = nullptr;
+  char* copy_ = nullptr;
 };
 
 std::uint64_t next(std::uint64_t& state) {  // SplitMix64 (Steele et al. 2014)
@@ -142,31 +163,49 @@ bool prepare_case(const Kernel& kernel, const Case& test, Prepared& prepared) {
   return served;
 }
 
-std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOptions& options, std::string& damage) {
+std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOptions& options, std::string& damage,
+                             const Device& device) {
   std::vector<std::unique_ptr<Guarded>> inputs, outputs;
   std::vector<const void*> input_pointers;
   std::vector<void*> output_pointers;
   for (const Tensor& tensor : test.inputs) {
-    inputs.push_back(std::make_unique<Guarded>(tensor.bytes.size(), options.offset, options.fill));
+    inputs.push_back(std::make_unique<Guarded>(tensor.bytes.size(), options.offset, options.fill, device));
     if (!tensor.bytes.empty()) std::memcpy(inputs.back()->data(), tensor.bytes.data(), tensor.bytes.size());
-    input_pointers.push_back(tensor.absent() ? nullptr : inputs.back()->data());
+    input_pointers.push_back(tensor.absent() ? nullptr : inputs.back()->there());
   }
   for (const Shape& shape : test.outputs) {
-    outputs.push_back(std::make_unique<Guarded>(shape.rank < 0 ? 0 : shape.bytes(), options.offset, options.fill));
-    output_pointers.push_back(shape.rank < 0 ? nullptr : outputs.back()->data());
+    outputs.push_back(
+        std::make_unique<Guarded>(shape.rank < 0 ? 0 : shape.bytes(), options.offset, options.fill, device));
+    output_pointers.push_back(shape.rank < 0 ? nullptr : outputs.back()->there());
   }
+  std::vector<const char*> results_at;  // on the host
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    results_at.push_back(output_pointers[i] ? outputs[i]->data() : nullptr);
   const auto share = [&](const std::vector<std::pair<int, int>>& pairs) {
-    for (const auto& [in, out] : pairs)
-      output_pointers[static_cast<std::size_t>(out)] = inputs[static_cast<std::size_t>(in)]->data();
+    for (const auto& [in, out] : pairs) {
+      output_pointers[static_cast<std::size_t>(out)] = inputs[static_cast<std::size_t>(in)]->there();
+      results_at[static_cast<std::size_t>(out)] = inputs[static_cast<std::size_t>(in)]->data();
+    }
   };
   share(test.shared);
   if (options.share) share(test.may_share);
-  const Guarded workspace(plan.workspace_bytes, 0, options.fill), packed(plan.packed_bytes, 0, options.fill);
+  Guarded workspace(plan.workspace_bytes, 0, options.fill, device), packed(plan.packed_bytes, 0, options.fill, device);
+  Guarded key(sizeof(RandomKey), 0, 0, device);
+  const RandomKey random{test.seed, test.step};
+  std::memcpy(key.data(), &random, sizeof random);
+  const auto each = [&](auto what) {
+    for (const auto& memory : inputs) what(*memory);
+    for (const auto& memory : outputs) what(*memory);
+    for (Guarded* memory : {&workspace, &packed, &key}) what(*memory);
+  };
+  each([](Guarded& memory) { memory.send(); });
   Args args;
   args.inputs = input_pointers.data();
   args.outputs = output_pointers.data();
-  args.workspace = workspace.data();
+  args.workspace = workspace.there();
   args.seed = test.seed, args.step = test.step;
+  args.key = reinterpret_cast<const RandomKey*>(key.there());
+  args.stream = device.stream;
   if (plan.packed_input >= 0) {
     plan.pack(plan.state, input_pointers[static_cast<std::size_t>(plan.packed_input)], packed.data());
     args.packed = packed.data();
@@ -175,14 +214,16 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
     const int slices = plan.slices[static_cast<std::size_t>(phase)];
     for (int i = 0; i < slices; ++i) plan.run(plan.state, args, phase, options.reverse ? slices - 1 - i : i);
   }
+  each([](Guarded& memory) { memory.fetch(); });
   damage.clear();
+  if (const char* problem = device.wait()) damage = problem;
   note(damage, workspace, "workspace");
   note(damage, packed, "packed weights");
   std::vector<Tensor> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     note(damage, *outputs[i], fmt::format("output {}", i));
     Tensor tensor{test.outputs[i], {}};
-    const auto* from = static_cast<const char*>(output_pointers[i]);
+    const char* from = results_at[i];
     if (from) tensor.bytes.assign(from, from + test.outputs[i].bytes());
     results.push_back(std::move(tensor));
   }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "harness.h"
 
 namespace mlx::kernels::test {
@@ -53,13 +54,14 @@ std::int64_t first_apart(const Tensor& a, const Tensor& b) {
 // How many cases each row served.
 using Served = std::map<Op, int>;
 
-void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor>& expected, Served& served) {
+void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor>& expected, const Device& device,
+                Served& served) {
   Prepared prepared;
   if (!prepare_case(kernel, test, prepared)) return;
   ++served[kernel.op];
   std::string damage;
   const auto run = [&](RunOptions options) {
-    auto outputs = run_case(prepared.plan(), test, options, damage);
+    auto outputs = run_case(prepared.plan(), test, options, damage, device);
     CHECK_MESSAGE(damage.empty(), title(kernel, test) << ": " << damage);
     return outputs;
   };
@@ -81,16 +83,24 @@ void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor
   CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test) << ": wrong in place");
 }
 
-void check_rows(const std::vector<Kernel>& rows) {
+void check_rows(const std::vector<Kernel>& rows, const Device& device = host_device()) {
   Served served;
   for (const Case& test : all_cases()) {
     const std::vector<Tensor> expected = reference(test);
     REQUIRE_MESSAGE(!expected.empty(), name_of(test.op) << ": " << test.name << " is not served by ref");
     for (const Kernel& kernel : rows)
-      if (kernel.op == test.op) check_case(kernel, test, expected, served);
+      if (kernel.op == test.op) check_case(kernel, test, expected, device, served);
   }
   for (const Kernel& kernel : rows)
     CHECK_MESSAGE(served[kernel.op] > 0, name_of(kernel.backend) << " " << name_of(kernel.op) << " served no case");
+}
+
+// That the rows serve every operation there is.
+void check_complete(const std::vector<Kernel>& kernels) {
+  std::map<Op, bool> rows;
+  for (const Kernel& kernel : kernels) rows[kernel.op] = true;
+  for (int op = 0; op < static_cast<int>(Op::kCount); ++op)
+    CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
 }
 
 // Whether this machine has the level; says so where it has not.
@@ -108,10 +118,7 @@ bool available(const char* level) {
 
 TEST_CASE("kernels: ref serves every operation, stays inside its memory and does not depend on the order of slices") {
   check_rows(ref_kernels());
-  std::map<Op, bool> rows;
-  for (const Kernel& kernel : ref_kernels()) rows[kernel.op] = true;
-  for (int op = 0; op < static_cast<int>(Op::kCount); ++op)
-    CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
+  check_complete(ref_kernels());
 }
 
 TEST_CASE("kernels: avx2 agrees with ref") {
@@ -142,6 +149,29 @@ TEST_CASE(
 
 TEST_CASE("kernels: onednn agrees with ref") {
   if (available("onednn")) check_rows(onednn_kernels());
+}
+
+TEST_CASE("kernels: cuda serves every operation and agrees with ref") {
+  try {
+    check_rows(cuda_kernels(), cuda_device());
+    check_complete(cuda_kernels());
+  } catch (const Error& error) {
+    MESSAGE("skipped: " << error.message);
+  }
+}
+
+// The sources of the kernels for CUDA, run on the host (kernels/cuda_emulation): indices, barriers and formulas are
+// those that a GPU runs, speed and rounding of its functions are not.
+TEST_CASE("kernels: cuda, emulated, serves every operation and agrees with ref") {
+  Module module = open_module("mlx_cuda_emulated.so");
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
+  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
+  REQUIRE_MESSAGE((rows && device && device()), module.problem);
+  int count = 0;
+  const Kernel* first = rows(&count);
+  const std::vector<Kernel> kernels(first, first + count);
+  check_rows(kernels, *device());
+  check_complete(kernels);
 }
 
 }  // namespace mlx::kernels::test

@@ -1,0 +1,195 @@
+// Causal self-attention with grouped queries on CUDA in f32 (Vaswani et al. 2017, Ainslie et al. 2023), whole and with a
+// cache, and its gradient. A warp takes a query (or a key, for its gradient) and goes over the others in tiles of 32,
+// one a lane, with the running maximum of Milakov & Gimelshein (2018): no matrix of scores is stored (Dao et al. 2022).
+//
+// Every query, key and value is a row of `size` numbers; sums over tiles run in order.
+#include "kernels/cuda/cuda.h"
+
+namespace mlx::kernels::cuda {
+
+// Rows of one head: row i begins at data + i · stride.
+struct HeadRows {
+  const float* data;
+  std::int64_t stride;
+  __device__ const float* operator[](std::int64_t i) const { return data + i * stride; }
+};
+
+__device__ inline float dot(const float* a, const float* b, std::int64_t size) {
+  float sum = 0.0f;
+  for (std::int64_t i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// y of one query over the first `count` keys, at least one. Returns the log of the sum of exponentials, in every lane.
+__device__ inline float attend(const float* query, HeadRows keys, HeadRows values, std::int64_t count,
+                               std::int64_t size, float* y, int lane) {
+  const float scale = 1.0f / sqrtf(static_cast<float>(size));
+  float max = -INFINITY, total = 0.0f;
+  for (std::int64_t from = 0; from < count; from += kWarp) {
+    const bool inside = from + lane < count;
+    const float score = inside ? scale * dot(query, keys[from + lane], size) : -INFINITY;
+    const float unordered = warp_sum(score != score ? 1.0f : 0.0f);
+    const float tile_max = unordered > 0.0f ? NAN : warp_max(score), new_max = tile_max > max ? tile_max : max;
+    const float weight = inside ? expf(score - new_max) : 0.0f;
+    const float kept = from > 0 ? expf(max - new_max) : 0.0f;  // of what was summed so far
+    total = total * kept + warp_sum(weight);
+    const std::int64_t in_tile = count - from < kWarp ? count - from : kWarp;
+    for (std::int64_t base = 0; base < size; base += kWarp) {
+      const std::int64_t d = base + lane;
+      float sum = d < size && from > 0 ? y[d] * kept : 0.0f;
+      for (std::int64_t j = 0; j < in_tile; ++j) {
+        const float p = __shfl_sync(0xffffffffu, weight, static_cast<int>(j));
+        if (d < size) sum += p * values[from + j][d];
+      }
+      if (d < size) y[d] = sum;
+    }
+    max = new_max;
+  }
+  for (std::int64_t d = lane; d < size; d += kWarp) y[d] /= total;
+  return max + logf(total);
+}
+
+// Where one head of queries of one sequence lies, with the keys and values of its group.
+struct Head {
+  std::int64_t batch, head, group;
+  HeadRows q, k, v;
+};
+__device__ inline Head head_of(const Geometry& g, const float* qkv, std::int64_t query_head) {
+  const std::int64_t batch = query_head / g.heads, head = query_head % g.heads;
+  const std::int64_t group = head / (g.heads / g.kv_heads);
+  const float* first = qkv + batch * g.time * g.width;
+  return {batch,
+          head,
+          group,
+          {first + head * g.head, g.width},
+          {first + g.dim + group * g.head, g.width},
+          {first + g.dim + g.kv_dim + group * g.head, g.width}};
+}
+
+void run_attention(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const Geometry g = s.g;
+  const float* qkv = f32_in(&s, args, 0);
+  float *y = f32_out(&s, args, 0), *lses = f32_out(&s, args, 1);
+  each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t t = row % g.time;
+    const Head h = head_of(g, qkv, row / g.time);
+    float* out = y + (h.batch * g.time + t) * g.dim + h.head * g.head;
+    const float lse = attend(h.q[t], h.k, h.v, t + 1, g.head, out, lane);
+    if (lses && lane == 0) lses[row] = lse;
+  });
+}
+
+// Where a sequence would outgrow the cache nothing is written and y is 0.
+void run_attention_cached(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const Geometry g = s.g;
+  const float* qkv = f32_in(&s, args, 0);
+  const std::int32_t* positions = s32_in(&s, args, 3);
+  float *y = f32_out(&s, args, 0), *keys = f32_out(&s, args, 1), *values = f32_out(&s, args, 2);
+  each(args, g.batch * g.time * g.kv_dim, [=] __device__(std::int64_t i) {
+    const std::int64_t column = i % g.kv_dim, row = i / g.kv_dim, b = row / g.time, held = positions[b];
+    if (held < 0 || held + g.time > g.table) return;
+    const float* from = qkv + row * g.width + g.dim + column;
+    const std::int64_t to = (b * g.table + held + row % g.time) * g.kv_dim + column;
+    keys[to] = from[0];
+    values[to] = from[g.kv_dim];
+  });
+  each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t t = row % g.time;
+    const Head h = head_of(g, qkv, row / g.time);
+    const std::int64_t held = positions[h.batch], at = h.batch * g.table * g.kv_dim + h.group * g.head;
+    float* out = y + (h.batch * g.time + t) * g.dim + h.head * g.head;
+    if (held < 0 || held + g.time > g.table) {
+      for (std::int64_t d = lane; d < g.head; d += kWarp) out[d] = 0.0f;
+      return;
+    }
+    attend(h.q[t], {keys + at, g.kv_dim}, {values + at, g.kv_dim}, held + t + 1, g.head, out, lane);
+  });
+}
+
+// With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j,
+// dk_j = sum_t ds_tj q_t. First dy_t·y_t of all queries, then a warp a query, then a warp a key and value.
+void run_attention_backward(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const Geometry g = s.g;
+  const float *qkv = f32_in(&s, args, 0), *ys = f32_in(&s, args, 1), *lses = f32_in(&s, args, 2);
+  const float* dys = f32_in(&s, args, 3);
+  float *dqkv = f32_out(&s, args, 0), *owns = static_cast<float*>(args.workspace);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(g.head));
+  each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t t = row % g.time, query_head = row / g.time;
+    const std::int64_t at = (query_head / g.heads * g.time + t) * g.dim + query_head % g.heads * g.head;
+    float sum = 0.0f;
+    for (std::int64_t d = lane; d < g.head; d += kWarp) sum += dys[at + d] * ys[at + d];
+    sum = warp_sum(sum);
+    if (lane == 0) owns[row] = sum;
+  });
+  each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t t = row % g.time;
+    const Head h = head_of(g, qkv, row / g.time);
+    const float* dy = dys + (h.batch * g.time + t) * g.dim + h.head * g.head;
+    float* dq = dqkv + (h.batch * g.time + t) * g.width + h.head * g.head;
+    for (std::int64_t from = 0; from <= t; from += kWarp) {
+      const std::int64_t j = from + lane, in_tile = t + 1 - from < kWarp ? t + 1 - from : kWarp;
+      float ds = 0.0f;
+      if (j <= t) {
+        const float p = expf(scale * dot(h.q[t], h.k[j], g.head) - lses[row]);
+        ds = p * (dot(dy, h.v[j], g.head) - owns[row]) * scale;
+      }
+      for (std::int64_t base = 0; base < g.head; base += kWarp) {
+        const std::int64_t d = base + lane;
+        float sum = d < g.head && from > 0 ? dq[d] : 0.0f;
+        for (std::int64_t i = 0; i < in_tile; ++i) {
+          const float weight = __shfl_sync(0xffffffffu, ds, static_cast<int>(i));
+          if (d < g.head) sum += weight * h.k[from + i][d];
+        }
+        if (d < g.head) dq[d] = sum;
+      }
+    }
+  });
+  each_row(args, g.batch * g.kv_heads * g.time, [=] __device__(std::int64_t row, int lane) {
+    const std::int64_t j = row % g.time, batch = row / g.time / g.kv_heads, group = row / g.time % g.kv_heads;
+    const std::int64_t queries = g.heads / g.kv_heads;  // heads of them in the group
+    float* dk = dqkv + (batch * g.time + j) * g.width + g.dim + group * g.head;
+    float* dv = dk + g.kv_dim;
+    bool first = true;
+    for (std::int64_t member = 0; member < queries; ++member) {
+      const std::int64_t query_head = batch * g.heads + group * queries + member;
+      const Head h = head_of(g, qkv, query_head);
+      const HeadRows dy{dys + batch * g.time * g.dim + h.head * g.head, g.dim};
+      for (std::int64_t from = j; from < g.time; from += kWarp) {
+        const std::int64_t t = from + lane, in_tile = g.time - from < kWarp ? g.time - from : kWarp;
+        float p = 0.0f, ds = 0.0f;
+        if (t < g.time) {
+          p = expf(scale * dot(h.q[t], h.k[j], g.head) - lses[query_head * g.time + t]);
+          ds = p * (dot(dy[t], h.v[j], g.head) - owns[query_head * g.time + t]) * scale;
+        }
+        for (std::int64_t base = 0; base < g.head; base += kWarp) {
+          const std::int64_t d = base + lane;
+          float key = d < g.head && !first ? dk[d] : 0.0f, value = d < g.head && !first ? dv[d] : 0.0f;
+          for (std::int64_t i = 0; i < in_tile; ++i) {
+            const float own_p = __shfl_sync(0xffffffffu, p, static_cast<int>(i));
+            const float own_ds = __shfl_sync(0xffffffffu, ds, static_cast<int>(i));
+            if (d < g.head) key += own_ds * h.q[from + i][d], value += own_p * dy[from + i][d];
+          }
+          if (d < g.head) dk[d] = key, dv[d] = value;
+        }
+        first = false;
+      }
+    }
+  });
+}
+
+bool prepare_attention(const Problem& problem, Plan& plan) {
+  const Run run = problem.op == Op::kAttention           ? run_attention
+                  : problem.op == Op::kAttentionBackward ? run_attention_backward
+                                                         : run_attention_cached;
+  const State* s = new_state(problem, plan, run);
+  if (!s) return false;
+  if (problem.op == Op::kAttentionBackward)
+    plan.workspace_bytes = sizeof(float) * static_cast<std::size_t>(s->g.batch * s->g.heads * s->g.time);
+  return true;
+}
+
+}  // namespace mlx::kernels::cuda

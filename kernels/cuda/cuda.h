@@ -1,0 +1,270 @@
+// What all kernels for CUDA share: how they are launched, elements stored as f32 or bf16, sums over warps, blocks and
+// columns. Used by kernels/cuda only. The sources are CUDA for nvcc, and C++ for the emulation (kernels/cuda_emulation)
+// that runs them on the host in tests.
+//
+// A plan has one phase of one slice, which launches kernels on args.stream and returns. Blocks are one-dimensional.
+// Every sum is added in an order that the shape alone fixes: no atomics, nothing depends on how many processors there
+// are.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/bf16.h"
+#include "kernels/plan.h"
+
+namespace mlx::kernels::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr int kThreads = 256;             // of a block
+inline constexpr std::int64_t kMostBlocks = 4096;  // of elementwise work; what is beyond, threads loop over
+
+inline const State& state_of(const void* state) {
+  return *static_cast<const State*>(state);
+}
+
+inline constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Nothing is launched for an empty grid. A launch that fails is found by the device's check (kernels/device.h).
+template <typename... Expected, typename... Actual>
+void launch(const Args& args, void (*kernel)(Expected...), dim3 grid, int threads, Actual&&... actual) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = static_cast<cudaStream_t>(args.stream);
+  static_cast<void>(cudaLaunchKernelEx(&config, kernel, static_cast<Expected>(actual)...));
+}
+
+inline dim3 blocks(std::int64_t x, std::int64_t y = 1, std::int64_t z = 1) {
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+}
+
+template <typename Body>
+__global__ void each_kernel(std::int64_t count, Body body) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * blockDim.x)
+    body(i);
+}
+
+// body(i) for i in 0 … count-1, side by side.
+template <typename Body>
+void each(const Args& args, std::int64_t count, Body body) {
+  launch(args, each_kernel<Body>, blocks(std::min(divide_up(count, kThreads), kMostBlocks)), kThreads, count, body);
+}
+
+// Elements that are computed with in f32 and stored as f32 or bf16. Null where the tensor is absent.
+struct Reals {
+  const void* data = nullptr;
+  bool bf16 = false;
+  __device__ float operator[](std::int64_t i) const {
+    return bf16 ? widen(static_cast<const BF16*>(data)[i]) : static_cast<const float*>(data)[i];
+  }
+};
+struct RealsOut {
+  void* data = nullptr;
+  bool bf16 = false;
+  __device__ void store(std::int64_t i, float value) const {
+    if (bf16)
+      static_cast<BF16*>(data)[i] = narrow(value);
+    else
+      static_cast<float*>(data)[i] = value;
+  }
+};
+inline Reals reals_in(const State& s, const Args& args, int i, DType type) {
+  return {s.g.has_input[i] ? args.inputs[i] : nullptr, type == DType::kBF16};
+}
+inline RealsOut reals_out(const State& s, const Args& args, int i, DType type) {
+  return {s.g.has_output[i] ? args.outputs[i] : nullptr, type == DType::kBF16};
+}
+
+// Elements that are u8 or s8; stored to nearest even, saturating, NaN as 0.
+struct Bytes {
+  const void* data = nullptr;
+  bool is_signed = false;
+  __device__ int operator[](std::int64_t i) const {
+    return is_signed ? int{static_cast<const std::int8_t*>(data)[i]} : int{static_cast<const std::uint8_t*>(data)[i]};
+  }
+};
+struct BytesOut {
+  void* data = nullptr;
+  bool is_signed = false;
+  __device__ void store(std::int64_t i, float value) const {
+    const float rounded = value == value ? rintf(value) : 0.0f;
+    const float low = is_signed ? -128.0f : 0.0f, high = is_signed ? 127.0f : 255.0f;
+    const int kept = static_cast<int>(rounded < low ? low : rounded > high ? high : rounded);
+    if (is_signed)
+      static_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(kept);
+    else
+      static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(kept);
+  }
+};
+
+// gelu: Hendrycks & Gimpel 2016, the tanh form; beyond kGeluEnd it has reached its limits, 0 and x.
+inline constexpr float kGeluEnd = 20.0f, kGeluRoot = 0.7978845608028654f, kGeluCubic = 0.044715f;
+__device__ inline float gelu(float x) {
+  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? x : 0.0f;
+  return 0.5f * x * (1.0f + tanhf(kGeluRoot * (x + kGeluCubic * x * x * x)));
+}
+__device__ inline float activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x < 0.0f ? 0.0f : x;  // NaN stays
+    case Activation::kGelu:
+      return gelu(x);
+    case Activation::kRelu6:
+      return x < 0.0f ? 0.0f : x > 6.0f ? 6.0f : x;
+  }
+  return x;
+}
+// Whether relu or relu6 let the gradient through where they gave y.
+__device__ inline bool passes(Activation activation, float y) {
+  return y > 0.0f && (activation != Activation::kRelu6 || y < 6.0f);
+}
+
+// The sum over the warp, the same bits in every lane: each step of the butterfly adds the same two numbers in both of
+// their lanes.
+template <typename T>
+__device__ inline T warp_sum(T value) {
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffffu, value, apart);
+  return value;
+}
+__device__ inline float warp_max(float value) {  // NaN is passed over
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, apart));
+  return value;
+}
+
+// The sum over a block of kThreads in every thread; `shared` is for kThreads / kWarp values and may be used again at
+// once.
+template <typename T>
+__device__ T block_sum(T value, T* shared) {
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  value = warp_sum(value);
+  if (lane == 0) shared[warp] = value;
+  __syncthreads();
+  T sum = shared[0];
+  for (int i = 1; i < kThreads / kWarp; ++i) sum += shared[i];
+  __syncthreads();
+  return sum;
+}
+
+// Sums of long columns and long lists are made of parts, so many by size alone.
+inline constexpr std::int64_t kPartElements = 16 * kThreads;
+inline std::int64_t parts_of(std::int64_t count) {
+  return std::clamp<std::int64_t>(divide_up(count, kPartElements), 1, 1024);
+}
+
+template <typename Value>
+__global__ void parts_kernel(std::int64_t count, Value value, double* parts) {
+  __shared__ double shared[kThreads / kWarp];
+  double sum = 0.0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * kThreads)
+    sum += value(i);
+  sum = block_sum(sum, shared);
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+// Sums of value(i) over a list of `count` in double, parts_of(count) of them.
+template <typename Value>
+void sum_parts(const Args& args, std::int64_t count, Value value, double* parts) {
+  launch(args, parts_kernel<Value>, blocks(parts_of(count)), kThreads, count, value, parts);
+}
+__device__ inline double sum_of(const double* parts, std::int64_t count) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) sum += parts[i];
+  return sum;
+}
+
+// Two sums down each column of a [rows, columns] matrix: a block takes kWarp columns and one of row_parts() shares of
+// the rows, a warp every kThreads / kWarp-th of them.
+struct Pair {  // without initializers: it stands in shared memory
+  float first, second;
+};
+inline std::int64_t row_parts(std::int64_t rows) {
+  return std::clamp<std::int64_t>(divide_up(rows, 256), 1, 256);
+}
+inline std::size_t column_bytes(std::int64_t rows, std::int64_t columns) {
+  return sizeof(Pair) * static_cast<std::size_t>(row_parts(rows) * columns);
+}
+
+template <typename Value>
+__global__ void column_kernel(std::int64_t rows, std::int64_t columns, Value value, Pair* parts) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ Pair shared[kThreads];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + lane;
+  const std::int64_t begin = rows * blockIdx.y / gridDim.y, end = rows * (blockIdx.y + 1) / gridDim.y;
+  Pair sum{};
+  if (column < columns) {
+    for (std::int64_t r = begin + warp; r < end; r += kWarps) {
+      const Pair one = value(r, column);
+      sum.first += one.first, sum.second += one.second;
+    }
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (warp > 0 || column >= columns) return;
+  for (int i = 1; i < kWarps; ++i) {
+    const Pair other = shared[i * kWarp + lane];
+    sum.first += other.first, sum.second += other.second;
+  }
+  parts[blockIdx.y * columns + column] = sum;
+}
+
+// Leaves row_parts(rows) rows of `columns` pairs in `parts`; value(row, column) gives a Pair.
+template <typename Value>
+void sum_columns(const Args& args, std::int64_t rows, std::int64_t columns, Value value, Pair* parts) {
+  launch(args, column_kernel<Value>, blocks(divide_up(columns, kWarp), row_parts(rows)), kThreads, rows, columns, value,
+         parts);
+}
+struct Sums {
+  double first = 0.0, second = 0.0;
+};
+__device__ inline Sums column_of(const Pair* parts, std::int64_t count, std::int64_t columns, std::int64_t column) {
+  Sums sums;
+  for (std::int64_t i = 0; i < count; ++i) {
+    sums.first += parts[i * columns + column].first;
+    sums.second += parts[i * columns + column].second;
+  }
+  return sums;
+}
+
+template <typename Body>
+__global__ void rows_kernel(std::int64_t rows, Body body) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (row < rows) body(row, static_cast<int>(threadIdx.x % kWarp));
+}
+// body(row, lane) by a whole warp for each row.
+template <typename Body>
+void each_row(const Args& args, std::int64_t rows, Body body) {
+  launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
+}
+
+bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, bf16 and quantized
+bool prepare_conv(const Problem& problem, Plan& plan);
+bool prepare_depthwise(const Problem& problem, Plan& plan);  // a group for each channel
+bool prepare_batch_norm(const Problem& problem, Plan& plan);
+bool prepare_layer_norm(const Problem& problem, Plan& plan);
+bool prepare_rms_norm(const Problem& problem, Plan& plan);
+bool prepare_swiglu(const Problem& problem, Plan& plan);
+bool prepare_rope(const Problem& problem, Plan& plan);
+bool prepare_pointwise(const Problem& problem, Plan& plan);  // activations, additions, casts, quantization
+bool prepare_pool(const Problem& problem, Plan& plan);
+bool prepare_dropout(const Problem& problem, Plan& plan);
+bool prepare_loss(const Problem& problem, Plan& plan);         // softmax, softmax cross-entropy of both kinds
+bool prepare_target_loss(const Problem& problem, Plan& plan);  // sigmoid cross-entropy, squared error, Huber
+bool prepare_embedding(const Problem& problem, Plan& plan);
+bool prepare_positions(const Problem& problem, Plan& plan);
+bool prepare_attention(const Problem& problem, Plan& plan);
+bool prepare_optimizer(const Problem& problem, Plan& plan);
+bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
+
+}  // namespace mlx::kernels::cuda

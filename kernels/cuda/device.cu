@@ -1,0 +1,136 @@
+// One GPU as a device (kernels/device.h): the first that the driver shows (CUDA_VISIBLE_DEVICES chooses), one stream.
+// The first error stays, with the call that met it.
+#include "kernels/device.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "kernels/cuda/module.h"
+
+namespace mlx::kernels::cuda {
+namespace {
+
+constexpr int kLeastMajor = 8;  // compute capability: Ampere and later
+
+std::string first_problem;  // of this process; empty while all is well
+std::string description_text;
+
+bool good(cudaError_t status, const char* what) {
+  if (status != cudaSuccess && first_problem.empty())
+    first_problem = std::string(what) + ": " + cudaGetErrorString(status);
+  return status == cudaSuccess;
+}
+
+cudaStream_t stream = nullptr;
+
+// What is held, under a lock: sessions of several threads share the device.
+struct Held {
+  std::mutex mutex;
+  std::map<void*, std::size_t> bytes;
+  std::size_t sum = 0, peak = 0;
+};
+Held held;
+
+void* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // too little memory is no error that stays
+    return nullptr;
+  }
+  const std::lock_guard lock(held.mutex);
+  held.bytes[memory] = bytes;
+  held.sum += bytes;
+  held.peak = std::max(held.peak, held.sum);
+  return memory;
+}
+
+void release(void* memory) {
+  if (!memory) return;
+  static_cast<void>(cudaFree(memory));
+  const std::lock_guard lock(held.mutex);
+  const auto found = held.bytes.find(memory);
+  if (found == held.bytes.end()) return;
+  held.sum -= found->second;
+  held.bytes.erase(found);
+}
+
+std::size_t peak_bytes() {
+  const std::lock_guard lock(held.mutex);
+  return held.peak;
+}
+
+// The driver has read pageable memory by the time the call returns.
+void upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copy to the GPU");
+}
+
+void download(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "copy from the GPU");
+  good(cudaStreamSynchronize(stream), "the GPU");
+}
+
+void clear(void* memory, std::size_t bytes) {
+  if (bytes > 0) good(cudaMemsetAsync(memory, 0, bytes, stream), "clearing memory of the GPU");
+}
+
+std::size_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
+const char* wait() {
+  good(cudaGetLastError(), "a launch on the GPU");
+  good(cudaStreamSynchronize(stream), "the GPU");
+  return first_problem.empty() ? nullptr : first_problem.c_str();
+}
+
+std::string version_text(int version) {  // 13000: 13.0
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// "" or why there is no device to use.
+std::string open_first() {
+  int driver = 0, runtime = 0, count = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (driver == 0) return "no CUDA driver is installed";
+  if (status == cudaErrorInsufficientDriver)
+    return "the driver is for CUDA " + version_text(driver) + ", this mlx needs " + version_text(runtime);
+  if (status != cudaSuccess) return cudaGetErrorString(status);
+  if (count == 0) return "the driver shows no GPU";
+  cudaDeviceProp properties{};
+  if (!good(cudaGetDeviceProperties(&properties, 0), "the GPU's properties")) return first_problem;
+  std::array<char, 64> rest{};
+  std::snprintf(rest.data(), rest.size(), ", compute capability %d.%d, %.0f GiB, driver ", properties.major,
+                properties.minor, static_cast<double>(properties.totalGlobalMem) / (1 << 30));
+  description_text = properties.name + std::string(rest.data()) + version_text(driver);
+  if (properties.major < kLeastMajor) return description_text + ": compute capability 8.0 or later is needed";
+  if (!good(cudaSetDevice(0), "the GPU") ||
+      !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU"))
+    return first_problem;
+  return {};
+}
+
+}  // namespace
+
+const Device* first_device() {
+  static const std::string problem = open_first();
+  static const Device device{false, stream,     allocate,   release, upload, download,
+                             clear, free_bytes, peak_bytes, wait};
+  if (!problem.empty()) description_text = problem;
+  return problem.empty() ? &device : nullptr;
+}
+
+const char* description() {
+  first_device();
+  return description_text.c_str();
+}
+
+}  // namespace mlx::kernels::cuda

@@ -1,0 +1,98 @@
+// Activations, additions, casts, quantization and their gradients on CUDA (op.h): elementwise, one thread an element.
+#include "kernels/cuda/cuda.h"
+
+namespace mlx::kernels::cuda {
+
+// Not in an anonymous namespace: nvcc wants functions whose lambdas run on the device to have external linkage.
+__device__ inline float gelu_slope(float x) {
+  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? 1.0f : 0.0f;
+  const float t = tanhf(kGeluRoot * (x + kGeluCubic * x * x * x));
+  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kGeluRoot * (1.0f + 3.0f * kGeluCubic * x * x);
+}
+
+__device__ inline float pointwise(Op op, float a, float b, Activation activation, float scale_a, float scale_b) {
+  switch (op) {
+    case Op::kRelu:
+      return activate(Activation::kRelu, a);
+    case Op::kRelu6:
+      return activate(Activation::kRelu6, a);
+    case Op::kGelu:
+      return gelu(a);
+    case Op::kReluBackward:
+      return passes(Activation::kRelu, a) ? b : 0.0f;
+    case Op::kRelu6Backward:
+      return passes(Activation::kRelu6, a) ? b : 0.0f;
+    case Op::kGeluBackward:
+      return gelu_slope(a) * b;
+    case Op::kAdd:
+      return activate(activation, a + b);
+    case Op::kScaledAdd:
+      return scale_a * a + scale_b * b;
+    default:  // kCast
+      return a;
+  }
+}
+
+template <Op kOp>
+void run_pointwise(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const Reals a = reals_in(s, args, 0, s.g.x_type), b = reals_in(s, args, 1, s.g.dy_type);
+  const RealsOut y = reals_out(s, args, 0, s.g.y_type);
+  const Activation activation = s.attrs.activation;
+  const float scale_a = s.attrs.scale_a, scale_b = s.attrs.scale_b;
+  each(args, s.g.count, [=] __device__(std::int64_t i) {
+    y.store(i, pointwise(kOp, a[i], b.data ? b[i] : 0.0f, activation, scale_a, scale_b));
+  });
+}
+
+void run_quantize(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const float* x = f32_in(&s, args, 0);
+  const BytesOut y{args.outputs[0], s.g.y_type == DType::kS8};
+  const float scale = s.attrs.scale_y;
+  each(args, s.g.count, [=] __device__(std::int64_t i) { y.store(i, x[i] / scale); });
+}
+
+void run_dequantize(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const Bytes x{args.inputs[0], s.g.x_type == DType::kS8};
+  float* y = f32_out(&s, args, 0);
+  const float scale = s.attrs.scale_x;
+  each(args, s.g.count, [=] __device__(std::int64_t i) { y[i] = static_cast<float>(x[i]) * scale; });
+}
+
+static Run pointwise_run(Op op) {
+  switch (op) {
+    case Op::kRelu:
+      return run_pointwise<Op::kRelu>;
+    case Op::kReluBackward:
+      return run_pointwise<Op::kReluBackward>;
+    case Op::kRelu6:
+      return run_pointwise<Op::kRelu6>;
+    case Op::kRelu6Backward:
+      return run_pointwise<Op::kRelu6Backward>;
+    case Op::kGelu:
+      return run_pointwise<Op::kGelu>;
+    case Op::kGeluBackward:
+      return run_pointwise<Op::kGeluBackward>;
+    case Op::kAdd:
+      return run_pointwise<Op::kAdd>;
+    case Op::kScaledAdd:
+      return run_pointwise<Op::kScaledAdd>;
+    case Op::kCast:
+      return run_pointwise<Op::kCast>;
+    case Op::kQuantize:
+      return run_quantize;
+    case Op::kDequantize:
+      return run_dequantize;
+    default:
+      return nullptr;
+  }
+}
+
+bool prepare_pointwise(const Problem& problem, Plan& plan) {
+  const Run run = pointwise_run(problem.op);
+  return run && new_state(problem, plan, run, Takes::kBF16);
+}
+
+}  // namespace mlx::kernels::cuda

@@ -1,0 +1,130 @@
+// The product of two matrices of any layout, C[m,n] = sum over k of a(m,k) · b(k,n), by tiles in shared memory and
+// registers; a, b and what becomes of a sum are functions, so that linear layers, convolutions (as implicit products)
+// and their gradients share it. Sums run over k in order; a product with long sums and few results is cut into parts
+// of k, added in order. Used by linear.cu and conv.cu.
+#pragma once
+
+#include "kernels/cuda/cuda.h"
+
+namespace mlx::kernels::cuda {
+
+inline constexpr int kTile = 64, kDepth = 16;  // of a block: kTile × kTile results, kDepth of k at once
+inline constexpr int kOwn = 4;                 // of a thread: kOwn × kOwn results
+
+struct ProductSize {
+  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+  std::int64_t parts = 1;  // of k
+};
+
+// Few blocks and long sums: so many parts that about kWanted blocks work, each with at least kLeast of k.
+inline std::int64_t parts_of_k(const ProductSize& size) {
+  constexpr std::int64_t kWanted = 512, kLeast = 512;
+  const std::int64_t tiles = divide_up(size.m, kTile) * divide_up(size.n, kTile) * size.groups;
+  if (tiles == 0) return 1;
+  return std::clamp<std::int64_t>(std::min(kWanted / tiles, size.k / kLeast), 1, 256);
+}
+
+// T: float, or int for bytes. a(group, m, k), b(group, k, n), store(group, part, m, n, sum).
+template <typename T, typename A, typename B, typename Store>
+__global__ void product_kernel(ProductSize size, A a, B b, Store store) {
+  constexpr int kAcross = kTile / kOwn;  // threads a row of the tile
+  static_assert(kAcross * kAcross == kThreads);
+  __shared__ T left[kDepth][kTile + 1], right[kDepth][kTile + 1];
+  const std::int64_t tiles_n = (size.n + kTile - 1) / kTile;
+  const std::int64_t top = blockIdx.x / tiles_n * kTile, first = blockIdx.x % tiles_n * kTile;
+  const std::int64_t part = blockIdx.y, group = blockIdx.z;
+  const std::int64_t begin = size.k * part / size.parts, end = size.k * (part + 1) / size.parts;
+  const int row = threadIdx.x / kAcross, column = threadIdx.x % kAcross;
+  T sums[kOwn][kOwn] = {};
+  for (std::int64_t from = begin; from < end; from += kDepth) {
+    for (int i = threadIdx.x; i < kDepth * kTile; i += kThreads) {
+      const int k = i % kDepth, at = i / kDepth;
+      left[k][at] = top + at < size.m && from + k < end ? a(group, top + at, from + k) : T{};
+    }
+    for (int i = threadIdx.x; i < kDepth * kTile; i += kThreads) {
+      const int at = i % kTile, k = i / kTile;
+      right[k][at] = first + at < size.n && from + k < end ? b(group, from + k, first + at) : T{};
+    }
+    __syncthreads();
+    for (int k = 0; k < kDepth; ++k)
+      for (int i = 0; i < kOwn; ++i)
+        for (int j = 0; j < kOwn; ++j) sums[i][j] += left[k][row + i * kAcross] * right[k][column + j * kAcross];
+    __syncthreads();
+  }
+  for (int i = 0; i < kOwn; ++i)
+    for (int j = 0; j < kOwn; ++j) {
+      const std::int64_t m = top + row + i * kAcross, n = first + column + j * kAcross;
+      if (m < size.m && n < size.n) store(group, part, m, n, sums[i][j]);
+    }
+}
+
+template <typename T, typename A, typename B, typename Store>
+void product(const Args& args, const ProductSize& size, A a, B b, Store store) {
+  const std::int64_t tiles = divide_up(size.m, kTile) * divide_up(size.n, kTile);
+  launch(args, product_kernel<T, A, B, Store>, blocks(tiles, size.parts, size.groups), kThreads, size, a, b, store);
+}
+
+// Bytes of the parts of a product with more than one.
+inline std::size_t product_bytes(const ProductSize& size) {
+  return size.parts < 2 ? 0 : sizeof(float) * static_cast<std::size_t>(size.parts * size.groups * size.m * size.n);
+}
+
+// A product whose sums go to out[group, m, n], by parts where the size says so; `parts` has product_bytes(size).
+template <typename A, typename B>
+void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float* parts, float* out) {
+  const std::int64_t plane = size.m * size.n, all = size.groups * plane, width = size.n, count = size.parts;
+  float* to = count < 2 ? out : parts;
+  product<float>(args, size, a, b,
+                 [=] __device__(std::int64_t group, std::int64_t part, std::int64_t m, std::int64_t n, float sum) {
+                   to[part * all + group * plane + m * width + n] = sum;
+                 });
+  if (count < 2) return;
+  each(args, all, [=] __device__(std::int64_t i) {
+    float sum = parts[i];
+    for (std::int64_t part = 1; part < count; ++part) sum += parts[part * all + i];
+    out[i] = sum;
+  });
+}
+
+// Weights are stored as f32 and count as what activations are stored as.
+struct Weights {
+  const float* data = nullptr;
+  bool bf16 = false;
+  __device__ float operator[](std::int64_t i) const { return bf16 ? widen(narrow(data[i])) : data[i]; }
+};
+
+// What becomes of a sum in a forward pass: y[row, column] = act(sum · scales + bias).
+struct Epilogue {
+  const float *bias = nullptr, *scales = nullptr;  // by column; scales: of quantized weights
+  float scale_x = 1.0f, scale_y = 1.0f;
+  Activation activation = Activation::kNone;
+  bool quantized = false, to_bytes = false;
+  RealsOut y;
+  BytesOut bytes;
+  template <typename T>
+  __device__ void store(std::int64_t i, std::int64_t column, T sum) const {
+    const float real = quantized ? static_cast<float>(sum) * (scale_x * scales[column]) : static_cast<float>(sum);
+    const float value = activate(activation, real + (bias ? bias[column] : 0.0f));
+    if (to_bytes)
+      bytes.store(i, value / scale_y);
+    else
+      y.store(i, value);
+  }
+};
+inline Epilogue epilogue_of(const State& s, const Args& args) {
+  Epilogue e;
+  e.bias = f32_in(&s, args, 2);
+  e.scales = s.g.quantized ? f32_in(&s, args, 3) : nullptr;
+  e.scale_x = s.attrs.scale_x, e.scale_y = s.attrs.scale_y;
+  e.activation = s.attrs.activation;
+  e.quantized = s.g.quantized;
+  e.to_bytes = s.g.y_type == DType::kU8 || s.g.y_type == DType::kS8;
+  e.y = reals_out(s, args, 0, s.g.y_type);
+  e.bytes = {args.outputs[0], s.g.y_type == DType::kS8};
+  return e;
+}
+
+// The sums of each column of dy[rows, columns]: a layer's bias gradient. `parts` has column_bytes(rows, columns).
+void bias_gradient(const Args& args, std::int64_t rows, std::int64_t columns, Reals dy, Pair* parts, float* db);
+
+}  // namespace mlx::kernels::cuda

@@ -1,0 +1,40 @@
+// SwiGLU (Shazeer 2020) on CUDA: silu(gate) · up, and its gradient.
+#include "kernels/cuda/cuda.h"
+
+namespace mlx::kernels::cuda {
+
+__device__ inline float sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
+
+void run_swiglu(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const std::int64_t half = s.g.width / 2;
+  const Reals x = reals_in(s, args, 0, s.g.x_type);
+  const RealsOut y = reals_out(s, args, 0, s.g.y_type);
+  each(args, s.g.rows * half, [=] __device__(std::int64_t i) {
+    const std::int64_t at = i / half * 2 * half + i % half;
+    const float gate = x[at];
+    y.store(i, gate * sigmoid(gate) * x[at + half]);
+  });
+}
+
+// With f = sigmoid(gate): d silu = f (1 + gate (1 - f)).
+void run_swiglu_backward(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const std::int64_t half = s.g.width / 2;
+  const Reals x = reals_in(s, args, 0, s.g.x_type), dys = reals_in(s, args, 1, s.g.dy_type);
+  const RealsOut dx = reals_out(s, args, 0, s.g.y_type);
+  each(args, s.g.rows * half, [=] __device__(std::int64_t i) {
+    const std::int64_t at = i / half * 2 * half + i % half;
+    const float gate = x[at], up = x[at + half], f = sigmoid(gate), dy = dys[i];
+    dx.store(at, dy * up * (f * (1.0f + gate * (1.0f - f))));
+    dx.store(at + half, dy * (gate * f));
+  });
+}
+
+bool prepare_swiglu(const Problem& problem, Plan& plan) {
+  return new_state(problem, plan, problem.op == Op::kSwiGlu ? run_swiglu : run_swiglu_backward, Takes::kBF16) != nullptr;
+}
+
+}  // namespace mlx::kernels::cuda

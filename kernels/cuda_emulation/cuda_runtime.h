@@ -1,0 +1,100 @@
+// The part of CUDA that kernels/cuda uses, on the host: its sources are compiled as C++ against this header and run
+// thread by thread, so that tests check what kernels compute, and sanitizers what they touch, without a GPU. Never
+// installed, and slow.
+//
+// A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber, which runs until it
+// waits for the others of its block or warp; every second block runs its threads backwards, so that a missing
+// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static  // one grid runs at a time, and one block of it
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr explicit(false) dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+inline dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace mlx::emulation {
+
+void run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread);
+void wait_for_block();
+// What `lane` of this thread's warp gave to the same call; all lanes that still run take part.
+std::uint64_t exchange(std::uint64_t value, unsigned lane);
+
+template <typename T>
+T exchange(T value, unsigned lane) {
+  static_assert(sizeof(T) <= sizeof(std::uint64_t));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = exchange(bits, lane);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace mlx::emulation
+
+inline void __syncthreads() {
+  mlx::emulation::wait_for_block();
+}
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return mlx::emulation::exchange(value, static_cast<unsigned>(lane));
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int apart) {
+  return mlx::emulation::exchange(value, threadIdx.x % 32 ^ static_cast<unsigned>(apart));
+}
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorLaunchFailure = 719,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+using cudaStream_t = struct CUstream_st*;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+
+struct cudaDeviceProp {
+  char name[256];
+  std::size_t totalGlobalMem;
+  int major, minor;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaMalloc(void** memory, std::size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
+
+cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
+template <typename... Expected>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Expected...), Expected... arguments) {
+  return mlx_launch(*config, [&] { kernel(arguments...); });
+}

@@ -1,0 +1,179 @@
+// Blocks of threads as fibers of one thread of the host (cuda_runtime.h here).
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda_emulation/cuda_runtime.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+// Saves the callee's registers and the stack pointer at *from, and goes on where `to` was saved (System V ABI, x86-64).
+extern "C" void mlx_switch_stack(void** from, void* to);
+__asm__(R"(
+.text
+.globl mlx_switch_stack
+.hidden mlx_switch_stack
+.type mlx_switch_stack, @function
+mlx_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size mlx_switch_stack, .-mlx_switch_stack
+.section .note.GNU-stack,"",@progbits
+.text
+)");
+
+namespace mlx::emulation {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr std::size_t kStack = std::size_t{64} << 10;
+
+enum class Waits { kNot, kForWarp, kForBlock, kDone };
+
+struct Fiber {
+  std::unique_ptr<char[]> stack{new char[kStack]};
+  void* at = nullptr;  // its stack pointer while it does not run
+  void* shadow = nullptr;
+  Waits waits = Waits::kNot;
+  unsigned exchanges = 0;
+  std::uint64_t given[2] = {};  // to exchanges of even and odd numbers: a lane is at most one ahead of another
+};
+
+struct Block {
+  std::vector<Fiber> fibers;
+  const std::function<void()>* thread = nullptr;
+  Fiber* running = nullptr;
+  void* scheduler = nullptr;  // its stack pointer while a fiber runs
+  void* shadow = nullptr;
+  const void* bottom = nullptr;  // of the scheduler's stack
+  std::size_t size = 0;
+};
+
+Block block;
+
+// Tells ASan on which stack it finds itself.
+void leave_for([[maybe_unused]] void** shadow, [[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t size) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(shadow, bottom, size);
+#endif
+}
+void arrived([[maybe_unused]] void* shadow, [[maybe_unused]] const void** bottom, [[maybe_unused]] std::size_t* size) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(shadow, bottom, size);
+#endif
+}
+
+void to_scheduler(Waits waits) {
+  Fiber& own = *block.running;
+  own.waits = waits;
+  leave_for(waits == Waits::kDone ? nullptr : &own.shadow, block.bottom, block.size);
+  mlx_switch_stack(&own.at, block.scheduler);
+  arrived(own.shadow, &block.bottom, &block.size);
+}
+
+void first_of_fiber() {
+  arrived(nullptr, &block.bottom, &block.size);
+  (*block.thread)();
+  to_scheduler(Waits::kDone);
+  std::abort();  // what is done is never gone on with
+}
+
+// A stack on which mlx_switch_stack returns into first_of_fiber, aligned as a call leaves it.
+void prepare(Fiber& fiber) {
+  auto top = reinterpret_cast<std::uintptr_t>(fiber.stack.get() + kStack) / 16 * 16;
+  auto* slots = reinterpret_cast<void**>(top) - 2;
+  slots[1] = nullptr;
+  slots[0] = reinterpret_cast<void*>(first_of_fiber);
+  slots -= 6;
+  for (int i = 0; i < 6; ++i) slots[i] = nullptr;
+  fiber.at = slots;
+  fiber.waits = Waits::kNot;
+  fiber.exchanges = 0;
+}
+
+void go_on(unsigned index) {
+  Fiber& fiber = block.fibers[index];
+  block.running = &fiber;
+  threadIdx.x = index;
+  leave_for(&block.shadow, fiber.stack.get(), kStack);
+  mlx_switch_stack(&block.scheduler, fiber.at);
+  arrived(block.shadow, nullptr, nullptr);
+}
+
+// Those of [begin, end) that still run go on where all of them wait for `what`.
+bool release(unsigned begin, unsigned end, Waits what) {
+  bool any = false;
+  for (unsigned i = begin; i < end; ++i) {
+    if (block.fibers[i].waits == Waits::kDone) continue;
+    if (block.fibers[i].waits != what) return false;
+    any = true;
+  }
+  for (unsigned i = begin; any && i < end; ++i)
+    if (block.fibers[i].waits == what) block.fibers[i].waits = Waits::kNot;
+  return any;
+}
+
+void run_block(unsigned threads, bool backwards) {
+  if (block.fibers.size() < threads) block.fibers.resize(threads);
+  for (unsigned i = 0; i < threads; ++i) prepare(block.fibers[i]);
+  for (;;) {
+    for (unsigned i = 0; i < threads; ++i) {
+      const unsigned index = backwards ? threads - 1 - i : i;
+      if (block.fibers[index].waits == Waits::kNot) go_on(index);
+    }
+    bool released = release(0, threads, Waits::kForBlock);
+    for (unsigned first = 0; first < threads; first += kWarp)
+      released |= release(first, std::min(first + kWarp, threads), Waits::kForWarp);
+    if (released) continue;
+    for (unsigned i = 0; i < threads; ++i) {
+      if (block.fibers[i].waits == Waits::kDone) continue;
+      std::fprintf(stderr, "emulated CUDA: thread %u of a block waits for others that do not come\n", i);
+      std::abort();
+    }
+    return;
+  }
+}
+
+}  // namespace
+
+void run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread) {
+  block.thread = &thread;
+  gridDim = grid;
+  blockDim = dim3(threads);
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = dim3(x, y, z);
+        run_block(threads, (x + y + z) % 2 == 1);
+      }
+}
+
+void wait_for_block() {
+  to_scheduler(Waits::kForBlock);
+}
+
+std::uint64_t exchange(std::uint64_t value, unsigned lane) {
+  Fiber& own = *block.running;
+  const unsigned index = threadIdx.x, which = own.exchanges++ % 2;
+  own.given[which] = value;
+  to_scheduler(Waits::kForWarp);
+  return block.fibers[index / kWarp * kWarp + lane % kWarp].given[which];
+}
+
+}  // namespace mlx::emulation

@@ -1,0 +1,90 @@
+// The host as a device, and the module of CUDA (device.h). The module is opened once and kept for the life of the
+// process.
+#include "kernels/device.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/module.h"
+#include "kernels/table.h"
+
+namespace mlx::kernels {
+namespace {
+
+void* allocate_on_host(std::size_t bytes) {
+  return std::aligned_alloc(64, (bytes / 64 + 1) * 64);
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+struct Cuda {
+  std::vector<Kernel> kernels;
+  const Device* device = nullptr;
+  std::string description;  // or why there is no device
+};
+
+Cuda open_cuda() {
+  Cuda opened;
+  Module module = open_module("mlx_cuda.so");
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
+  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
+  const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
+  if (!rows || !device || !description) {
+    opened.description = module.handle ? module.problem : "this mlx was built without CUDA";
+    return opened;
+  }
+  int count = 0;
+  const Kernel* first = rows(&count);
+  opened.kernels.assign(first, first + count);
+  opened.device = device();
+  opened.description = description();
+  return opened;
+}
+
+const Cuda& cuda() {
+  static const Cuda opened = open_cuda();
+  return opened;
+}
+
+}  // namespace
+
+const Device& host_device() {
+  static const Device device{true,
+                             nullptr,
+                             allocate_on_host,
+                             [](void* memory) { std::free(memory); },
+                             copy,
+                             copy,
+                             [](void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); },
+                             [] {
+                               return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+                                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+                             },
+                             nullptr,
+                             []() -> const char* { return nullptr; }};
+  return device;
+}
+
+const Device& cuda_device() {
+  if (!cuda().device)
+    throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description,
+                "use --device cpu, or --device auto for a GPU where there is one");
+  return *cuda().device;
+}
+
+std::string cuda_description() {
+  return cuda().description;
+}
+
+std::vector<Kernel> cuda_kernels() {
+  cuda_device();
+  return cuda().kernels;
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,105 @@
+# `--device cuda` through the real binary: every family learns what it learns on the CPU, twice the same bits, killed and
+# resumed; what is wrong with a GPU is said. The GPU is an emulated one, whose kernels are those of a real one.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+# shellcheck source=families.sh
+source "$here/families.sh"
+
+# Installations beside each other: with the emulated module, and with none.
+modules=$(dirname "$mlx_binary")/lib/mlx
+for place in gpu bare; do
+  mkdir -p "$work/$place/lib/mlx"
+  cp "$mlx_binary" "$work/$place/mlx"
+  cp "$modules/mlx_onednn.so" "$work/$place/lib/mlx/"
+done
+cp "$modules/mlx_cuda_emulated.so" "$work/gpu/lib/mlx/mlx_cuda.so"
+gpu() { "$work/gpu/mlx" "$@"; }
+bare() { "$work/bare/mlx" "$@"; }
+
+# No GPU, for one reason or another: said by who asks for one, and by `version -v`.
+error 8 "built without CUDA" bare train -c mlp.toml --device cuda
+has "$err" "--device auto"
+MLX_EMULATED_GPU_DRIVER=0 error 8 "no CUDA driver is installed" gpu train -c mlp.toml --device cuda
+MLX_EMULATED_GPU_DRIVER=12040 error 8 "the driver is for CUDA 12.4, this mlx needs 13.0" gpu eval clf --data data/bars --device cuda
+error 2 "expected one of auto, cpu, cuda" gpu train -c mlp.toml --device gpu
+error 2 "portable numerics are those of CPUs" gpu train -c mlp.toml --device cuda --numerics portable
+expect 0 bare version -v
+has "$out" "built without CUDA"
+expect 0 gpu version -v --json
+has "$(json "d['gpu']")" "emulated GPU, compute capability 9.0, 16 GiB, driver 13.0"
+
+# At a low rate: MobileNetV2 of eight narrow blocks doubles a rounding error with every step at the default one, on the
+# CPU too.
+sed -i 's/^batch = 20/batch = 20\nlearning_rate = 0.0005/' mobile.toml
+
+# The same losses as on the CPU but for rounding, the same bits each time, and a key of its own.
+for name in cnn resnet mobile gpt2 llama mlp; do
+  expect 0 bare train -c "$name.toml" --device auto --json
+  cpu=$(json "d['summary']['loss']")
+  expect 0 gpu train -c "$name.toml" --device cuda --json
+  same "$name: $(json "d['unchanged'], abs(d['summary']['loss'] - $cpu) < 2e-3 * $cpu")" "$name: (False, True)"
+  same "$(json "d['summary']['memory']['device'], abs(d['summary']['peak_memory'] / d['summary']['memory']['peak'] - 1) < 0.05")" "('cuda', True)"
+  digest=$(json "d['digest']")
+  MLX_THREADS=1 expect 0 gpu train -c "$name.toml" --device auto --force --json
+  same "$name $(json "d['digest']")" "$name $digest"
+done
+for name in cnn gpt2; do
+  expect 0 gpu train -c "$name.toml" --device cuda --json
+  f32=$(json "d['summary']['loss']")
+  expect 0 gpu train -c "$name.toml" --device cuda --precision bf16 --json
+  same "$name: $(json "d['unchanged'], d['summary']['precision'], abs(d['summary']['loss'] - $f32) < 0.03 * $f32")" "$name: (False, 'bf16', True)"
+done
+
+# What was trained is used on either.
+expect 0 bare eval cnn --data data/bars --split train --json
+cpu=$(json "d['accuracy']")
+expect 0 gpu eval cnn --data data/bars --split train --device cuda --json
+same "$(json "d['unchanged'], abs(d['accuracy'] - $cpu) < 0.02")" "(False, True)"
+expect 0 bare predict gpt2 -p mill --max-tokens 12 --temperature 0
+cpu=$out
+expect 0 gpu predict gpt2 -p mill --max-tokens 12 --temperature 0 --device cuda
+same "$out" "$cpu"
+expect 0 gpu train -c cnn.toml --device cuda --force --profile
+has "$out" conv2d_backward_weights
+
+# Killed and resumed: the bits of a run that was never stopped.
+expect 0 gpu train -c gpt2.toml --device cuda --json
+digest=$(json "d['digest']")
+mlx_before=$mlx_binary mlx_binary=$work/gpu/mlx
+killed_training 16 -c gpt2.toml --device cuda --force
+mlx_binary=$mlx_before
+expect 0 gpu train -c gpt2.toml --device cuda --resume "$run" --force --json
+same "$(json "d['digest'], 'run:' + d['run'].removeprefix('run:')")" "('$digest', 'run:${run#run:}')"
+
+# Gone on with on the CPU: a run of its own, which has the checkpoint as an input and the same answer when asked again.
+mlx_binary=$work/gpu/mlx
+killed_training 16 -c gpt2.toml --device cuda --force
+mlx_binary=$mlx_before
+sed 's/^epochs = 2/epochs = 3/' gpt2.toml >longer.toml
+error 4 "another config" gpu train -c longer.toml --resume "$run"
+expect 0 gpu train -c gpt2.toml --device cuda --json
+loss=$(json "d['summary']['loss']")
+expect 0 gpu train -c gpt2.toml --resume "$run" --json
+same "$(json "d['run'] == '$run', abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, True)"
+moved=$(json "d['run']")
+expect 0 gpu train -c gpt2.toml --resume "$run" --json
+same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"
+expect 0 gpu show "run:$moved"
+has "$out" checkpoint
+expect 0 gpu lineage gpt2
+expect 0 gpu gc
+expect 0 gpu fsck
+
+# Too little memory: before the first step where it is known, else with what was asked and what is free.
+MLX_EMULATED_GPU_BYTES=60000 error 2 "of the GPU's memory" gpu train -c cnn.toml --device cuda --force
+error 2 "of the GPU's memory" gpu train -c cnn.toml --device cuda --force --memory 50KiB
+MLX_EMULATED_GPU_BYTES=8000 error 8 "of memory for" gpu eval cnn --data data/bars --split train --device cuda --force
+has "$err" "are free"
+
+# The GPU fails in the middle: the run has failed and says where, and the checkpoint before it is gone on with.
+MLX_EMULATED_GPU_FAILS_AT=1500 error 8 "GPU: " gpu train -c resnet.toml --device cuda --force
+has "$err" "unspecified launch failure"
+has "$err" "CUDA_LAUNCH_BLOCKING"
+run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+expect 0 gpu show "run:${run#run:}"
+has "$out" failed
