@@ -504,10 +504,11 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --resume --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --resume --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --resume) kind=run ;;
+        --device) kind='choice auto cpu cuda' ;;
         --precision) kind='choice auto bf16 f32' ;;
         --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;
@@ -517,25 +518,27 @@ _mlx_command() {
       esac
       ;;
     'eval')
-      options='-d --data -s --split --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='-d --data -s --split --device --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
         -d|--data) kind=reference ;;
         -s|--split) kind=nothing ;;
+        --device) kind='choice auto cpu cuda' ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
       ;;
     'predict')
-      options='-s --split --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
       esac
       case $2 in
         -s|--split) kind=nothing ;;
+        --device) kind='choice auto cpu cuda' ;;
         --top) kind=nothing ;;
         -p|--prompt) kind=nothing ;;
         --max-tokens) kind=nothing ;;

@@ -21,13 +21,14 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
 
 // Four numbers for elements 4·block … 4·block+3 of (seed, stream, step).
 constexpr std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64_t stream, std::uint64_t step,
-                                                 std::uint64_t block) {
+                                                    std::uint64_t block) {
   const std::uint64_t mixed = stream * 0x9E3779B97F4A7C15u + step;
   return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                  static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)},
                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
-constexpr std::uint32_t random_u32(std::uint64_t seed, std::uint64_t stream, std::uint64_t step, std::uint64_t element) {
+constexpr std::uint32_t random_u32(std::uint64_t seed, std::uint64_t stream, std::uint64_t step,
+                                   std::uint64_t element) {
   return random_block(seed, stream, step, element / 4)[element % 4];
 }
 constexpr float to_unit(std::uint32_t bits) {

@@ -42,7 +42,7 @@ build() {
 tests_of() { printf 'test_%s ' "$@"; }
 
 check_format() {
-  git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+  git ls-files '*.cpp' '*.h' '*.cu' | xargs clang-format --dry-run -Werror
 }
 
 # clang-tidy over the sources that changed since MLX_TIDY_BASE (default: the last commit older than four hours, else all),

@@ -1,5 +1,5 @@
-// Causal self-attention with grouped queries on CUDA in f32 (Vaswani et al. 2017, Ainslie et al. 2023), whole and with a
-// cache, and its gradient. A warp takes a query (or a key, for its gradient) and goes over the others in tiles of 32,
+// Causal self-attention with grouped queries on CUDA in f32 (Vaswani et al. 2017, Ainslie et al. 2023), whole and with
+// a cache, and its gradient. A warp takes a query (or a key, for its gradient) and goes over the others in tiles of 32,
 // one a lane, with the running maximum of Milakov & Gimelshein (2018): no matrix of scores is stored (Dao et al. 2022).
 //
 // Every query, key and value is a row of `size` numbers; sums over tiles run in order.

@@ -26,7 +26,7 @@ __global__ void moments_kernel(std::int64_t rows, std::int64_t columns, Reals x,
   const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + lane;
   const std::int64_t begin = rows * blockIdx.y / gridDim.y, end = rows * (blockIdx.y + 1) / gridDim.y;
   Pair own{};  // mean, squares
-  if (column < columns) {
+  if (column < columns && begin + warp < end) {
     const float pivot = x[column];
     float seen = 0.0f;
     for (std::int64_t r = begin + warp; r < end; r += kWarps) {

@@ -19,7 +19,7 @@
 namespace mlx::kernels::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kThreads = 256;             // of a block
+inline constexpr int kThreads = 256;               // of a block
 inline constexpr std::int64_t kMostBlocks = 4096;  // of elementwise work; what is beyond, threads loop over
 
 inline const State& state_of(const void* state) {

@@ -74,8 +74,7 @@ bool prepare_depthwise(const Problem& problem, Plan& plan) {
                                                           : run_depthwise_backward_weights;
   const State* s = new_state(problem, plan, run, Takes::kBF16);
   if (!s || s->g.quantized || s->g.groups < 2 || s->g.groups != s->g.c || s->g.o != s->g.c) return false;
-  if (problem.op == Op::kConv2dBackwardWeights)
-    plan.workspace_bytes = column_bytes(s->g.n * s->g.oh * s->g.ow, s->g.c);
+  if (problem.op == Op::kConv2dBackwardWeights) plan.workspace_bytes = column_bytes(s->g.n * s->g.oh * s->g.ow, s->g.c);
   return true;
 }
 

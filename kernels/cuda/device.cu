@@ -90,6 +90,30 @@ const char* wait() {
   return first_problem.empty() ? nullptr : first_problem.c_str();
 }
 
+void begin_capture() {
+  good(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture of launches");
+}
+
+void* end_capture() {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launches = nullptr;
+  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // they are launched one by one then
+    launches = nullptr;
+  }
+  if (graph) static_cast<void>(cudaGraphDestroy(graph));
+  return launches;
+}
+
+void replay(void* captured) {
+  good(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream), "launch of a captured step");
+}
+
+void forget(void* captured) {
+  static_cast<void>(cudaStreamSynchronize(stream));
+  static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(captured)));
+}
+
 std::string version_text(int version) {  // 13000: 13.0
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -122,8 +146,8 @@ std::string open_first() {
 
 const Device* first_device() {
   static const std::string problem = open_first();
-  static const Device device{false, stream,     allocate,   release, upload, download,
-                             clear, free_bytes, peak_bytes, wait};
+  static const Device device{false,      stream,     allocate, release,       upload,      download, clear,
+                             free_bytes, peak_bytes, wait,     begin_capture, end_capture, replay,   forget};
   if (!problem.empty()) description_text = problem;
   return problem.empty() ? &device : nullptr;
 }

@@ -26,7 +26,8 @@ void run_dropout(const void* state, const Args& args, int, int) {
   }
   each(args, divide_up(count, 4), [=] __device__(std::int64_t block) {
     const auto drawn = random_block(key->seed, stream, key->step, static_cast<std::uint64_t>(block));
-    for (std::int64_t i = 4 * block; i < 4 * block + 4 && i < count; ++i) kept(i, drawn[static_cast<std::size_t>(i % 4)]);
+    for (std::int64_t i = 4 * block; i < 4 * block + 4 && i < count; ++i)
+      kept(i, drawn[static_cast<std::size_t>(i % 4)]);
   });
 }
 

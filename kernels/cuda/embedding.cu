@@ -1,5 +1,5 @@
-// Embedding and added positions on CUDA, with their gradients. An id or position outside the table reads zeros and gives
-// no gradient.
+// Embedding and added positions on CUDA, with their gradients. An id or position outside the table reads zeros and
+// gives no gradient.
 //
 // The gradient of the table without atomics: the block of the first position that names an id adds, in order, what all
 // positions of that id give. Finding them takes count² / 2 comparisons, which stay in the cache: 4096 tokens need 8
@@ -86,8 +86,8 @@ bool prepare_embedding(const Problem& problem, Plan& plan) {
   return new_state(problem, plan, problem.op == Op::kEmbedding ? run_embedding : run_embedding_backward) != nullptr;
 }
 bool prepare_positions(const Problem& problem, Plan& plan) {
-  return new_state(problem, plan,
-                   problem.op == Op::kAddPositions ? run_add_positions : run_add_positions_backward) != nullptr;
+  return new_state(problem, plan, problem.op == Op::kAddPositions ? run_add_positions : run_add_positions_backward) !=
+         nullptr;
 }
 
 }  // namespace mlx::kernels::cuda

@@ -20,7 +20,8 @@ void run_norm(const void* state, const Args& args, int, int) {
   float* out = f32_out(&s, args, 0);
   auto* parts = static_cast<double*>(args.workspace);
   const std::int64_t count = parts_of(s.g.count);
-  sum_parts(args, s.g.count, [=] __device__(std::int64_t i) -> double { return double{x[i]} * x[i]; }, parts);
+  sum_parts(
+      args, s.g.count, [=] __device__(std::int64_t i) -> double { return double{x[i]} * x[i]; }, parts);
   each(args, 1, [=] __device__(std::int64_t) {
     const double old = before ? before[0] : 0.0;
     out[0] = static_cast<float>(sqrt(old * old + sum_of(parts, count)));
@@ -44,7 +45,8 @@ void run_muon_direction(const void* state, const Args& args, int, int) {
   auto* parts = static_cast<double*>(args.workspace);
   const std::int64_t count = parts_of(s.g.count);
   double* scale = parts + count;
-  sum_parts(args, s.g.count, [=] __device__(std::int64_t i) -> double { return double{x[i]} * x[i]; }, parts);
+  sum_parts(
+      args, s.g.count, [=] __device__(std::int64_t i) -> double { return double{x[i]} * x[i]; }, parts);
   each(args, 1, [=] __device__(std::int64_t) { scale[0] = 1.0 / (sqrt(sum_of(parts, count)) + kLeastNorm); });
   each(args, s.g.count, [=] __device__(std::int64_t i) { x[i] = static_cast<float>(scale[0] * x[i]); });
 }

@@ -7,9 +7,8 @@ void bias_gradient(const Args& args, std::int64_t rows, std::int64_t columns, Re
   const auto element = [=] __device__(std::int64_t r, std::int64_t c) -> Pair { return {dy[r * columns + c], 0.0f}; };
   sum_columns(args, rows, columns, element, parts);
   const std::int64_t count = row_parts(rows);
-  each(args, columns, [=] __device__(std::int64_t c) {
-    db[c] = static_cast<float>(column_of(parts, count, columns, c).first);
-  });
+  each(args, columns,
+       [=] __device__(std::int64_t c) { db[c] = static_cast<float>(column_of(parts, count, columns, c).first); });
 }
 
 void run_linear(const void* state, const Args& args, int, int) {

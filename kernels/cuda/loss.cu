@@ -1,5 +1,6 @@
-// Softmax and softmax cross-entropy over the last dim on CUDA, a warp a row, or a block where rows are wide: the maximum and the sum of exponentials in
-// one pass (Milakov & Gimelshein 2018), the gradient in a second. Probabilities are never stored.
+// Softmax and softmax cross-entropy over the last dim on CUDA, a warp a row, or a block where rows are wide: the
+// maximum and the sum of exponentials in one pass (Milakov & Gimelshein 2018), the gradient in a second. Probabilities
+// are never stored.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {

@@ -1,5 +1,5 @@
-// SGD with momentum (as in Sutskever et al. 2013, without dampening), AdamW (Loshchilov & Hutter 2019) and Lion (Chen et
-// al. 2023) on CUDA, one thread an element.
+// SGD with momentum (as in Sutskever et al. 2013, without dampening), AdamW (Loshchilov & Hutter 2019) and Lion (Chen
+// et al. 2023) on CUDA, one thread an element.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {

@@ -87,9 +87,8 @@ void run_avg_pool_backward(const void* state, const Args& args, int, int) {
   const float* dy = f32_in(&s, args, 0);
   float* dx = f32_out(&s, args, 0);
   const float n = static_cast<float>(pixels);
-  each(args, s.g.n * pixels * channels, [=] __device__(std::int64_t i) {
-    dx[i] = dy[i / (pixels * channels) * channels + i % channels] / n;
-  });
+  each(args, s.g.n * pixels * channels,
+       [=] __device__(std::int64_t i) { dx[i] = dy[i / (pixels * channels) * channels + i % channels] / n; });
 }
 
 bool prepare_pool(const Problem& problem, Plan& plan) {

@@ -30,7 +30,8 @@ void run_rope(const void* state, const Args& args, int, int) {
 bool prepare_rope(const Problem& problem, Plan& plan) {
   RopeState* s = new_rope_state(problem, plan, run_rope);
   if (!s) return false;
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(std::max<std::int64_t>(1, s->positions) * s->g.head);
+  const std::size_t bytes =
+      sizeof(float) * static_cast<std::size_t>(std::max<std::int64_t>(1, s->positions) * s->g.head);
   const float* on_host = s->turns;
   void* on_device = nullptr;
   const bool copied = cudaMalloc(&on_device, bytes) == cudaSuccess &&

@@ -1,5 +1,5 @@
-// Losses against targets of the same shape on CUDA, with their gradients: sigmoid cross-entropy, squared error and Huber
-// (op.h).
+// Losses against targets of the same shape on CUDA, with their gradients: sigmoid cross-entropy, squared error and
+// Huber (op.h).
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
@@ -36,11 +36,15 @@ void run_target_loss(const void* state, const Args& args, int, int) {
   float *out = f32_out(&s, args, 0), *dx = f32_out(&s, args, 1);
   std::int32_t *correct = s32_out(&s, args, 2), *counted = s32_out(&s, args, 3);
   const float setting = kBinary ? s.attrs.rate : s.attrs.delta, n = static_cast<float>(count);
-  const auto element = [=] __device__(std::int64_t i) -> LossOfElement { return loss_of<kBinary>(x[i], t[i], setting); };
+  const auto element = [=] __device__(std::int64_t i) -> LossOfElement {
+    return loss_of<kBinary>(x[i], t[i], setting);
+  };
   auto *losses = static_cast<double*>(args.workspace), *right = losses + parts;
-  sum_parts(args, count, [=] __device__(std::int64_t i) -> double { return element(i).loss; }, losses);
+  sum_parts(
+      args, count, [=] __device__(std::int64_t i) -> double { return element(i).loss; }, losses);
   if (correct)
-    sum_parts(args, count, [=] __device__(std::int64_t i) -> double { return (x[i] > 0.0f) == (t[i] > 0.5f); }, right);
+    sum_parts(
+        args, count, [=] __device__(std::int64_t i) -> double { return (x[i] > 0.0f) == (t[i] > 0.5f); }, right);
   if (dx) each(args, count, [=] __device__(std::int64_t i) { dx[i] = element(i).gradient / n; });
   each(args, 1, [=] __device__(std::int64_t) {
     out[0] = count ? static_cast<float>(sum_of(losses, parts) / static_cast<double>(count)) : 0.0f;

@@ -2,8 +2,9 @@
 // thread by thread, so that tests check what kernels compute, and sanitizers what they touch, without a GPU. Never
 // installed, and slow.
 //
-// A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber, which runs until it
-// waits for the others of its block or warp; every second block runs its threads backwards, so that a missing
+// A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
+// which runs until it waits for the others of its block or warp; every second block runs its threads backwards, so that
+// a missing
 // __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's.
 #pragma once
 
@@ -64,6 +65,9 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 using cudaStream_t = struct CUstream_st*;
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 
 struct cudaDeviceProp {
@@ -93,8 +97,15 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches);
+
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 template <typename... Expected>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Expected...), Expected... arguments) {
-  return mlx_launch(*config, [&] { kernel(arguments...); });
+  return mlx_launch(*config, [kernel, arguments...] { kernel(arguments...); });
 }

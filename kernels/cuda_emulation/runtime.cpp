@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "kernels/cuda_emulation/cuda_runtime.h"
 
@@ -30,6 +31,13 @@ Driver& driver() {
   static Driver only;
   return only;
 }
+
+struct Launch {
+  cudaLaunchConfig_t config;
+  std::function<void()> thread;
+};
+using Launches = std::vector<Launch>;
+thread_local Launches* captured = nullptr;  // where this thread's launches go while it captures
 
 cudaError_t state() {
   return driver().failed ? cudaErrorLaunchFailure : cudaSuccess;
@@ -122,7 +130,41 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   return state();
 }
 
+// Handles are pointers to what was captured; a graph and what is instantiated from it are copies of each other.
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  captured = new Launches;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = reinterpret_cast<cudaGraph_t>(captured);
+  captured = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, unsigned long long) {
+  *launches = reinterpret_cast<cudaGraphExec_t>(new Launches(*reinterpret_cast<const Launches*>(graph)));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<Launches*>(graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t) {
+  for (const Launch& launch : *reinterpret_cast<const Launches*>(launches)) {
+    const cudaError_t status = mlx_launch(launch.config, launch.thread);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches) {
+  delete reinterpret_cast<Launches*>(launches);
+  return cudaSuccess;
+}
+
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
+  if (captured) {
+    captured->push_back({config, thread});
+    return cudaSuccess;
+  }
   Driver& d = driver();
   const std::lock_guard lock(d.running);
   if (++d.launches == d.fails_at) d.failed = true;

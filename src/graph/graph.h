@@ -43,6 +43,10 @@ enum class Role : std::uint8_t {
   kConstant,    // outlives a step and never changes: quantization scales
 };
 
+inline bool outlives_step(Role role) {
+  return role == Role::kParameter || role == Role::kState || role == Role::kConstant;
+}
+
 struct Value {
   std::string name;  // unique; parameters "conv1.weight", gradients "conv1.weight.grad"
   DType dtype = DType::kF32;

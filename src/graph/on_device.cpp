@@ -1,4 +1,4 @@
-// Errors of devices (on_device.h).
+// Copies to and from a GPU, captured launches, and the errors of devices (on_device.h).
 
 #include "graph/on_device.h"
 
@@ -46,6 +46,57 @@ Bytes fetch(const kernels::Device& device, const void* from, std::size_t bytes) 
   device.download(copy.data(), from, bytes);
   check_device(device, "a copy to the host");
   return copy;
+}
+
+OnDevice::OnDevice(const kernels::Device& device, std::size_t values, const Take& take)
+    : device_(device), fed_(values), fed_bytes_(values, 0), fetched_(values) {
+  key_ = take(sizeof(kernels::RandomKey), "random numbers");
+}
+
+const void* OnDevice::feed(ValueId id, const void* data, std::size_t bytes, const std::string& name, const Take& take) {
+  const auto at = static_cast<std::size_t>(id);
+  if (!fed_[at] || fed_bytes_[at] < bytes) {
+    fed_[at].reset();
+    fed_[at] = take(bytes, "'" + name + "'");
+    fed_bytes_[at] = bytes;
+  }
+  device_.upload(fed_[at].get(), data, bytes);
+  return fed_[at].get();
+}
+
+ByteView OnDevice::view(ValueId id, const void* data, std::size_t bytes) {
+  Bytes& copy = fetched_[static_cast<std::size_t>(id)];
+  copy = fetch(device_, data, bytes);
+  return copy;
+}
+
+void OnDevice::start_run(kernels::Args& args) {
+  const kernels::RandomKey key{args.seed, args.step};
+  device_.upload(key_.get(), &key, sizeof key);
+  args.key = static_cast<const kernels::RandomKey*>(key_.get());
+  args.stream = device_.stream;
+}
+
+void OnDevice::run(const Stretch& stretch, const std::function<void()>& steps) {
+  const auto [at, first_time] = stretches_.try_emplace(stretch);
+  Captured& captured = at->second;
+  if (!first_time && !captured.launches && !captured.refused) {
+    device_.begin_capture();
+    steps();
+    captured.launches = device_.end_capture();
+    captured.refused = captured.launches == nullptr;
+  }
+  if (captured.launches) {
+    device_.replay(captured.launches);
+  } else {
+    steps();
+  }
+}
+
+void OnDevice::forget() {
+  for (const auto& [stretch, captured] : stretches_)
+    if (captured.launches) device_.forget(captured.launches);
+  stretches_.clear();
 }
 
 }  // namespace mlx::graph

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "graph/bucket.h"
+#include "graph/node_profile.h"
 #include "graph/on_device.h"
 
 namespace mlx::graph {
@@ -22,10 +23,6 @@ constexpr std::size_t kMaxBuckets = 32;  // beyond, the one used longest ago is 
 
 std::size_t index(ValueId id) {
   return static_cast<std::size_t>(id);
-}
-
-bool outlives_step(Role role) {
-  return role == Role::kParameter || role == Role::kState || role == Role::kConstant;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& dims) {
@@ -59,11 +56,7 @@ struct Session::State {
   std::size_t arena_capacity = 0;
   std::vector<const void*> fed;  // by value
 
-  // Of a device that is not the host.
-  std::vector<Memory> fed_memory;       // by value: what `fed` points to
-  std::vector<std::size_t> fed_bytes;   // by value: how much that is
-  Memory key;                           // kernels::RandomKey of the run
-  mutable std::vector<Bytes> fetched;   // by value: copies that views were given of
+  std::unique_ptr<OnDevice> on_device;  // null on the host
 
   // The step that runs, for the pool's body.
   const Step* step = nullptr;
@@ -74,16 +67,14 @@ struct Session::State {
     plan.run(plan.state, args, phase, static_cast<int>(slice));
   };
 
+  OnDevice::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
+
   std::vector<Step*> stale;  // whose packed weights are older than the weights
   std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
 
-  bool profiling = false;
-  std::vector<NodeTime> times;  // by node
-  std::int64_t keep_runs = 0;   // so many runs are still to be kept call by call
-  std::vector<NodeCall> calls;
+  NodeProfile profile;
 
   Memory take(std::size_t bytes, const std::string& what);
-  void feed_device(ValueId id, std::size_t bytes);
   ByteView view(ValueId id, const void* data, std::size_t bytes) const;
   void start(const Tensors& tensors);
   void create_states(const Tensors* tensors);
@@ -102,33 +93,21 @@ struct Session::State {
   void pack(Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
+  void run_steps(Bucket& bucket, const RunOptions& run);
   void run_timed(Step& each);
 };
 
 Memory Session::State::take(std::size_t bytes, const std::string& what) {
   if (device.host) return allocate(bytes);
+  if (on_device) on_device->forget();
   std::vector<Holder> holders{{"activations", arena_capacity}};
   for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
   return graph::take(device, bytes, what, std::move(holders));
 }
 
-// What was fed is copied to the device and found there.
-void Session::State::feed_device(ValueId id, std::size_t bytes) {
-  Memory& memory = fed_memory[index(id)];
-  if (!memory || fed_bytes[index(id)] < bytes) {
-    memory.reset();
-    memory = take(bytes, "'" + graph.value(id).name + "'");
-    fed_bytes[index(id)] = bytes;
-  }
-  device.upload(memory.get(), fed[index(id)], bytes);
-  fed[index(id)] = memory.get();
-}
-
 // Bytes of a value that lies at `data`, on the host.
 ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) const {
-  if (device.host) return {static_cast<const std::uint8_t*>(data), bytes};
-  fetched[index(id)] = fetch(device, data, bytes);
-  return fetched[index(id)];
+  return on_device ? on_device->view(id, data, bytes) : ByteView{static_cast<const std::uint8_t*>(data), bytes};
 }
 
 // Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
@@ -218,9 +197,11 @@ void Session::State::bind(const std::vector<Feed>& feeds) {
     if (!fits)
       fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims), shape_text(feed.dims));
     fed[index(feed.value)] = feed.data;
-    std::size_t bytes = kernels::size_of(value.dtype);
-    for (const std::int64_t size : feed.dims) bytes *= static_cast<std::size_t>(size);
-    if (!device.host) feed_device(feed.value, bytes);
+    if (on_device) {
+      std::size_t bytes = kernels::size_of(value.dtype);
+      for (const std::int64_t size : feed.dims) bytes *= static_cast<std::size_t>(size);
+      fed[index(feed.value)] = on_device->feed(feed.value, feed.data, bytes, value.name, taking);
+    }
     ++version[index(feed.value)];
   }
   for (const ValueId id : graph.inputs) {
@@ -255,6 +236,7 @@ Bucket& Session::State::bucket_for_sizes() {
       }
       Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
       if (buckets.size() >= kMaxBuckets) {
+        if (on_device) on_device->forget();
         buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
       }
       buckets.push_back(std::move(made));
@@ -273,6 +255,7 @@ Bucket& Session::State::bucket_for_sizes() {
 
 void Session::State::drop_buckets() {
   current = nullptr;
+  if (on_device) on_device->forget();
   buckets.clear();
 }
 
@@ -319,17 +302,16 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
     bytes += each.kernel.plan().packed_bytes;
   }
   if (stale.empty()) return;
-  const double start = profiling ? seconds_now() : 0;
+  const double start = profile.on() ? seconds_now() : 0;
   if (stale.size() == 1) {
     pack(*stale[0]);
   } else {
     pool.run(static_cast<std::int64_t>(stale.size()), pack_body);
   }
-  if (!profiling) return;
+  if (!profile.on()) return;
   const double a_byte = (seconds_now() - start) / static_cast<double>(bytes);
   for (const Step* each : stale)
-    times[static_cast<std::size_t>(each->node)].seconds +=
-        a_byte * static_cast<double>(each->kernel.plan().packed_bytes);
+    profile.add_packing(*each, a_byte * static_cast<double>(each->kernel.plan().packed_bytes));
 }
 
 void Session::State::run_step(Step& step_to_run) {
@@ -356,21 +338,24 @@ void Session::State::run_step(Step& step_to_run) {
   }
 }
 
+void Session::State::run_steps(Bucket& bucket, const RunOptions& run) {
+  for (Step& each : bucket.steps) {
+    const auto node = static_cast<std::size_t>(each.node);
+    if (node < run.first || node >= run.last) continue;
+    if (profile.on()) {
+      run_timed(each);
+    } else {
+      run_step(each);
+    }
+    if (run.after && !run.after(node)) return;
+  }
+}
+
 void Session::State::run_timed(Step& each) {
   const double start = seconds_now();
   run_step(each);
   check_device(device, graph.nodes[static_cast<std::size_t>(each.node)].name);
-  const double seconds = seconds_now() - start;
-  const auto node = static_cast<std::size_t>(each.node);
-  NodeTime& time = times[node];
-  time.seconds += seconds;
-  time.flops += each.cost.flops;
-  time.bytes += each.cost.bytes;
-  time.calls += 1;
-  time.kernel = kernels::name_of(each.kernel.backend());
-  if (keep_runs == 0) return;
-  calls.push_back({node, start, seconds});
-  if (&each == &current->steps.back()) --keep_runs;  // what runs in parts ends with the last
+  profile.add(each, start, seconds_now() - start, &each == &current->steps.back());
 }
 
 Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
@@ -385,12 +370,7 @@ Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& opti
   s.fixed_symbol.assign(symbols, 0);
   s.bound.assign(symbols, 0);
   s.sizes.assign(symbols, 0);
-  if (!s.device.host) {
-    s.fed_memory.resize(values);
-    s.fed_bytes.assign(values, 0);
-    s.fetched.resize(values);
-    s.key = s.take(sizeof(kernels::RandomKey), "random numbers");
-  }
+  if (!s.device.host) s.on_device = std::make_unique<OnDevice>(s.device, values, s.taking);
   for (const Value& value : s.graph.values) {
     if (!outlives_step(value.role)) continue;
     for (const Dim dim : value.dims) {
@@ -422,12 +402,6 @@ void Session::bind_symbol(const std::string& name, std::int64_t size) {
   fail(ErrorKind::kNotFound, "the graph has no size '{}'", name);
 }
 
-void Session::run(const std::vector<Feed>& feeds, std::uint64_t step) {
-  RunOptions options;
-  options.step = step;
-  run(feeds, options);
-}
-
 void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // keys of Philox differ wherever seed or part do
   State& s = *state_;
@@ -436,28 +410,16 @@ void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   s.fill_pointers(bucket);
   s.args.seed = s.options.seed + options.part * kPart;
   s.args.step = options.step;
-  if (!s.device.host) {
-    const kernels::RandomKey key{s.args.seed, s.args.step};
-    s.device.upload(s.key.get(), &key, sizeof key);
-    s.args.key = static_cast<const kernels::RandomKey*>(s.key.get());
-    s.args.stream = s.device.stream;
-  }
+  if (s.on_device) s.on_device->start_run(s.args);
   s.stale.reserve(bucket.steps.size());
   s.pack_stale(bucket, options);
-  if (s.profiling && s.keep_runs > 0) s.calls.reserve(s.calls.size() + bucket.steps.size());
-  const Step* last = nullptr;
-  for (Step& each : bucket.steps) {
-    const auto node = static_cast<std::size_t>(each.node);
-    if (node < options.first || node >= options.last) continue;
-    last = &each;
-    if (s.profiling) {
-      s.run_timed(each);
-    } else {
-      s.run_step(each);
-    }
-    if (options.after && !options.after(node)) return;
+  s.profile.begin_run(bucket.steps.size());
+  if (s.on_device && !s.profile.on() && !options.after) {
+    s.on_device->run({&bucket, options.first, options.last}, [&] { s.run_steps(bucket, options); });
+  } else {
+    s.run_steps(bucket, options);
   }
-  if (last) check_device(s.device, s.graph.nodes[static_cast<std::size_t>(last->node)].name);
+  check_device(s.device, s.graph.nodes[std::min(options.last, s.graph.nodes.size()) - 1].name);
 }
 
 ByteView Session::output(ValueId value) const {
@@ -520,25 +482,18 @@ std::size_t Session::state_bytes() const {
 }
 
 std::vector<NodeTime> Session::profile() const {
-  std::vector<NodeTime> ran;
-  std::ranges::copy_if(state_->times, std::back_inserter(ran), [](const NodeTime& time) { return time.calls > 0; });
-  return ran;
+  return state_->profile.times();
 }
 
 const std::vector<NodeCall>& Session::calls() const {
-  return state_->calls;
+  return state_->profile.calls();
 }
 
 void Session::set_profiling(bool on, std::int64_t keep_runs) {
-  State& s = *state_;
-  s.profiling = on;
-  if (!on) return;
-  s.keep_runs = keep_runs;
-  s.calls.clear();
-  s.times.assign(s.graph.nodes.size(), {});
-  for (std::size_t i = 0; i < s.graph.nodes.size(); ++i) {
-    s.times[i].name = s.graph.nodes[i].name;
-    s.times[i].op = kernels::name_of(s.graph.nodes[i].op);
+  if (on) {
+    state_->profile.start(state_->graph, keep_runs);
+  } else {
+    state_->profile.stop();
   }
 }
 

@@ -60,7 +60,7 @@ class Session {
   // state is bound for good by this or by the first run; states come into being when all of theirs are.
   void bind_symbol(const std::string& name, std::int64_t size);
   // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
-  void run(const std::vector<Feed>& feeds, std::uint64_t step = 0);
+  void run(const std::vector<Feed>& feeds, std::uint64_t step = 0) { run(feeds, RunOptions{.step = step}); }
   void run(const std::vector<Feed>& feeds, const RunOptions& options);
   // An output's bytes and shape as the last run left them; valid until the next. On a GPU: a copy, made when asked.
   ByteView output(ValueId value) const;

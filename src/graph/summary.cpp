@@ -45,10 +45,6 @@ LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int
   return row;
 }
 
-bool outlives_step(Role role) {
-  return role == Role::kParameter || role == Role::kState || role == Role::kConstant;
-}
-
 }  // namespace
 
 Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes) {

@@ -87,14 +87,15 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
 
 [[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, const TrainingSize& size) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: the training needs {}{}, of which {} are activations with all computed again that helps; "
-                          "{} are allowed",
-                          config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.arena),
-                          text(size.allowed)),
-              // With room for what the program itself takes, which is not the same each time.
-              fmt::format("a smaller [train] batch, accumulate = {}, or --memory {}MiB", 2 * config.accumulate,
-                          ((least.peak + least.peak / 32) >> 20) + 1));
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("{}: the training needs {}{}, of which {} are activations with all computed again that helps; "
+                  "{} are allowed",
+                  config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.arena),
+                  text(size.allowed)),
+      // With room for what the program itself takes, which is not the same each time.
+      fmt::format("a smaller [train] batch, accumulate = {}, or --memory {}MiB", 2 * config.accumulate,
+                  ((least.peak + least.peak / 32) >> 20) + 1));
 }
 
 // The largest of the phases.

@@ -22,8 +22,8 @@ namespace {
 
 struct Inputs {
   registry::Version dataset;
-  data::Description data;    // of the train split
-  std::optional<Base> base;  // what the model starts from
+  data::Description data;            // of the train split
+  std::optional<Base> base;          // what the model starts from
   std::optional<Digest> checkpoint;  // of a run on another device, which this one goes on from
   nn::Built built;
   std::string params;
@@ -106,7 +106,8 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   const registry::Run run = registry::read_run(repository, options.resume);
   if (run.command != "train" || run.key == in.key) return;
   const Digest here = numerics_id(options.level, config.portable);
-  const auto checkpoint = std::ranges::find(run.inputs, kCheckpointInput, [](const auto& input) { return input.first; });
+  const auto checkpoint =
+      std::ranges::find(run.inputs, kCheckpointInput, [](const auto& input) { return input.first; });
   if (checkpoint != run.inputs.end()) {
     Inputs again = in;
     add_checkpoint(again, checkpoint->second, here);

@@ -35,7 +35,7 @@ struct TrainingResult {
 struct LoopOptions {
   std::string run;
   Digest key;
-  bool resume = false;  // from the run's last checkpoint
+  bool resume = false;         // from the run's last checkpoint
   std::optional<Digest> from;  // another run's checkpoint, which it starts from
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;

@@ -1,11 +1,11 @@
 // bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
 // step through a session, without a repository around it.
 //
-// usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable]
+// usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable] [--device cpu|cuda]
 //
 // Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
 // parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
-// each step, peak memory of the process and the floor of a step (train_floor.h) as JSON.
+// each step, peak memory of the process (or of the GPU) and the floor of a step (train_floor.h; 0 for a GPU) as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ void print_profile(const graph::Session& session) {
 struct How {
   int threads = cores();
   graph::Precision precision = graph::Precision::kF32;
-  bool portable = false, profile = false;
+  bool portable = false, profile = false, gpu = false;
 };
 
 void run(const std::string& folder, const How& how) {
@@ -98,7 +98,7 @@ void run(const std::string& folder, const How& how) {
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
   Pool pool(how.threads);
   graph::SessionOptions options;
-  options.level = kernels::best_level();
+  options.level = how.gpu ? kernels::Level::kCuda : kernels::best_level();
   if (how.portable) options.level = kernels::portable_level(options.level);
   options.seed = config.seed;
   options.training = true;
@@ -130,11 +130,13 @@ void run(const std::string& folder, const How& how) {
     seconds.push_back(seconds_now() - started);
   }
   if (how.profile) print_profile(session);
-  const double peak_mib = static_cast<double>(train::peak_memory()) / (1 << 20);
+  const double peak =
+      how.gpu ? static_cast<double>(kernels::cuda_device().peak_bytes()) : static_cast<double>(train::peak_memory());
+  const double peak_mib = peak / (1 << 20);
   std::vector<std::int64_t> sizes;
   for (const std::string& symbol : training.graph.symbols)
     sizes.push_back(symbol == "batch" ? what.batch : what.shape.at(0));
-  const double floor = floor_seconds(training.graph, sizes, pool);
+  const double floor = how.gpu ? 0 : floor_seconds(training.graph, sizes, pool);
   fmt::print("{}\n",
              Json({{"losses", losses}, {"seconds", seconds}, {"peak_mib", peak_mib}, {"floor_seconds", floor}}).dump());
 }
@@ -154,13 +156,15 @@ int main(int argc, char** argv) {
         how.precision = value == "bf16" ? mlx::graph::Precision::kBF16 : mlx::graph::Precision::kF32;
       else if (option == "--numerics" && (value == "native" || value == "portable"))
         how.portable = value == "portable";
+      else if (option == "--device" && (value == "cpu" || value == "cuda"))
+        how.gpu = value == "cuda";
       else
         mlx::fail(mlx::ErrorKind::kUsage, "bench_train: {} {} is not known", option, value);
     }
     if (argc < 2)
       mlx::fail(mlx::ErrorKind::kUsage,
                 "usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable] "
-                "[--profile on]");
+                "[--device cpu|cuda] [--profile on]");
     run(argv[1], how);
     return 0;
   } catch (const std::exception& error) {

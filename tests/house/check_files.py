@@ -18,6 +18,7 @@ OWNERS = {
     r"zstd\.h": ("store/codec.",),
     r"curl/.*": ("store/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
+    r"cuda.*": ("kernels/cuda/", "kernels/cuda_emulation/"),
     r"openssl/.*": ("src/base/", "store/crypto."),
 }
 
@@ -52,6 +53,8 @@ def self_test():
             "src/data/owner.cpp": "// a\n#include <sqlite3.h>\n",
             "store/sqlite.cpp": "// a\n#include <sqlite3.h>\n",
             "kernels/x.cpp": "// a\n#include <oneapi/dnnl/dnnl.hpp>\n",
+            "kernels/x.cu": "// a\n#include <curl/curl.h>\n",
+            "src/graph/x.h": "// a\n#include <cuda_runtime.h>\n",
         }
         for name, text in files.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)

@@ -37,7 +37,7 @@ def violations(root):
     for layer, folder in FOLDERS.items():
         for place, _, files in sorted(os.walk(os.path.join(root, folder))):
             for file in sorted(files):
-                if not file.endswith((".cpp", ".h")):
+                if not file.endswith((".cpp", ".h", ".cu")):
                     continue
                 path = os.path.join(place, file)
                 shown = os.path.relpath(path, root)

@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kGuard = 256;
 constexpr char kCanary = '\x5a';
 
-// `size` bytes at an address that misses 64-byte alignment by `offset`, with canaries on both sides; on a device that is
-// not the host with a copy there.
+// `size` bytes at an address that misses 64-byte alignment by `offset`, with canaries on both sides; on a device that
+// is not the host with a copy there.
 class Guarded {
  public:
   Guarded(std::size_t size, std::size_t offset, char fill, const Device& device)

@@ -56,7 +56,8 @@ struct RunOptions {
 
 // The plan of a row for a case; false where it does not serve it.
 bool prepare_case(const Kernel& kernel, const Case& test, Prepared& prepared);
-// The outputs. On a device that is not the host tensors and their canaries are copied there and back. Sets `damage` to what was written outside ("output 1: before its first byte"), "" for nothing.
+// The outputs. On a device that is not the host tensors and their canaries are copied there and back. Sets `damage` to
+// what was written outside ("output 1: before its first byte"), "" for nothing.
 std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOptions& options, std::string& damage,
                              const Device& device = host_device());
 
