@@ -1,13 +1,13 @@
 // mlx predict: what a model says to new data. Which kind it is follows from the model's input: images and
 // rows get labels or numbers, text goes on from a prompt.
 #include "cmd/predict.h"
-#include "cmd/level.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "base/error.h"
+#include "cmd/level.h"
 #include "registry/repository.h"
 #include "train/inputs.h"
 

@@ -93,6 +93,13 @@ Condition parse_condition(const std::string& text) {
   return condition;
 }
 
+// Settings are kept in f32, so that 0.9 as it is written is none of them to the last digit of a double.
+std::partial_ordering compare(double a, double b) {
+  const bool fractions = std::isfinite(a) && std::isfinite(b) && a != std::floor(a);
+  if (fractions && static_cast<float>(a) == static_cast<float>(b)) return std::partial_ordering::equivalent;
+  return a <=> b;
+}
+
 bool holds(const Condition& condition, const Figure& figure) {
   const std::string& operation = condition.operation;
   if (!figure.number || !condition.number) {
@@ -100,7 +107,7 @@ bool holds(const Condition& condition, const Figure& figure) {
     const bool equal = !figure.number && figure.text == condition.text;
     return equal == (operation == "=");
   }
-  const std::partial_ordering order = *figure.number <=> *condition.number;
+  const std::partial_ordering order = compare(*figure.number, *condition.number);
   if (operation == "=") return order == 0;
   if (operation == "!=") return order != 0;
   if (operation == "<") return order < 0;
@@ -121,14 +128,16 @@ bool holds(const Condition& condition, const Figure& figure) {
               "`mlx show run:ID` lists figures and parameters");
 }
 
-// By run; throws where none has it.
-std::vector<std::optional<Figure>> figures(registry::Repository& repository, const std::vector<registry::Run>& runs,
-                                           const std::string& name) {
+// By run; throws where none of `all`, whatever was asked before, has it.
+std::vector<std::optional<Figure>> figures(registry::Repository& repository, const std::vector<registry::Run>& all,
+                                           const std::vector<registry::Run>& runs, const std::string& name) {
   std::vector<std::optional<Figure>> found;
   found.reserve(runs.size());
   for (const registry::Run& run : runs) found.push_back(look_up(repository, run, name));
-  const bool any = std::ranges::any_of(found, [](const auto& figure) { return figure.has_value(); });
-  if (!any && !runs.empty()) refuse_name(runs, name);
+  const auto has_value = [](const auto& figure) { return figure.has_value(); };
+  const auto has_it = [&](const registry::Run& run) { return look_up(repository, run, name).has_value(); };
+  if (!all.empty() && std::ranges::none_of(found, has_value) && std::ranges::none_of(all, has_it))
+    refuse_name(all, name);
   return found;
 }
 
@@ -138,8 +147,9 @@ int rank_of(const std::optional<Figure>& figure) {
   return figure->number ? 0 : 1;
 }
 
-void sort_by(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs) {
-  const std::vector<std::optional<Figure>> keys = figures(repository, runs, filter.sort);
+void sort_by(const RunFilter& filter, registry::Repository& repository, const std::vector<registry::Run>& all,
+             std::vector<registry::Run>& runs) {
+  const std::vector<std::optional<Figure>> keys = figures(repository, all, runs, filter.sort);
   std::vector<std::size_t> order(runs.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
@@ -159,10 +169,11 @@ void sort_by(const RunFilter& filter, registry::Repository& repository, std::vec
 }  // namespace
 
 void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs) {
+  const std::vector<registry::Run> all = runs;
   if (filter.reverse && filter.sort.empty()) std::ranges::reverse(runs);
   for (const std::string& text : filter.where) {
     const Condition condition = parse_condition(text);
-    const std::vector<std::optional<Figure>> found = figures(repository, runs, condition.name);
+    const std::vector<std::optional<Figure>> found = figures(repository, all, runs, condition.name);
     std::vector<registry::Run> kept;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (found[i] && holds(condition, *found[i])) kept.push_back(std::move(runs[i]));
@@ -170,7 +181,7 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
     runs = std::move(kept);
   }
   if (!filter.status.empty()) std::erase_if(runs, [&](const auto& run) { return run.status != filter.status; });
-  if (!filter.sort.empty()) sort_by(filter, repository, runs);
+  if (!filter.sort.empty()) sort_by(filter, repository, all, runs);
 }
 
 }  // namespace mlx::cmd

@@ -410,16 +410,18 @@ void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   s.fill_pointers(bucket);
   s.args.seed = s.options.seed + options.part * kPart;
   s.args.step = options.step;
-  if (s.on_device) s.on_device->start_run(s.args);
   s.stale.reserve(bucket.steps.size());
   s.pack_stale(bucket, options);
   s.profile.begin_run(bucket.steps.size());
-  if (s.on_device && !s.profile.on() && !options.after) {
-    s.on_device->run({&bucket, options.first, options.last}, [&] { s.run_steps(bucket, options); });
-  } else {
+  if (!s.on_device) return s.run_steps(bucket, options);
+  s.on_device->start_run(s.args);
+  if (s.profile.on() || options.after) {
     s.run_steps(bucket, options);
+  } else {
+    s.on_device->run({&bucket, options.first, options.last}, [&] { s.run_steps(bucket, options); });
   }
-  check_device(s.device, s.graph.nodes[std::min(options.last, s.graph.nodes.size()) - 1].name);
+  const std::size_t end = std::min(options.last, s.graph.nodes.size());
+  check_device(s.device, end > 0 ? s.graph.nodes[end - 1].name : "the start");
 }
 
 ByteView Session::output(ValueId value) const {

@@ -98,6 +98,19 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
                   ((least.peak + least.peak / 32) >> 20) + 1));
 }
 
+// More than there is, before any of it is taken: the kernel would end the program in the middle.
+void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
+  const std::int64_t there = machine_memory();
+  if (forecast.peak <= there) return;
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: the training needs {}, weights and optimizer {} of it, and this machine has {}",
+                          config.file, text(forecast.peak), text(forecast.weights), text(there)),
+              fmt::format("a smaller model, a smaller [train] batch, accumulate = {}, or --memory SIZE, which computes "
+                          "parts of the forward pass again",
+                          2 * config.accumulate));
+}
+
 // The largest of the phases.
 std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
                      std::int64_t state) {
@@ -130,6 +143,11 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level);
+  if (!out.gpu &&
+      size.allowed == 0) {  // first of what is there however it is computed: no kernel is made for it in vain
+    out.weights = out.peak = state;
+    check_machine(config, out);
+  }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
   if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
@@ -139,6 +157,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     out.peak = peak_of(out, size, model, best, state);
   };
   take(planned);
+  if (size.allowed == 0) check_machine(config, out);
   if (size.allowed == 0 || out.peak <= size.allowed) return out;
   const std::int64_t beside = out.peak - out.arena - static_cast<std::int64_t>(planned.packed);
   graph::Fitted fitted = graph::fit_memory(whole, sizes, level,

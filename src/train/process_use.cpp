@@ -1,10 +1,11 @@
-// getrusage(2), proc(5), mallopt(3).
+// getrusage(2), getrlimit(2), proc(5), cgroups(7), mallopt(3).
 #include "train/process_use.h"
 
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace mlx::train {
@@ -16,6 +17,19 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
   return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+std::int64_t machine_memory() {
+  std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    bytes = std::min(bytes, static_cast<std::int64_t>(limit.rlim_cur));
+  std::FILE* file = std::fopen("/sys/fs/cgroup/memory.max", "re");
+  if (!file) return bytes;
+  long long group = 0;
+  if (std::fscanf(file, "%lld", &group) == 1 && group > 0) bytes = std::min(bytes, std::int64_t{group});  // or "max"
+  std::fclose(file);
+  return bytes;
 }
 
 // Not ru_maxrss, which begins with the peak of the process that started this one.

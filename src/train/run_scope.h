@@ -1,6 +1,7 @@
 // What every work command does around its run: the state of the code as a record, and an end whatever happens.
 #pragma once
 
+#include <new>
 #include <string>
 #include <utility>
 
@@ -19,13 +20,16 @@ void require_repository(const registry::Repository& repository);
 // Ends the run as failed or interrupted; what cannot be recorded (a full disk) is left to the original error.
 void end_badly(registry::Repository& repository, const std::string& run, const Error& error) noexcept;
 
-// Calls `work`; an Error ends the run before it goes on.
+// Calls `work`; an Error, or too little memory, ends the run before it goes on.
 template <typename Work>
 auto in_run(registry::Repository& repository, const std::string& run, Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const Error& error) {
     end_badly(repository, run, error);
+    throw;
+  } catch (const std::bad_alloc&) {
+    end_badly(repository, run, Error(ErrorKind::kIo, "out of memory"));
     throw;
   }
 }

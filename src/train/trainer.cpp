@@ -132,6 +132,12 @@ std::string open_run(registry::Repository& repository, Inputs& in, const TrainCo
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
+  return registry::read_run(repository, options.resume).id;
+}
+
+// Whether there is a run to go on with: the same training, not done yet.
+bool resumes(registry::Repository& repository, const Inputs& in, const TrainOptions& options) {
+  if (options.resume.empty()) return false;
   const registry::Run run = registry::read_run(repository, options.resume);
   if (run.command != "train")
     fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
@@ -140,7 +146,7 @@ std::string open_run(registry::Repository& repository, Inputs& in, const TrainCo
                 fmt::format("run:{} was made with another config, dataset or version of mlx", run.id),
                 "resume with what it was started with, or start a new run without --resume");
   }
-  return run.id;
+  return run.status != "done";
 }
 
 nn::Model make_model(const Inputs& in, const TrainConfig& config, const TrainingData& data, TrainingResult& result) {
@@ -238,7 +244,12 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   Json summary = summary_of(result, in.data.kind, config);
   if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
   TrainOutcome outcome;
-  outcome.version = store_version(repository, config, in, run, model);
+  try {
+    outcome.version = store_version(repository, config, in, run, model);
+  } catch (const Error& error) {  // the last checkpoint stays: what was trained up to it is not trained again
+    if (error.kind != ErrorKind::kIo) throw;
+    throw Error(error.kind, error.message, "make room (`mlx gc`), then " + how_to_resume(config, run));
+  }
   registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary);
   outcome.run = registry::read_run(repository, run);
   return outcome;
@@ -267,7 +278,8 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   if (base) read_as_before(base->model, config.reading);
   Inputs in = read_inputs(repository, config, std::move(base), options, progress);
   move_here(repository, in, config, options);
-  if (!options.force) {
+  const bool goes_on = resumes(repository, in, options);
+  if (!options.force && !goes_on) {
     if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key))
       return finish(repository, options, std::move(*known));
   }

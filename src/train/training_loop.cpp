@@ -133,7 +133,8 @@ class Loop {
 
   void train_step(const data::BatchView& batch) {
     const StepOutcome outcome = training_.run(batch, now_.step, rate_at(now_.step));
-    if (!std::isfinite(outcome.loss)) stop_diverged(fmt::format("the loss is {}", outcome.loss), now_.step);
+    if (!std::isfinite(outcome.loss))
+      stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step);
     ++now_.step;
     now_.epoch.loss += outcome.loss;
     now_.epoch.correct += outcome.correct;
@@ -221,11 +222,10 @@ class Loop {
     const bool kept = checkpoints_.finish();
     g_interrupted = signal;
     progress_.end();
-    throw Error(
-        ErrorKind::kInterrupted,
-        kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
-             : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
-        fmt::format("go on with: mlx train -c {}{} --resume run:{}", config_.file, config_.options, options_.run));
+    throw Error(ErrorKind::kInterrupted,
+                kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
+                     : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
+                how_to_resume(config_, options_.run));
   }
 
   void show(std::int64_t epoch) {
@@ -279,6 +279,10 @@ class Loop {
 };
 
 }  // namespace
+
+std::string how_to_resume(const TrainConfig& config, const std::string& run) {
+  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", config.file, config.options, run);
+}
 
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                             const TrainingData& data, const LoopOptions& options, Progress& progress) {

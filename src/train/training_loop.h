@@ -44,6 +44,9 @@ struct LoopOptions {
   std::function<void(const std::string&)> tell;  // gets a line about it before the first step
 };
 
+// "go on with: mlx train …", as a hint.
+std::string how_to_resume(const TrainConfig& config, const std::string& run);
+
 // Throws kNo where the loss, or a weight, is not finite: step and first operation are named, the last checkpoint is one
 // from before. kInterrupted after a checkpoint.
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,

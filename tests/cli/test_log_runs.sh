@@ -28,6 +28,11 @@ same "$(listed --where 'loss<-1')" ""
 expect 0 mlx log --where 'accuracy>=0' --sort accuracy --reverse
 has "$out" "accuracy"
 
+# Settings are found as they are written, and what was asked before does not hide that other runs have a figure.
+same "$(listed --where train.optimizer.momentum=0.9)" "train 1000.0,train 0.001,train 0.2,train 0.05"
+same "$(listed --where train.optimizer.momentum=0.91)" ""
+same "$(listed --status failed --sort loss)" "train 1000.0"
+
 error 3 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
 error 3 "no run has 'train/lost'" mlx log --sort train/lost
 error 2 "expected NAME, an operator and a value" mlx log --where accuracy

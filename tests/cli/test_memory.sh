@@ -34,6 +34,11 @@ fi
 expect 0 mlx show "run:$run"
 has "$out" "memory"
 
+# More than any machine has, said before any of it is taken.
+text vast gpt2 96 16384 128 8 ''
+error 2 "and this machine has" mlx train -c vast.toml
+has "$err" "--memory SIZE"
+
 # A cap below it: parts are computed again, the same model comes out, and the cap holds.
 cap=$((peak - arena / 3))
 expect 0 mlx train -c large.toml --force --memory "$cap" --json

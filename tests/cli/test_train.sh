@@ -58,6 +58,15 @@ killed_training 30
 [ "$(mlx show "$run" --json | field "['status']")" = running ] || fail "the killed run is not left as running"
 mlx train --resume "$run" >/dev/null 2>&1 || fail "the killed run is not resumed"
 grep -q "$id" models/clf.mlx || fail "the resumed run made other bits"
+
+# Where the answer is known by now: what was killed goes on all the same, and another training's run is refused.
+killed_training 30 --force
+[ "$(mlx train --resume "$run" --json 2>/dev/null | field "['unchanged']")" = False ] || fail "a killed run is answered by another one"
+[ "$(mlx show "$run" --json | field "['status']")" = done ] || fail "the resumed run is not done"
+[ "$(mlx train --resume "$run" --json 2>/dev/null | field "['unchanged']")" = True ] || fail "a run that is done is resumed"
+sed 's/epochs = 4/epochs = 1/' train.toml >short.toml
+mlx train -c short.toml >/dev/null 2>&1
+error 4 "another config" mlx train -c short.toml --resume "$run"
 cd ..
 
 # SIGTERM and SIGINT make a checkpoint, say how to go on, and exit with their own codes.
