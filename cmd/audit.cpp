@@ -168,7 +168,8 @@ int forget(const AuditOptions& options, Context& context) {
 
 int verify(const AuditOptions& options, Context& context) {
   const std::string root = context.repository().root();
-  registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress());
+  registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
+                                                          context.repository().store_options());
   if (!options.head.empty()) check_head(options.head, report);
   std::size_t unfetched = 0;
   if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);

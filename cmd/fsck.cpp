@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/describe.h"
+#include "cmd/unlock.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
 
@@ -25,6 +27,7 @@ struct Findings {
   store::FsckReport store;
   std::vector<registry::Hit> hits;
   registry::MetadataCheck metadata;
+  std::optional<Error> locked_out;  // which versions are hit could not be seen without keys
 
   std::size_t problems() const { return store.problems.size() + metadata.problems.size() + hits.size(); }
 };
@@ -44,6 +47,7 @@ Findings examine(registry::Repository& repository, Context& context) {
     const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the figures
     const bool database = error.kind == ErrorKind::kCorrupt && findings.metadata.rebuild;
     if (!locked && !database) throw;
+    if (locked) findings.locked_out = error;
   }
   return findings;
 }
@@ -86,6 +90,7 @@ struct Repaired {
 // Sets damaged packs aside, and stores what was lost with them again. The projection comes first: it says what is lost.
 Repaired repair(const FsckOptions& options, const Findings& findings, registry::Repository& repository,
                 Context& context) {
+  if (findings.locked_out) throw *findings.locked_out;  // what is lost has to be known before anything is set aside
   Repaired done;
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
@@ -129,17 +134,23 @@ std::vector<std::string> all_problems(const Findings& findings) {
   return all;
 }
 
+std::unique_ptr<registry::Repository> open(const std::string& folder, Context& context) {
+  auto repository =
+      std::make_unique<registry::Repository>(folder, context.disk(), context.pool(), context.environment());
+  repository->keys().set_unlocker(make_unlocker(context.environment()));
+  return repository;
+}
+
 int run_fsck(const FsckOptions& options, Context& context) {
   const bool change = !context.dry_run();
-  auto repository =
-      std::make_unique<registry::Repository>(context.folder(), context.disk(), context.pool(), context.environment());
+  std::unique_ptr<registry::Repository> repository = open(context.folder(), context);
   const auto rebuild = [&] {
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
     registry::rebuild_database(root, context.disk(), context.pool(), context.progress(), options_of_store);
     context.line("meta.db rebuilt from the operations");
-    repository = std::make_unique<registry::Repository>(root, context.disk(), context.pool(), context.environment());
+    repository = open(root, context);
   };
   if (options.rebuild && change) rebuild();
   Findings findings = examine(*repository, context);
@@ -160,7 +171,9 @@ int run_fsck(const FsckOptions& options, Context& context) {
   const std::size_t left = findings.problems();
   context.line(fmt::format("{}, {}, {} verified: {}", counted(findings.store.packs, "pack"),
                            counted(findings.store.objects, "object"), format_bytes(findings.store.bytes),
-                           left == 0 ? context.green("all whole") : context.red(counted(left, "problem"))));
+                           left > 0               ? context.red(counted(left, "problem"))
+                           : findings.locked_out ? "whole, as far as it is seen without keys"
+                                                 : context.green("all whole")));
   if (findings.store.locked > 0) {
     context.line(fmt::format("{} of them are encrypted and there is no key for them: erased, or not unlocked",
                              findings.store.locked));

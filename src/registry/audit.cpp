@@ -19,9 +19,9 @@ constexpr std::size_t kMostProblems = 1000;
 
 class Audit {
  public:
-  Audit(const std::string& root, store::Disk& disk, Pool& pool)
+  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options)
       : folder_(join_path(root, ".mlx")),
-        store_(folder_, disk, pool),
+        store_(folder_, disk, pool, options),
         disk_(disk),
         db_(join_path(folder_, "meta.db"), store::Database::Open::kReadWrite) {}
 
@@ -253,8 +253,9 @@ void Audit::compare_schema() {
 
 }  // namespace
 
-AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress) {
-  return Audit(root, disk, pool).run(progress);
+AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
+                           const store::StoreOptions& options) {
+  return Audit(root, disk, pool, options).run(progress);
 }
 
 }  // namespace mlx::registry

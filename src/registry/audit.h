@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "registry/operation.h"
 #include "store/disk.h"
+#include "store/store.h"
 
 namespace mlx {
 class Pool;
@@ -26,6 +27,7 @@ struct AuditReport {
   std::vector<std::string> problems;  // each names its place: "meta.db: versions: artifact='clf' …: was altered"
   std::uint64_t rows = 0;             // of the projected tables
 };
-AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress);
+AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
+                           const store::StoreOptions& options = {});
 
 }  // namespace mlx::registry

@@ -34,22 +34,38 @@ std::vector<Named> named_manifests(Repository& repository) {
 
 struct Search {
   const store::Store& store;
-  std::unordered_set<Digest, DigestHash> lost;  // damaged, and whole nowhere else
+  std::unordered_set<Digest, DigestHash> damaged;  // storage ids
   std::mutex mutex;
   std::unordered_map<Digest, std::string, DigestHash> verdicts;
 
+  bool lost(ObjectKind kind, const Digest& id) const;
   std::string examine(const Digest& content) const;
   std::string verdict(const Digest& content);
   std::vector<Hit> bad_files(const Digest& shard);
 };
 
+// Damaged, and whole nowhere else. Of a chunk list its content is what tells.
+bool Search::lost(ObjectKind kind, const Digest& id) const {
+  if (damaged.empty()) return false;
+  const std::vector<Digest> ids = store.storage_ids(id);
+  if (std::ranges::none_of(ids, [&](const Digest& one) { return damaged.contains(one); })) return false;
+  if (kind == ObjectKind::kChunkList) return true;
+  try {
+    (void)store.read(kind, id);
+    return false;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+    return true;
+  }
+}
+
 // Why a file's content cannot be read; "" where it can. (A chunk is read only where fsck found damage in it.)
 std::string Search::examine(const Digest& content) const {
-  if (!store.has_blob(content)) return lost.contains(content) ? "damaged" : "missing";
+  if (!store.has_blob(content)) return lost(ObjectKind::kChunk, content) ? "damaged" : "missing";
   std::string why;
   try {
     store.visit_reachable_blob(content, [&](ObjectKind kind, const Digest& part) {
-      if (lost.contains(part)) why = "damaged";
+      if (why.empty() && lost(kind, part)) why = "damaged";
       if (why.empty() && !store.has(kind, part)) why = "missing in part";
     });
   } catch (const Error& error) {
@@ -83,26 +99,13 @@ std::vector<Hit> Search::bad_files(const Digest& shard) {
   return hits;
 }
 
-std::unordered_set<Digest, DigestHash> lost_objects(const store::Store& store, const store::FsckReport& report) {
-  std::unordered_set<Digest, DigestHash> lost;
-  for (const store::DamagedObject& object : report.damaged_objects) {
-    try {
-      if (object.kind == ObjectKind::kChunkList) throw Error(ErrorKind::kCorrupt, "its content is what tells");
-      (void)store.read(object.kind, object.id);
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
-      lost.insert(object.id);
-    }
-  }
-  return lost;
-}
-
 }  // namespace
 
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress) {
   const store::Store& store = repository.store();
   const std::vector<Named> named = named_manifests(repository);
-  Search search{store, lost_objects(store, report), {}, {}};
+  Search search{store, {}, {}, {}};
+  for (const store::DamagedObject& object : report.damaged_objects) search.damaged.insert(object.id);
   std::vector<Hit> hits;
   std::vector<std::vector<Digest>> shards_of(named.size());
   std::vector<Digest> shards;

@@ -152,6 +152,33 @@ MLX_PASSPHRASE_FILE=$work/pass2 expect 0 mlx remote add origin ../remote3
 export MLX_PASSPHRASE_FILE=$work/pass2
 expect 0 mlx push
 holds_nothing_of ../remote3 VERYSECRET data/x
+# With keys everything is verified, damage names what it hits, and comes back from the remote; without, nothing is set
+# aside that could not be brought back.
+expect 0 mlx audit verify
+expect 0 mlx fsck --json
+same "$(json 'd["locked"], d["problems"]')" "(0, [])"
+rm -rf "$work/damaged" && cp -r . "$work/damaged" && cd "$work/damaged" && rm -rf data/x data/y
+pack=$(ls -S .mlx/packs/*.pack | head -1)
+chmod u+w "$pack" && python3 - "$pack" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(600)
+    byte = f.read(1)[0]
+    f.seek(600)
+    f.write(bytes([byte ^ 4]))
+PY
+packs=$(ls .mlx/packs)
+MLX_PASSPHRASE_FILE='' expect 5 mlx fsck --repair
+same "$(ls .mlx/packs)" "$packs"
+expect 6 mlx fsck
+has "$out" "data/"
+expect 0 mlx fsck --repair --remote origin
+expect 0 mlx fsck --json
+same "$(json 'd["locked"], d["problems"]')" "(0, [])"
+rm .mlx/meta.db*
+expect 0 mlx fsck --rebuild
+expect 0 mlx cat data/x:f
+cd "$work/three"
 cd "$work" && mkdir -p four/data && cp three/mlx.toml four && cp three/data/x.mlx four/data && cd four
 expect 0 mlx pull
 diff -r data/x ../three/data/x || fail "what came back differs"
