@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/globs.h"
+#include "cmd/materialize.h"
 #include "registry/checkouts.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
@@ -66,6 +67,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   const std::string full = join_path(repository.root(), path);
   if (!path_exists(full))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: no such file or folder", path), "check the name");
+  require_own_folder(full, path);
   const std::optional<registry::Pointer> before = registry::read_pointer(repository, path);
   Added added;
   added.pointer = {.artifact = path, .kind = registry::ArtifactKind::kDataset};

@@ -171,7 +171,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   const std::size_t left = findings.problems();
   context.line(fmt::format("{}, {}, {} verified: {}", counted(findings.store.packs, "pack"),
                            counted(findings.store.objects, "object"), format_bytes(findings.store.bytes),
-                           left > 0               ? context.red(counted(left, "problem"))
+                           left > 0              ? context.red(counted(left, "problem"))
                            : findings.locked_out ? "whole, as far as it is seen without keys"
                                                  : context.green("all whole")));
   if (findings.store.locked > 0) {

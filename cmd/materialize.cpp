@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/repository.h"
@@ -15,8 +16,16 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
   return repository.store().entries(manifest)[0].path == base_name(artifact);
 }
 
+void require_own_folder(const std::string& path, const std::string& artifact) {
+  if (!is_folder(path) || is_real_folder(path)) return;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("{} is a symbolic link to a folder, and links are not followed", printable(artifact)),
+              "let the folder itself stand there (mv), or mount it there");
+}
+
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                                  const std::string& path, bool force, Context& context) {
+  require_own_folder(path, artifact);
   registry::bring(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;

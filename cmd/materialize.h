@@ -14,6 +14,10 @@ namespace mlx::cmd {
 // refuses the folders that look so).
 bool is_single_file(registry::Repository& repository, const Digest& manifest, const std::string& artifact);
 
+// kConflict where `path` (absolute), the artifact's place, is a symbolic link to a folder: nothing behind it is read,
+// written or removed.
+void require_own_folder(const std::string& path, const std::string& artifact);
+
 // What must happen for `path` (absolute) to be the dataset's folder or file. What is there and in no version is
 // kConflict unless `force`.
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,

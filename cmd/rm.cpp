@@ -100,6 +100,7 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
     }
   }
   if (options.cached || !path_exists(folder)) return;
+  require_own_folder(folder, pointer.artifact);
   store::CheckoutOptions how;
   how.force = options.force;
   how.single = !is_folder(folder);

@@ -126,3 +126,13 @@ same "$(tree_of ../cloned)" "$(tree_of ../v2)"
 rm -rf .mlx/cache ../cloned
 expect 0 mlx checkout --link hardlink data/x@v2 --to ../cloned
 expect 0 mlx fsck
+
+# A dataset's place that is a link to a folder, such as a hostile clone may bring: nothing behind it is touched.
+mkdir ../outside && echo precious >../outside/file
+mv data/x ../x.away && ln -s "$(readlink -f ../outside)" data/x
+error 4 "is a symbolic link to a folder" mlx checkout data/x@v2 --force
+error 4 "is a symbolic link to a folder" mlx checkout data/x@v2:train --force
+error 4 "is a symbolic link to a folder" mlx add data/x
+error 4 "is a symbolic link to a folder" mlx rm data/x --force
+same "$(ls ../outside) $(cat ../outside/file)" "file precious"
+rm data/x && mv ../x.away data/x
