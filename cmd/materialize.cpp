@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "base/text.h"
+#include "cmd/describe.h"
 #include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/repository.h"

@@ -54,8 +54,7 @@ struct Session::State {
   std::uint64_t uses = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
-  std::vector<const void*> fed;  // by value
-
+  std::vector<const void*> fed;         // by value
   std::unique_ptr<OnDevice> on_device;  // null on the host
 
   // The step that runs, for the pool's body.
@@ -492,11 +491,8 @@ const std::vector<NodeCall>& Session::calls() const {
 }
 
 void Session::set_profiling(bool on, std::int64_t keep_runs) {
-  if (on) {
-    state_->profile.start(state_->graph, keep_runs);
-  } else {
-    state_->profile.stop();
-  }
+  if (!on) return state_->profile.stop();
+  state_->profile.start(state_->graph, keep_runs);
 }
 
 }  // namespace mlx::graph
