@@ -169,7 +169,8 @@ void sort_by(const RunFilter& filter, registry::Repository& repository, const st
 }  // namespace
 
 void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs) {
-  const std::vector<registry::Run> all = runs;
+  std::vector<registry::Run> all;  // whose figures are known, for names that no run has
+  if (!filter.where.empty() || !filter.sort.empty()) all = runs;
   if (filter.reverse && filter.sort.empty()) std::ranges::reverse(runs);
   for (const std::string& text : filter.where) {
     const Condition condition = parse_condition(text);

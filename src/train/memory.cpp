@@ -134,8 +134,8 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const data::Description& about = data.train.about;
   out.batches = batch_bytes(about, config.batch, built.context, config.augment.mixup > 0);
   if (out.gpu) {
-    const auto free = static_cast<std::int64_t>(kernels::device_of(level).free_bytes());
-    size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;
+    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
+    size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;  // never without a limit
   } else {
     out.batches +=
         (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
@@ -143,8 +143,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level);
-  if (!out.gpu &&
-      size.allowed == 0) {  // first of what is there however it is computed: no kernel is made for it in vain
+  if (size.allowed == 0) {  // first of what is there however it is computed: no kernel is made for it in vain
     out.weights = out.peak = state;
     check_machine(config, out);
   }

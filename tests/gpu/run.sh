@@ -37,7 +37,8 @@ if command -v compute-sanitizer >/dev/null; then
 fi
 MLX_TEST_GPU=real step "families through the binary" 180 bash "$here/../cli/test_device.sh" "$build/mlx"
 if [ -n "$python" ]; then
-  step "speed beside PyTorch" 240 "$python" "$here/../bench/train.py" "$build/bench_train" --device cuda --quick
+  step "speed beside PyTorch" 300 "$python" "$here/../bench/train.py" "$build/bench_train" --device cuda \
+    --only resnet-50 --only "gpt2 124M"
 fi
 printf '\n%s\n' "$([ $wrong = 0 ] && echo 'all well' || echo 'something is wrong: see above')"
 exit $wrong

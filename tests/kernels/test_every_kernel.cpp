@@ -2,6 +2,7 @@
 // memory outside, misaligned and shared memory, and that the order in which slices run changes no bit.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -103,6 +104,17 @@ void check_complete(const std::vector<Kernel>& kernels) {
     CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
 }
 
+// And each of its cases: nothing is left to another backend.
+void check_every_case(const std::vector<Kernel>& kernels) {
+  for (const Case& test : all_cases()) {
+    const bool served = std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
+      Prepared prepared;
+      return kernel.op == test.op && prepare_case(kernel, test, prepared);
+    });
+    CHECK_MESSAGE(served, name_of(test.op) << ": " << test.name << " is not served");
+  }
+}
+
 // Whether this machine has the level; says so where it has not.
 bool available(const char* level) {
   try {
@@ -152,12 +164,16 @@ TEST_CASE("kernels: onednn agrees with ref") {
 }
 
 TEST_CASE("kernels: cuda serves every operation and agrees with ref") {
+  std::vector<Kernel> kernels;
   try {
-    check_rows(cuda_kernels(), cuda_device());
-    check_complete(cuda_kernels());
+    kernels = cuda_kernels();
   } catch (const Error& error) {
     MESSAGE("skipped: " << error.message);
+    return;
   }
+  check_rows(kernels, cuda_device());
+  check_complete(kernels);
+  check_every_case(kernels);
 }
 
 // The sources of the kernels for CUDA, run on the host (kernels/cuda_emulation): indices, barriers and formulas are
@@ -172,6 +188,7 @@ TEST_CASE("kernels: cuda, emulated, serves every operation and agrees with ref")
   const std::vector<Kernel> kernels(first, first + count);
   check_rows(kernels, *device());
   check_complete(kernels);
+  check_every_case(kernels);
 }
 
 }  // namespace mlx::kernels::test
