@@ -10,6 +10,7 @@
 #include "cmd/describe.h"
 #include "cmd/globs.h"
 #include "cmd/materialize.h"
+#include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
@@ -96,11 +97,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
 // Files or folders inside a dataset: a new version of it with these as they stand, all else as the pointer says.
 Added add_inside(registry::Repository& repository, const registry::Pointer& before,
                  const std::vector<std::string>& parts, Context& context) {
-  if (!repository.store().has(store::ObjectKind::kManifest, before.digest)) {
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: {} is not in this repository", before.artifact, before.digest.brief()),
-                "`mlx pull` fetches it; a part can only be added to what is here");
-  }
+  registry::need_files_of(repository, before.artifact, before.digest);  // a part is added to what is here
   const std::string full = join_path(repository.root(), before.artifact);
   const std::vector<store::Entry> base = repository.store().entries(before.digest);
   Added added;

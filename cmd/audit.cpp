@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/moment.h"
 #include "registry/history.h"
@@ -178,10 +179,10 @@ int verify(const AuditOptions& options, Context& context) {
   for (const std::string& problem : report.problems) context.line(context.red(printable(problem)));
   if (report.problems.empty()) {
     for (const Digest& head : report.heads) context.line("head " + head.hex());
-    context.line(fmt::format("{} operations and {} rows made from them are as they were written",
-                             report.operations.size(), report.rows));
+    context.line(fmt::format("{} and {} made from them are as they were written",
+                             counted(report.operations.size(), "operation"), counted(report.rows, "row")));
     if (unfetched)
-      context.line(fmt::format("{} has {} operations that are not fetched yet", options.remote, unfetched));
+      context.line(fmt::format("{} has {} not fetched yet", options.remote, counted(unfetched, "operation")));
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.audit.verify/1"},

@@ -4,17 +4,21 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/progress.h"
-#include "cmd/cli.h"
-#include "registry/artifacts.h"
+#include "cmd/describe.h"
+#include "registry/bring.h"
 #include "store/checkout.h"
 
 namespace mlx::cmd {
 namespace {
 
+constexpr std::uint64_t kLargestInJson = std::uint64_t{64} << 20;
+
 struct File {
-  std::string name;
-  Digest content;
+  std::string name;  // as it was typed
+  registry::Version version;
+  store::Entry entry;
 };
 
 File find_file(const std::string& text, Context& context) {
@@ -25,8 +29,9 @@ File find_file(const std::string& text, Context& context) {
                 fmt::format("write {}:path/inside; `mlx ls {}` lists its files", text, text));
   }
   const registry::Version version = registry::resolve(repository, text);
+  registry::need_files_of(repository, version.name(), version.digest);
   const std::optional<store::Entry> entry = repository.store().find(version.digest, reference.path);
-  if (entry) return {text, entry->content};
+  if (entry) return {text, version, *entry};
   std::string folder = reference.path;
   while (folder.ends_with('/')) folder.pop_back();
   const bool is_folder = !store::entries_inside(repository.store().entries(version.digest), folder).empty();
@@ -37,7 +42,7 @@ File find_file(const std::string& text, Context& context) {
 }
 
 void print(const File& file, Context& context) {
-  const store::BlobReader reader = context.repository().store().open_blob(file.content);
+  const store::BlobReader reader = context.repository().store().open_blob(file.entry.content);
   std::string block(std::size_t{1} << 20, '\0');
   for (std::uint64_t at = 0; at < reader.size();) {
     const std::size_t count = reader.read_at(at, block.data(), block.size());
@@ -47,12 +52,35 @@ void print(const File& file, Context& context) {
   }
 }
 
+// With its content as "text" where it is UTF-8, else as "base64".
+Json file_json(const File& file, Context& context) {
+  if (file.entry.size > kLargestInJson) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: {} are too much for a JSON document", file.name, format_bytes(file.entry.size)),
+                "leave --json out, and the bytes are printed as they are");
+  }
+  const Bytes bytes = context.repository().store().read_blob(file.entry.content);
+  Json json = {{"name", file.name}, {"version", file.version.name()}};
+  json.update(entry_json(file.entry));
+  if (is_utf8(as_text(bytes)))
+    json["text"] = as_text(bytes);
+  else
+    json["base64"] = to_base64(bytes);
+  return json;
+}
+
 // All are found before the first is printed.
 int run_cat(const std::vector<std::string>& texts, Context& context) {
   std::vector<File> files;
   files.reserve(texts.size());
   for (const std::string& text : texts) files.push_back(find_file(text, context));
-  for (const File& file : files) print(file, context);
+  if (!context.wants_json()) {
+    for (const File& file : files) print(file, context);
+    return 0;
+  }
+  Json list = Json::array();
+  for (const File& file : files) list.push_back(file_json(file, context));
+  context.json({{"schema", "mlx.cat/1"}, {"files", list}});
   return 0;
 }
 
@@ -64,11 +92,11 @@ Command add_cat() {
   command.name = "cat";
   command.summary = "Print files of versions";
   command.group = "versions";
-  command.json = false;
   command.options = {arguments("REF:PATH", *references,
                                "A version and a path inside it; several are printed one after the other",
                                Complete::kReference)};
-  command.examples = {"mlx cat clf@v1:model.json", "mlx cat data/fashion:labels.csv | head"};
+  command.examples = {"mlx cat clf@v1:model.json", "mlx cat data/fashion:labels.csv | head",
+                      "mlx cat --json clf@v1:model.json"};
   command.run = [references](Context& context) { return run_cat(*references, context); };
   return command;
 }

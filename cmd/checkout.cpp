@@ -33,18 +33,13 @@ struct Job {
   bool part = false;
 };
 
-void need_content(registry::Repository& repository, const std::string& name, const Digest& digest) {
-  if (repository.store().has(store::ObjectKind::kManifest, digest)) return;
-  throw Error(ErrorKind::kNotFound, fmt::format("{}: {} is not in this repository", name, digest.brief()),
-              "`mlx pull` fetches it");
-}
-
-// Every dataset as its pointer says.
+// Every dataset as its pointer says; of those that were erased it is said.
 std::vector<Job> plan_pointers(const CheckoutOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::vector<Job> jobs;
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
-    need_content(repository, pointer.artifact, pointer.digest);
+    if (say_erased(repository, pointer, context)) continue;
+    registry::need_files_of(repository, pointer.artifact, pointer.digest);
     if (pointer.kind == registry::ArtifactKind::kModel) continue;  // models are read from the store
     Job job{pointer.artifact, pointer.digest, pointer.artifact, {}, join_path(repository.root(), pointer.artifact), {}};
     job.plan = plan_version(repository, job.digest, job.artifact, job.place, options.force, context);
@@ -126,7 +121,7 @@ Job plan_reference(const std::string& text, const CheckoutOptions& options, Cont
   std::string path = registry::parse_reference(text).path;
   while (path.ends_with('/')) path.pop_back();
   const registry::Version version = registry::resolve(repository, text);
-  need_content(repository, version.name(), version.digest);
+  registry::need_files_of(repository, version.name(), version.digest);
   if (!options.to.empty()) return plan_export(version, path, options, context);
   return path.empty() ? plan_whole(version, options, context) : plan_part(version, path, options, context);
 }

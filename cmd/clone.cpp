@@ -11,7 +11,9 @@
 #include "base/subprocess.h"
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
+#include "cmd/unlock.h"
 #include "registry/artifacts.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
@@ -98,7 +100,7 @@ void clone_git(const CloneOptions& options, const std::string& folder) {
 void point_at_latest(registry::Repository& repository) {
   for (const std::string& artifact : registry::artifact_names(repository)) {
     const std::optional<registry::Version> latest = registry::try_resolve(repository, artifact + "@latest");
-    if (!latest) continue;
+    if (!latest || registry::erasure_of(repository, latest->digest)) continue;
     registry::write_pointer(repository, {artifact, latest->kind, latest->digest, latest->files, latest->bytes});
     if (latest->kind == registry::ArtifactKind::kDataset) registry::ignore_in_git(repository, artifact);
   }
@@ -132,7 +134,8 @@ int run_clone(const CloneOptions& options, Context& context) {
                 "`mlx init` there starts to use mlx");
   }
   registry::Repository::init(folder, context.disk());
-  registry::Repository repository(folder, context.disk(), context.pool(), context.environment());
+  const std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
+  registry::Repository& repository = *opened;
   if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context)});
   set_filter(options, repository.root(), context);
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), "");

@@ -23,6 +23,15 @@ Json version_json(const registry::Version& version) {
   return json;
 }
 
+Json erasure_json(const std::optional<registry::Erasure>& erasure) {
+  if (!erasure) return Json();
+  return {{"time", iso_time(erasure->time)}, {"actor", erasure->actor}, {"domain", erasure->domain}};
+}
+
+std::string erasure_text(const registry::Erasure& erasure) {
+  return fmt::format("on {} by {}, with the domain '{}'", local_time(erasure.time), erasure.actor, erasure.domain);
+}
+
 Json run_json(const registry::Run& run) {
   const auto parsed = [](const std::string& text) { return text.empty() ? Json() : parse_json(text, "run"); };
   Json inputs = Json::array(), outputs = Json::array();

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "cmd/diff.h"
+#include "registry/bring.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
@@ -65,10 +67,7 @@ std::optional<std::pair<std::string, std::string>> split_range(const std::string
 }
 
 DiffSide of_version(Repository& repository, const Version& version) {
-  if (!repository.store().has(store::ObjectKind::kManifest, version.digest)) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: its content is not in this repository", version.name()),
-                "`mlx pull` fetches it");
-  }
+  registry::need_files_of(repository, version.name(), version.digest);
   const store::Store& store = repository.store();
   return {version.number > 0 ? version.name() : version.artifact + "@" + version.digest.brief(),
           version,
@@ -159,7 +158,7 @@ std::vector<DiffPair> every_dataset(Context& context) {
   Repository& repository = context.repository();
   std::vector<DiffPair> pairs;
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
-    if (pointer.kind != ArtifactKind::kDataset) continue;
+    if (pointer.kind != ArtifactKind::kDataset || registry::erasure_of(repository, pointer.digest)) continue;
     try {
       pairs.push_back(against_worktree(join_path(repository.root(), pointer.artifact), context));
     } catch (const Error& error) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli.h"
 #include "registry/domains.h"
 
@@ -40,8 +41,8 @@ int run_erase(const EraseOptions& options, Context& context) {
   const registry::ErasePlan plan = registry::plan_erasure(repository, options.what);
   if (!options.yes && !context.dry_run()) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("erasing the domain '{}' makes {} versions unreadable for good, in every clone",
-                            plan.domain, plan.versions.size()),
+                fmt::format("erasing the domain '{}' makes {} unreadable for good, in every clone",
+                            plan.domain, counted(plan.versions.size(), "version")),
                 "`mlx erase -n` lists them; --yes erases them");
   }
   if (!context.dry_run()) registry::erase(repository, plan);

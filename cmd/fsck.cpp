@@ -60,7 +60,7 @@ void print(const Findings& findings, Context& context) {
   std::string name;
   std::size_t shown = 0, more = 0;
   const auto end_version = [&] {
-    if (more > 0) context.line(fmt::format("         {}: and {} files more", name, more));
+    if (more > 0) context.line(fmt::format("         {}: and {} more", name, counted(more, "file")));
   };
   for (const registry::Hit& hit : findings.hits) {
     if (hit.name != name) {
@@ -102,6 +102,7 @@ Repaired repair(const FsckOptions& options, const Findings& findings, registry::
   context.line(fmt::format("repaired: {} saved from damaged packs, {} from the worktree, {} from remotes",
                            counted(done.store.saved_objects, "object"), counted(done.restored.files, "file"),
                            counted(done.restored.objects, "object")));
+  for (const std::string& why : done.restored.unreached) context.progress().warn(why);
   return done;
 }
 
@@ -134,23 +135,20 @@ std::vector<std::string> all_problems(const Findings& findings) {
   return all;
 }
 
-std::unique_ptr<registry::Repository> open(const std::string& folder, Context& context) {
-  auto repository =
-      std::make_unique<registry::Repository>(folder, context.disk(), context.pool(), context.environment());
-  repository->keys().set_unlocker(make_unlocker(context.environment()));
-  return repository;
-}
-
 int run_fsck(const FsckOptions& options, Context& context) {
+  if (!options.remote.empty() && !options.repair) {
+    throw Error(ErrorKind::kUsage, "--remote: only with --repair, which asks that remote",
+                fmt::format("`mlx push --repair {}` verifies and mends a remote", options.remote));
+  }
   const bool change = !context.dry_run();
-  std::unique_ptr<registry::Repository> repository = open(context.folder(), context);
+  std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
   const auto rebuild = [&] {
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
     registry::rebuild_database(root, context.disk(), context.pool(), context.progress(), options_of_store);
     context.line("meta.db rebuilt from the operations");
-    repository = open(root, context);
+    repository = open_repository(root, context);
   };
   if (options.rebuild && change) rebuild();
   Findings findings = examine(*repository, context);
@@ -181,7 +179,9 @@ int run_fsck(const FsckOptions& options, Context& context) {
   if (left > 0 && !options.repair) {
     context.say("hint: `mlx fsck --repair` brings back what the worktree or a remote still has");
   } else if (left > 0 && repaired) {
-    context.say("hint: this is in no worktree file and on no remote that was asked; a backup may have it");
+    context.say(repaired->restored.unreached.empty()
+                    ? "hint: this is in no worktree file and on no remote that was asked; a backup may have it"
+                    : "hint: this is in no worktree file; run it again when the remote can be reached");
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.fsck/1"},
@@ -196,7 +196,8 @@ int run_fsck(const FsckOptions& options, Context& context) {
                                                {"saved_objects", repaired->store.saved_objects},
                                                {"restored_files", repaired->restored.files},
                                                {"restored_objects", repaired->restored.objects},
-                                               {"set_aside", repaired->store.set_aside}}
+                                               {"set_aside", repaired->store.set_aside},
+                                               {"unreached", repaired->restored.unreached}}
                                         : Json()}});
   }
   return left == 0 ? 0 : static_cast<int>(ErrorKind::kCorrupt);

@@ -50,7 +50,7 @@ struct Search {
     const std::vector<FolderEntry> entries = list_entries(folder);
     if (!relative.empty() && std::ranges::binary_search(entries, ".mlx", {}, &FolderEntry::name)) return;  // another's
     for (const auto& [name, is_folder] : entries) {
-      if (name == ".git" || name == ".mlx" || (name[0] == '.' && !hidden)) continue;
+      if (is_private_name(name) || (name[0] == '.' && !hidden)) continue;
       const std::string inside = relative.empty() ? name : relative + "/" + name;
       if (!is_folder && name.ends_with(".mlx")) continue;
       if (store::glob_matches(pattern, inside))

@@ -30,7 +30,10 @@ void take_leading_options(std::vector<std::string>& rest, std::vector<std::strin
 
 [[noreturn]] void fail_unknown(const std::string& title, const std::string& word, const std::vector<std::string>& known,
                                const std::string& list) {
-  const std::string close = did_you_mean(word, known);
+  std::string close = did_you_mean(word, known);
+  // What other tools call it.
+  if (word == "rm" && std::ranges::find(known, "remove") != known.end()) close = "remove";
+  if (word == "ls" && std::ranges::find(known, "list") != known.end()) close = "list";
   throw Error(ErrorKind::kUsage, fmt::format("{}unknown command '{}'", message_start(title), word),
               close.empty() ? fmt::format("`{}` lists them", list)
                             : fmt::format("did you mean '{}'? `{}` lists all", close, list));

@@ -39,20 +39,23 @@ std::string status_text(Context& context, const std::string& status) {
   return status == "running" ? context.yellow(status) : context.red(status);
 }
 
-void print_version(Context& context, const registry::Version& version) {
+void print_version(Context& context, const registry::Version& version,
+                   const std::optional<registry::Erasure>& erasure) {
   context.line(context.yellow("version " + version.digest.hex().substr(0, 16)) + "  " + context.bold(version.name()) +
                names_text(context, version));
   context.line(fmt::format("Date:   {}", local_time(version.time)));
   context.line(fmt::format("Holds:  {}", files_text(version.files, version.bytes)));
   if (!version.run.empty()) context.line("Run:    run:" + version.run);
+  if (erasure) context.line(context.red("Erased: " + erasure_text(*erasure)));
   if (!version.message.empty()) context.line("\n    " + version.message);
   context.line("");
 }
 
-void print_line(Context& context, const registry::Version& version) {
+void print_line(Context& context, const registry::Version& version,
+                const std::optional<registry::Erasure>& erasure) {
   const std::string first = version.message.substr(0, version.message.find('\n'));
-  context.line(fmt::format("{}  {}{}  {}", context.yellow(version.digest.brief()), context.bold(version.name()),
-                           names_text(context, version), first));
+  context.line(fmt::format("{}  {}{}{}  {}", context.yellow(version.digest.brief()), context.bold(version.name()),
+                           names_text(context, version), erasure ? context.red(" (erased)") : "", first));
 }
 
 // Drops what is not between --since and --until.
@@ -104,8 +107,10 @@ int run_log(const LogOptions& options, Context& context) {
   cut(versions, options.limit);
   Json list = Json::array();
   for (const registry::Version& version : versions) {
-    options.oneline ? print_line(context, version) : print_version(context, version);
+    const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.digest);
+    options.oneline ? print_line(context, version, erasure) : print_version(context, version, erasure);
     list.push_back(version_json(version));
+    list.back()["erased"] = erasure_json(erasure);
   }
   if (!any) context.line("no versions yet: `mlx add FOLDER`, then `mlx commit -m MESSAGE`");
   if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"versions", list}});

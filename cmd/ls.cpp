@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/describe.h"
+#include "registry/bring.h"
 #include "store/checkout.h"
 
 namespace mlx::cmd {
@@ -67,6 +68,7 @@ int list_files(const std::string& text, bool folders, Context& context) {
   registry::Reference reference = registry::parse_reference(text);
   const registry::Version version = registry::resolve(repository, text);
   while (reference.path.ends_with('/')) reference.path.pop_back();
+  registry::need_files_of(repository, version.name(), version.digest);
   const std::vector<store::Entry> entries =
       store::entries_inside(repository.store().entries(version.digest), reference.path);
   if (entries.empty() && !reference.path.empty()) {

@@ -1,11 +1,14 @@
 // Folders and single files, planned and carried out by store/checkout.h.
 #include "cmd/materialize.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "registry/bring.h"
 #include "registry/checkouts.h"
+#include "registry/domains.h"
 #include "registry/repository.h"
 #include "registry/settings.h"
 
@@ -21,6 +24,13 @@ void require_own_folder(const std::string& path, const std::string& artifact) {
   throw Error(ErrorKind::kConflict,
               fmt::format("{} is a symbolic link to a folder, and links are not followed", printable(artifact)),
               "let the folder itself stand there (mv), or mount it there");
+}
+
+bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
+  if (!registry::erasure_of(repository, pointer.digest)) return false;
+  context.line(fmt::format("{}  {}  {}  erased", context.bold(printable(pointer.artifact)),
+                           registry::kind_name(pointer.kind), pointer.digest.brief()));
+  return true;
 }
 
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cmd/cli.h"
-#include "registry/artifacts.h"
+#include "registry/pointers.h"
 #include "store/checkout.h"
 
 namespace mlx::cmd {
@@ -17,6 +17,9 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
 // kConflict where `path` (absolute), the artifact's place, is a symbolic link to a folder: nothing behind it is read,
 // written or removed.
 void require_own_folder(const std::string& path, const std::string& artifact);
+
+// Where the version that a pointer names was erased: says so, and is true. There is nothing to bring then.
+bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context);
 
 // What must happen for `path` (absolute) to be the dataset's folder or file. What is there and in no version is
 // kConflict unless `force`.

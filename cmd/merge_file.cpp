@@ -106,13 +106,21 @@ int run_merge_file(const MergeFileOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "merge-file: --ours and --theirs exclude each other", "give one of them, or none");
   const Texts texts = {read_side(options.current, context), read_side(options.base, context),
                        read_side(options.other, context)};
-  registry::Repository repository(start_of(options, context), context.disk(), context.pool(), context.environment());
-  repository.keys().set_unlocker(make_unlocker(context.environment()));
-  const registry::PointerMerge merged = merge(options, texts, repository, context.dry_run());
+  const std::unique_ptr<registry::Repository> opened = open_repository(start_of(options, context), context);
+  registry::Repository& repository = *opened;
+  const std::string current = join_path(context.folder(), options.current);
+  registry::PointerMerge merged;
+  try {
+    merged = merge(options, texts, repository, context.dry_run());
+  } catch (const Error& error) {
+    // So that nobody takes the pointer for merged: git leaves what stands there.
+    if (error.kind == ErrorKind::kNotFound && !context.dry_run()) write_file_atomically(current, with_markers(texts));
+    throw;
+  }
   const bool clean = merged.conflicts.empty();
   const std::string text = clean ? registry::encode_pointer(merged.pointer) : with_markers(texts);
   if (!context.dry_run() && text != texts.ours)
-    write_file_atomically(join_path(context.folder(), options.current), text);
+    write_file_atomically(current, text);
   print_conflicts(merged, context);
   if (clean) {
     context.line(fmt::format("{}  {}  {}  {}: {} from ours, {} from theirs",

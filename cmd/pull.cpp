@@ -68,10 +68,7 @@ Json check_out_pointers(registry::Repository& repository, bool force, Context& c
   const bool lazy = registry::is_lazy(repository);
   Json list = Json::array();
   for (const registry::Pointer& pointer : registry::all_pointers(repository)) {
-    if (registry::erasure_of(repository, pointer.digest)) {
-      context.line(fmt::format("{}  {}  erased", context.bold(pointer.artifact), registry::kind_name(pointer.kind)));
-      continue;
-    }
+    if (say_erased(repository, pointer, context)) continue;
     if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),

@@ -23,7 +23,7 @@ namespace {
 
 struct PushOptions {
   std::string remote;
-  bool check = false, hook = false;
+  bool check = false, hook = false, repair = false;
 };
 
 // Whoever gave a name is known by it to those who receive the operations; nobody else is.
@@ -40,12 +40,18 @@ int push(const PushOptions& options, Context& context) {
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
   if (!dry_run) say_who_pushes(context);
-  const registry::SyncResult result =
-      dry_run ? registry::push_dry_run(repository, remote) : registry::push(repository, remote, context.progress());
+  const registry::SyncResult result = dry_run
+                                          ? registry::push_dry_run(repository, remote)
+                                          : registry::push(repository, remote, context.progress(), options.repair);
+  for (const std::string& path : result.set_aside) context.line("set aside: " + path);
+  if (result.saved > 0)
+    context.line(fmt::format("mended {}: {} saved from damaged packs", remote.name, counted(result.saved, "object")));
   context.line(sync_text(dry_run ? "would push to" : "pushed to", remote.name, result));
   if (context.wants_json()) {
     Json json = sync_json("mlx.push/1", remote.name, result);
     json["dry_run"] = dry_run;
+    json["saved_objects"] = result.saved;
+    json["set_aside"] = result.set_aside;
     context.json(json);
   }
   return 0;
@@ -89,6 +95,10 @@ int run_push(const PushOptions& options, Context& context) {
   if (options.hook && !options.check) {
     throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs `mlx push --check --hook`");
   }
+  if (options.repair && (options.check || context.dry_run())) {
+    throw Error(ErrorKind::kUsage, "--repair: not with --check nor -n",
+                "`mlx push --check` and `mlx push -n` say what is lacking, and change nothing");
+  }
   return options.check ? check(options, context) : push(options, context);
 }
 
@@ -107,10 +117,13 @@ Command add_push() {
                         Complete::kRemote),
       flag("--check", options->check,
            "Send nothing; say whether the data of every pointer is on a remote (exit 1: no)"),
+      flag("--repair", options->repair,
+           "Look at everything that should be there, not only at what is new, and send again what was lost"),
       flag("--hook", options->hook, "With --check: look at the commits that git gives to its pre-push hook on stdin"),
   };
   // git passes the name and the URL of its own remote to hooks; neither is one of ours.
-  command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check"};
+  command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check",
+                      "mlx push --repair"};
   command.run = [options](Context& context) { return run_push(*options, context); };
   return command;
 }

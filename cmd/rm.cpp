@@ -12,6 +12,7 @@
 #include "cmd/globs.h"
 #include "cmd/materialize.h"
 #include "registry/checkouts.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 #include "store/update.h"
 
@@ -80,6 +81,15 @@ void require_committed(registry::Repository& repository, const registry::Pointer
               "`mlx commit -m MESSAGE` makes one; --force removes it all the same");
 }
 
+// Files of a version that was erased stand nowhere else, whatever the packs still hold.
+void require_stored(registry::Repository& repository, const registry::Pointer& pointer, const std::string& folder) {
+  if (!registry::erasure_of(repository, pointer.digest) || !path_exists(folder)) return;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("{}: its version was erased, and what stands in the worktree is stored nowhere else",
+                          printable(pointer.artifact)),
+              "--cached takes the pointer away and leaves the files; --force removes both");
+}
+
 void plan_removal(Task& task, const RmOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Pointer& pointer = task.pointer;
@@ -100,6 +110,7 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
     }
   }
   if (options.cached || !path_exists(folder)) return;
+  if (!options.force) require_stored(repository, pointer, folder);
   require_own_folder(folder, pointer.artifact);
   store::CheckoutOptions how;
   how.force = options.force;
@@ -172,7 +183,11 @@ int run_rm(const RmOptions& options, Context& context) {
     if (!context.dry_run()) remove(task, context);
     report(task, context, list);
   }
-  if (!context.dry_run()) context.say("to take it back: `git checkout` the pointer, or `mlx checkout NAME@latest`");
+  const bool gone = std::ranges::all_of(tasks, [&](const Task& task) {
+    return registry::erasure_of(context.repository(), task.pointer.digest).has_value();
+  });
+  if (!context.dry_run() && !gone)
+    context.say("to take it back: `git checkout` the pointer, or `mlx checkout NAME@latest`");
   if (context.wants_json()) context.json({{"schema", "mlx.rm/1"}, {"dry_run", context.dry_run()}, {"artifacts", list}});
   return 0;
 }

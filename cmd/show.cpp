@@ -6,8 +6,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
+#include "registry/bring.h"
 #include "store/usage.h"
 
 namespace mlx::cmd {
@@ -99,13 +101,13 @@ void print_usage(Context& context, const store::Usage& usage) {
     row("unique", usage.unique, share(usage.unique, usage.logical) + " once doubles are taken out");
   row("stored", usage.stored,
       share(usage.stored, usage.logical) +
-          fmt::format(" in {} objects{}", usage.objects,
+          fmt::format(" in {}{}", counted(usage.objects, "object"),
                       usage.deltas ? fmt::format(", {} of them deltas", usage.deltas) : ""));
   row("shared", usage.shared, share(usage.shared, usage.stored) + " of that with other versions");
   row("own", usage.stored - usage.shared,
       share(usage.stored - usage.shared, usage.stored) + " needed by this version alone");
   if (usage.missing)
-    context.line(fmt::format("  {} objects are not here: `mlx fetch --all` brings them", usage.missing));
+    context.line(fmt::format("  {} not here: `mlx fetch --all` brings what is missing", counted(usage.missing, "object")));
 }
 
 void print_files(Context& context, const std::vector<store::Entry>& entries) {
@@ -120,16 +122,20 @@ void print_files(Context& context, const std::vector<store::Entry>& entries) {
 int show_version(const std::string& reference, bool stat, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
-  const Json model = model_summary(repository, version), attached = attachments_json(repository, version);
+  const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.digest);
+  if (!erasure) registry::need_files_of(repository, version.name(), version.digest);
+  const Json model = erasure ? Json() : model_summary(repository, version);
+  const Json attached = attachments_json(repository, version);
   std::optional<ModelLayers> layers;
   if (!model.is_null()) layers = model_layers(repository, version);
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}};
     json.update(version_json(version));
+    json["erased"] = erasure_json(erasure);
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
-    if (stat) json["storage"] = usage_json(usage_of(repository, version));
+    if (stat && !erasure) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
     return 0;
   }
@@ -144,6 +150,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     if (other.parent == version.digest && other.digest != version.digest) field(context, "led to", other.name());
   }
   field(context, "message", version.message);
+  if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -154,6 +161,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     field(context, "attached", one["kind"].get<std::string>() + "  " + one["name"].get<std::string>());
   }
   if (layers) print_layers(context, *layers);
+  if (erasure) return 0;
   if (stat) print_usage(context, usage_of(repository, version));
   print_files(context, repository.store().entries(version.digest));
   return 0;

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "registry/checkouts.h"
+#include "registry/domains.h"
 #include "registry/pointers.h"
 
 namespace mlx::cmd {
@@ -25,7 +26,7 @@ struct State {
   registry::Pointer pointer;
   std::optional<registry::Version> version;
   // "clean", "modified", "behind" (the folder is exactly another version), "missing" (not in the worktree), "not
-  // fetched" (content not in the store)
+  // fetched" (content not in the store), "erased" (nobody can read it any more)
   std::string status;
   store::Difference difference;            // of the folder from the pointer
   std::optional<Digest> checked_out;       // what the folder was made as, where that is known and not the pointer
@@ -54,6 +55,10 @@ void look_for_drift(registry::Repository& repository, State& state, const std::s
 State look_at(registry::Repository& repository, const registry::Pointer& pointer, const std::optional<Digest>& noted,
               Context& context) {
   State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}, {}, {}};
+  if (registry::erasure_of(repository, pointer.digest)) {
+    state.status = "erased";
+    return state;
+  }
   const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
   if (!here) state.status = "not fetched";
   if (pointer.kind == registry::ArtifactKind::kModel) return state;
@@ -86,6 +91,9 @@ std::string what_to_do(const State& state) {
                        name);
   if (state.status == "modified")
     return fmt::format("`mlx add {0}` stores it, `mlx checkout {0} --force` discards it", name);
+  if (state.status == "erased")
+    return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` takes the pointer away",
+                       name);
   if (state.status == "missing") return "`mlx checkout` brings it";
   if (state.status == "not fetched") return "`mlx pull` brings it";
   if (!state.version && state.pointer.kind == registry::ArtifactKind::kDataset)

@@ -150,13 +150,20 @@ std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment
   return std::make_shared<PersonUnlocker>(environment, passphrase_file);
 }
 
+std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context) {
+  auto repository =
+      std::make_unique<registry::Repository>(folder, context.disk(), context.pool(), context.environment());
+  repository->keys().set_unlocker(make_unlocker(context.environment()));
+  return repository;
+}
+
 store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
                              const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
   const Fd terminal = open_terminal();
   if (!terminal) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
-                "give it in MLX_PASSPHRASE_FILE or with --passphrase-file");
+                "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
   }
   const store::Secret first = ask(terminal, "New passphrase for " + what);
   if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");

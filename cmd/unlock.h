@@ -6,13 +6,18 @@
 #include <string>
 
 #include "base/environment.h"
+#include "cmd/cli.h"
 #include "registry/keys.h"
+#include "registry/repository.h"
 
 namespace mlx::cmd {
 
 // `passphrase_file` is the value of --passphrase-file: "" for none, "-" for stdin.
 std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment,
                                                   const std::string& passphrase_file = {});
+// The repository that `folder` is in, apart from Context::repository(): for commands that make it, mend it, or are run
+// elsewhere by git. Its keys are unlocked as everywhere.
+std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context);
 // A passphrase that is new: asked for twice on a terminal. kUsage where it is empty or nobody can be asked.
 store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
                              const std::string& what);

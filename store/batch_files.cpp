@@ -141,7 +141,7 @@ void for_each_file(const std::vector<std::uint64_t>& sizes, Pool& pool, Progress
 // kUsage where a path occurs twice or is a folder of another one.
 void check_tree(const std::vector<Entry>& sorted) {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    if (!is_safe_relative(sorted[i].path))
+    if (!is_safe_relative(sorted[i].path) || has_private_part(sorted[i].path))
       fail(ErrorKind::kUsage, "'{}': not a path that can be stored", sorted[i].path);
     if (i > 0 && sorted[i].path == sorted[i - 1].path) fail(ErrorKind::kUsage, "'{}': occurs twice", sorted[i].path);
   }

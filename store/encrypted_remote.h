@@ -30,6 +30,8 @@ class EncryptedRemote final : public Remote {
   void send(const std::vector<ObjectKey>& keys, const ReadStored& read, Progress& progress) override;
   void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) override;
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override;
+  std::vector<std::string> damage() override { return inner_->damage(); }
+  bool repair(RepairReport& report, Progress& progress) override { return inner_->repair(report, progress); }
   std::optional<Bytes> read_file(const std::string& name) override { return inner_->read_file(name); }
   bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
     return inner_->write_file(name, expected, bytes);

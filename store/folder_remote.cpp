@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "store/folder_remote.h"
+#include "store/repair.h"
 #include "store/store_state.h"
 #include "store/transfer.h"
 
@@ -111,6 +112,13 @@ class FolderRemote final : public Remote {
   }
 
   Store* local_store() override { return &store_; }
+
+  std::vector<std::string> damage() override { return StoreAccess::state(store_).index()->broken(); }
+
+  bool repair(RepairReport& report, Progress& progress) override {
+    report = set_damage_aside(store_, store_.fsck(progress), progress);
+    return true;
+  }
 
  private:
   std::string heads_path() const { return join_path(folder_, "heads"); }

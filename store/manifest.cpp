@@ -57,6 +57,7 @@ std::string read_path(ByteReader& in, const std::string* previous) {
   ByteView raw = in.take(shortest_varint(in));
   std::string path(as_text(raw));
   if (!is_safe_relative(path)) in.corrupt("path is empty, absolute or leaves its folder");
+  if (has_private_part(path)) in.corrupt("path goes through .git or .mlx");
   if (previous && !(*previous < path)) in.corrupt("paths are not sorted or occur twice");
   return path;
 }

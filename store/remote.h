@@ -25,6 +25,8 @@ using ObjectRef = std::pair<ObjectKind, Digest>;  // by plain id
 using ReadStored = std::function<StoredObject(const ObjectKey&)>;  // called by several threads at once
 using TakeStored = std::function<void(StoredObject&&)>;            // called by several threads at once
 
+struct RepairReport;
+
 class Remote {
  public:
   virtual ~Remote() = default;
@@ -48,6 +50,12 @@ class Remote {
   virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
   // The store that the remote is, where it stands on a disk of this machine: gc works on it. Null elsewhere.
   virtual Store* local_store() { return nullptr; }
+  // What is wrong with packs that cannot be opened, one line each: what stood in them is missing. Empty where that is
+  // not known on this side.
+  virtual std::vector<std::string> damage() { return {}; }
+  // Reads and verifies all that it holds, and sets damaged packs aside (repair.h): what was lost is missing then, and
+  // can be sent again. False, and nothing, where it is not on a disk of this machine.
+  virtual bool repair(RepairReport&, Progress&) { return false; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
   virtual bool encrypted() const { return false; }

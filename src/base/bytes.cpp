@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 
 #include <fmt/core.h>
+#include <openssl/evp.h>
 
 #include <array>
 
@@ -70,6 +71,20 @@ Bytes from_hex(std::string_view hex) {
     out.push_back(static_cast<std::uint8_t>(high << 4 | low));
   }
   return out;
+}
+
+std::string to_base64(ByteView bytes) {
+  constexpr std::size_t kPiece = std::size_t{3} << 24;  // a multiple of three: the pieces join; and it fits an int
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  while (!bytes.empty()) {
+    const ByteView piece = bytes.first(std::min(kPiece, bytes.size()));
+    bytes = bytes.subspan(piece.size());
+    std::vector<unsigned char> encoded((piece.size() + 2) / 3 * 4 + 1);  // and a NUL
+    const int length = ::EVP_EncodeBlock(encoded.data(), piece.data(), static_cast<int>(piece.size()));
+    text.append(encoded.begin(), encoded.begin() + length);
+  }
+  return text;
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -30,6 +30,8 @@ std::string to_hex(ByteView bytes);
 // Lower- or upper-case digits, even count. Throws kUsage otherwise.
 Bytes from_hex(std::string_view hex);
 
+std::string to_base64(ByteView bytes);  // RFC 4648, padded, one line
+
 std::string format_bytes(std::uint64_t bytes);  // "1.2 MiB"
 bool is_utf8(std::string_view text);
 

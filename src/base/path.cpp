@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace mlx {
 namespace {
@@ -152,6 +153,21 @@ bool is_safe_relative(std::string_view path) {
     const std::string_view part = path.substr(0, slash);
     if (part.empty() || part == "." || part == "..") return false;
     if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+bool is_private_name(std::string_view name) {
+  if (name.size() != 4 || name[0] != '.') return false;
+  const std::string folded = lower(name);
+  return folded == ".git" || folded == ".mlx";
+}
+
+bool has_private_part(std::string_view path) {
+  for (;;) {
+    const std::size_t slash = path.find('/');
+    if (is_private_name(path.substr(0, slash))) return true;
+    if (slash == std::string_view::npos) return false;
     path.remove_prefix(slash + 1);
   }
 }

@@ -18,6 +18,9 @@ std::string absolute_path(std::string_view path);  // against the current folder
 std::optional<std::string> relative_inside(std::string_view path, std::string_view folder);
 // A relative path with no empty, "." or ".." part and no NUL: what manifests may hold.
 bool is_safe_relative(std::string_view path);
+// ".git" and ".mlx", also as a file system that ignores case would see them: no data of a user stands in these.
+bool is_private_name(std::string_view name);
+bool has_private_part(std::string_view path);  // where one of its parts is such a name
 
 bool path_exists(const std::string& path);                      // lstat
 bool is_folder(const std::string& path);                        // follows symbolic links

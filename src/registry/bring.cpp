@@ -1,7 +1,10 @@
 #include "registry/bring.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "registry/key_sync.h"
+#include "registry/pointers.h"
 #include "registry/settings.h"
 #include "registry/transfer.h"
 #include "store/remote.h"
@@ -46,6 +49,31 @@ void bring(Repository& repository, const Digest& manifest, Progress& progress) {
     receive_trees(transfer, {manifest});
   }
   bring(repository, repository.store().entries(manifest), progress);
+}
+
+bool fetch_files_of(Repository& repository, const Digest& manifest) {
+  try {
+    Source source = open_source(repository);
+    NoProgress quiet;
+    Transfer transfer{repository.store(), *source.remote, quiet, source.result};
+    receive_trees(transfer, {manifest});
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kIo) throw;
+    return false;
+  }
+}
+
+void need_files_of(Repository& repository, const std::string& name, const Digest& manifest) {
+  try {
+    (void)repository.store().shards(manifest);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    const std::vector<Pointer> pointers = all_pointers(repository);
+    const bool pointed = std::ranges::find(pointers, manifest, &Pointer::digest) != pointers.end();
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: its content is not in this repository", name),
+                pointed ? "`mlx pull` fetches it" : "`mlx fetch --all` fetches the content of every version");
+  }
 }
 
 bool bring_objects(Repository& repository, const std::vector<std::pair<ObjectKind, Digest>>& objects) {

@@ -13,6 +13,14 @@ bool is_lazy(Repository& repository);
 void bring(Repository& repository, const Digest& manifest, Progress& progress);
 void bring(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress);
 
+// Fetches the list of files of a version from the remote, whether the clone is lazy or not. False where there is no
+// remote, or it cannot be reached or lacks it.
+bool fetch_files_of(Repository& repository, const Digest& manifest);
+
+// Sees that the list of files of a version, called `name`, can be read: a lazy clone fetches it. kRefused where it was
+// erased; kNotFound, with the command that fetches it, where it is not here.
+void need_files_of(Repository& repository, const std::string& name, const Digest& manifest);
+
 // What Store::on_missing calls. False where the clone is not lazy or the remote lacks one.
 bool bring_objects(Repository& repository, const std::vector<std::pair<store::ObjectKind, Digest>>& objects);
 

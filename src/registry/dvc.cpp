@@ -32,7 +32,7 @@ std::string read_limited(const std::string& path, std::uint64_t limit) {
 void search(const std::string& folder, std::vector<std::string>& found) {
   for (const auto& [name, is_folder] : list_entries(folder)) {
     const std::string path = join_path(folder, name);
-    if (name == ".git" || name == ".mlx" || name == kSuffix) continue;
+    if (is_private_name(name) || name == kSuffix) continue;
     if (is_dvc_file(path)) {
       found.push_back(path);
     } else if (is_folder && !path_exists(path + std::string(kSuffix))) {  // not into the data itself

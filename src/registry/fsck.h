@@ -20,7 +20,8 @@ struct Hit {
   Digest content;  // zero where the path is empty
   std::string why;
 };
-// Of everything whose manifest is here; what was never fetched is no damage.
+// Of everything whose manifest is here; what was never fetched is no damage: in a lazy clone only what is here is
+// looked at.
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress);
 
 // A line for each difference between the journal, the database and the operations that both are made of, and for each
@@ -32,9 +33,10 @@ struct MetadataCheck {
 MetadataCheck check_metadata(Repository& repository);
 
 // Stores again what `hits` and `lost` lack: from files of the worktree that still have the content, then from the
-// remotes, each as far as it has it. The number of files and objects that came.
+// remotes, each as far as it has it and can be reached. The number of files and objects that came.
 struct Restored {
   std::uint64_t files = 0, objects = 0;
+  std::vector<std::string> unreached;  // of each remote that could not be asked: its name and why
 };
 Restored restore(Repository& repository, const std::vector<Hit>& hits, const std::vector<store::ObjectRef>& lost,
                  const std::vector<RemoteConfig>& remotes, Progress& progress);

@@ -19,7 +19,7 @@ bool overlap(const std::string& a, const std::string& b) {
 
 void check_shape(const ImportDataset& dataset) {
   for (const ImportFile& file : dataset.files) {
-    if (!is_safe_relative(file.path))
+    if (!is_safe_relative(file.path) || has_private_part(file.path))
       fail(ErrorKind::kCorrupt, "{}: '{}' is not a path inside a folder", dataset.artifact, file.path);
   }
   if (dataset.files.empty())

@@ -25,19 +25,6 @@ bool is_label_char(char c) {
          c == '-' || c == '/';
 }
 
-// As a file system that ignores case would see it.
-bool has_private_part(std::string_view path) {
-  while (!path.empty()) {
-    const std::size_t slash = std::min(path.find('/'), path.size());
-    std::string part(path.substr(0, slash));
-    std::ranges::transform(part, part.begin(),
-                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    if (part == ".git" || part == ".mlx") return true;
-    path.remove_prefix(std::min(slash + 1, path.size()));
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string artifact_name_problem(std::string_view name) {

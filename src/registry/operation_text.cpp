@@ -68,6 +68,8 @@ std::string operation_text(const Operation& operation) {
     return fmt::format("checkpoint of run:{} at step {}", body.text("run"), body.number("step"));
   if (kind == "run.resume") return fmt::format("resumed run:{} after step {}", body.text("run"), body.number("step"));
   if (kind == "run.end") return fmt::format("ended run:{}: {}", body.text("run"), body.text("status"));
+  if (kind == "key.erase") return fmt::format("erased the domain '{}': its key was shredded", body.text("domain"));
+  if (kind == "domain.assign") return fmt::format("put {} into the domain '{}'", artifact, body.text("domain"));
   return kind;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/bring.h"
 #include "registry/domains.h"
 
 namespace mlx::registry {
@@ -21,7 +22,8 @@ std::optional<T> merge_value(const std::optional<T>& base, const T& ours, const 
 }
 
 std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
-  if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
+  const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
+  if (!here && !fetch_files_of(repository, pointer.digest)) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: version {} is not in this repository, so that it can not be merged", pointer.artifact,
                             pointer.digest.brief()),

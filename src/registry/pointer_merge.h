@@ -16,8 +16,9 @@ struct PointerMerge {
   std::size_t from_ours = 0, from_theirs = 0;   // files that only this side changed
 };
 
-// Without `base` both sides added it. A version that must be looked into and is not in this store is kNotFound. The
-// merged version is stored, durably, unless `dry_run`. Models are not merged: both sides changed is a conflict.
+// Without `base` both sides added it. Of a version that must be looked into and is not in this store the list of files
+// is fetched; kNotFound where that fails. The merged version is stored, durably, unless `dry_run`. Models are not
+// merged: both sides changed is a conflict.
 PointerMerge merge_pointers(Repository& repository, const std::optional<Pointer>& base, const Pointer& ours,
                             const Pointer& theirs, store::Favour favour, bool dry_run);
 

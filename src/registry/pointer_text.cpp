@@ -65,7 +65,8 @@ std::vector<std::string_view> split_lines(std::string_view text, const std::stri
 std::string value_of(std::string_view line, std::size_t number, const std::string& file) {
   const std::string_view key = kKeys[number - 1];
   if (line.starts_with("<<<<<<<") || line.starts_with("=======") || line.starts_with(">>>>>>>")) {
-    bad_line(file, number, "an unfinished git merge", "choose one side (git checkout --ours or --theirs), then commit");
+    throw Error(ErrorKind::kConflict, fmt::format("{}:{}: an unfinished git merge", file, number),
+                fmt::format("choose one side (git checkout --ours {0}, or --theirs), then git add {0}", file));
   }
   if (line.starts_with("#mlx-pointer")) bad_line(file, number, "a pointer of a later format", "upgrade this mlx");
   if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') {

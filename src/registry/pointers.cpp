@@ -71,7 +71,7 @@ void collect(Repository& repository, const std::string& relative, std::vector<Po
     const std::string inside = relative.empty() ? name : relative + "/" + name;
     if (is_pointer_name(name) && !is_folder) {
       if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
-    } else if (is_folder && name != ".git" && name != ".mlx" && !holds(name + std::string(kSuffix))) {
+    } else if (is_folder && !is_private_name(name) && !holds(name + std::string(kSuffix))) {
       collect(repository, inside, found);
     }
   }

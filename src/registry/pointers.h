@@ -19,7 +19,8 @@ struct Pointer {
 };
 
 std::string encode_pointer(const Pointer& pointer);
-Pointer decode_pointer(std::string_view text, const std::string& file);    // kCorrupt with file and line
+// kCorrupt with file and line; kConflict where it holds the marks of an unfinished merge.
+Pointer decode_pointer(std::string_view text, const std::string& file);
 std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // relative to the root
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.

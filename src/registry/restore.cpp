@@ -78,7 +78,12 @@ Restored restore(Repository& repository, const std::vector<Hit>& hits, const std
     restored.files += restore_folder(repository, pointer, wanted, progress);
   }
   for (const RemoteConfig& remote : remotes) {
-    restored.objects += restore_from_remote(repository, hits, lost, remote, progress);
+    try {
+      restored.objects += restore_from_remote(repository, hits, lost, remote, progress);
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kInterrupted) throw;
+      restored.unreached.push_back(fmt::format("'{}' could not be asked: {}", remote.name, error.message));
+    }
   }
   return restored;
 }

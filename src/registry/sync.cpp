@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/content.h"
 #include "registry/domains.h"
@@ -20,6 +21,7 @@
 #include "registry/transfer.h"
 #include "registry/undo.h"
 #include "store/remote.h"
+#include "store/repair.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
@@ -95,13 +97,35 @@ std::vector<Digest> heads_of(const std::vector<Operation>& all) {
   return heads;
 }
 
-// Content to send. A version whose tree is not here came from elsewhere with its operations only; the remote must have
-// it.
-std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& remote, const Content& content,
-                                       const std::string& domain) {
+struct ToSend {
+  std::vector<ObjectRef> objects;
+  std::vector<ObjectRef> nowhere;  // versions that are neither here nor on the remote
+};
+
+// Everything that a version consists of; false, and nothing, where not all of it is here.
+bool collect_version(const store::Store& store, const Digest& manifest, bool may_lack, std::vector<ObjectRef>& objects) {
+  if (!store.has(ObjectKind::kManifest, manifest)) return false;
+  std::vector<ObjectRef> parts;
+  bool whole = true;
+  try {
+    store.visit_reachable_manifest(manifest, [&](ObjectKind kind, const Digest& id) {
+      parts.emplace_back(kind, id);
+      whole = whole && (!may_lack || store.has(kind, id));
+    });
+  } catch (const Error& error) {
+    if (!may_lack || error.kind != ErrorKind::kNotFound) throw;
+    return false;
+  }
+  if (whole) objects.insert(objects.end(), parts.begin(), parts.end());
+  return whole;
+}
+
+// Content to send. A version that is not here came from elsewhere with its operations only; the remote must have it.
+// `all`: also of versions that came from elsewhere, of which a part may be here.
+ToSend objects_to_send(Repository& repository, store::Remote& remote, const Content& content, const std::string& domain,
+                       bool all) {
   const store::Store& store = repository.store();
-  std::vector<ObjectRef> objects, elsewhere;
-  const auto collect = [&](ObjectKind kind, const Digest& id) { objects.emplace_back(kind, id); };
+  ToSend found;
   std::vector<Digest> manifests = content.manifests;
   for (const Pointer& pointer : all_pointers(repository)) {
     // Added and not committed; the content of versions goes with the operations that made them.
@@ -109,26 +133,27 @@ std::vector<ObjectRef> objects_to_send(Repository& repository, store::Remote& re
     if (domain.empty() || domain_of(repository, pointer.artifact) == domain) manifests.push_back(pointer.digest);
   }
   DigestSet seen;
+  std::vector<ObjectRef> elsewhere;
   for (const Digest& manifest : manifests) {
     if (!seen.insert(manifest).second || erasure_of(repository, manifest)) continue;
-    if (store.has(ObjectKind::kManifest, manifest)) {
-      store.visit_reachable_manifest(manifest, collect);
-    } else {
-      elsewhere.emplace_back(ObjectKind::kManifest, manifest);
-    }
+    if (!collect_version(store, manifest, all, found.objects)) elsewhere.emplace_back(ObjectKind::kManifest, manifest);
   }
-  if (const auto nowhere = store::missing_objects(remote, elsewhere); !nowhere.empty()) {
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("the content of {} versions is neither here nor on the remote, as {}", nowhere.size(),
-                            nowhere.front().second.brief()),
-                "fetch everything from the remote that has it: mlx fetch --all");
-  }
+  found.nowhere = store::missing_objects(remote, elsewhere);
   for (const auto* blobs : {&content.series, &content.others}) {
     for (const Digest& blob : *blobs) {
+      const auto collect = [&](ObjectKind kind, const Digest& id) { found.objects.emplace_back(kind, id); };
       if (store.has_blob(blob)) store.visit_reachable_blob(blob, collect);
     }
   }
-  return objects;
+  return found;
+}
+
+void require_none(const std::vector<ObjectRef>& nowhere) {
+  if (nowhere.empty()) return;
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("the content of {} is neither here nor on the remote, as {}",
+                          counted(nowhere.size(), "version"), nowhere.front().second.brief()),
+              "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does");
 }
 
 // What new operations name. An undo among them may bring back what was left out of an earlier push.
@@ -141,10 +166,10 @@ std::vector<Operation> content_makers(Repository& repository, const std::vector<
 
 // Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
 // encrypted.
-void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
-                     const std::function<void(std::vector<ObjectRef>)>& use) {
+void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations, bool all,
+                     const std::function<void(ToSend)>& use) {
   if (!remote.encrypted()) {
-    use(objects_to_send(repository, remote, content_of(operations), {}));
+    use(objects_to_send(repository, remote, content_of(operations), {}, all));
     return;
   }
   for (const std::string& domain : store::domains(repository.keys().file())) {
@@ -152,8 +177,14 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
     const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
       return domain_of_content(repository, operation, body) == domain;
     });
-    use(objects_to_send(repository, remote, content, domain));
+    use(objects_to_send(repository, remote, content, domain, all));
   }
+}
+
+void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress& progress) {
+  for (const std::string& what : remote.damage())
+    progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name, what,
+                              config.name));
 }
 
 // Into packs, from which a remote is sent objects.
@@ -248,7 +279,10 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   const std::vector<Digest> heads = remote->heads();
   if (!knows_all(all, heads)) throw pull_first(config);
   const std::vector<Operation> lacking = beyond(all, heads);
-  for_each_domain(repository, *remote, content_makers(repository, all, lacking), [&](std::vector<ObjectRef> objects) {
+  const std::vector<Operation> makers = content_makers(repository, all, lacking);
+  for_each_domain(repository, *remote, makers, false, [&](ToSend found) {
+    require_none(found.nowhere);
+    std::vector<ObjectRef>& objects = found.objects;
     std::ranges::sort(objects);
     objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
     objects = store::missing_objects(*remote, objects);
@@ -256,12 +290,21 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
     result.bytes += store::stored_bytes(repository.store(), objects);
   });
   result.operations = lacking.size();
+  result.versions = content_of(lacking).versions;
   return result;
 }
 
-SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress) {
+SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress, bool repair) {
   const auto remote = open_remote(repository, config, Towards::kRemote);
   SyncResult result;
+  if (repair) {
+    store::RepairReport report;
+    remote->repair(report, progress);
+    result.saved = report.saved_objects;
+    result.set_aside = std::move(report.set_aside);
+    repository.store().on_missing({});  // what is not here is not to be fetched from what is being repaired
+  }
+  warn_of_damage(*remote, config, progress);
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> all = repository.operations();
   const std::vector<Digest> heads = heads_of(all);
@@ -269,18 +312,28 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Digest> before = remote->heads();
     if (!knows_all(all, before)) throw pull_first(config);
     const std::vector<Operation> lacking = beyond(all, before);
-    for_each_domain(repository, *remote, content_makers(repository, all, lacking),
-                    [&](std::vector<ObjectRef> objects) { send_missing(transfer, std::move(objects)); });
-    if (lacking.empty()) return result;
-    seal_operations(repository.store(), lacking);
+    const std::vector<Operation> makers =
+        repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
+    std::vector<ObjectRef> nowhere;
+    for_each_domain(repository, *remote, makers, repair, [&](ToSend found) {
+      if (!repair) require_none(found.nowhere);
+      nowhere.insert(nowhere.end(), found.nowhere.begin(), found.nowhere.end());
+      send_missing(transfer, std::move(found.objects));
+    });
+    const std::vector<Operation>& wanted = repair ? all : lacking;
+    if (wanted.empty()) return result;
+    seal_operations(repository.store(), wanted);
     std::vector<ObjectRef> objects;
-    objects.reserve(lacking.size());
-    for (const Operation& operation : lacking) objects.emplace_back(ObjectKind::kOperation, operation.id);
+    objects.reserve(wanted.size());
+    for (const Operation& operation : wanted) objects.emplace_back(ObjectKind::kOperation, operation.id);
     const SyncResult content = result;
     send_missing(transfer, std::move(objects));
-    result = content;  // operations are counted as such
+    if (!repair) result = content;  // new operations are counted as such
+    require_none(nowhere);
+    if (lacking.empty()) return result;
     if (remote->publish_heads(before, heads)) {
       result.operations = lacking.size();
+      result.versions = content_of(lacking).versions;
       return result;
     }
   }
@@ -294,6 +347,7 @@ std::vector<Operation> remote_operations(Repository& repository, const RemoteCon
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
   const auto remote = open_remote(repository, config, Towards::kHere);
+  warn_of_damage(*remote, config, progress);
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;

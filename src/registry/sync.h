@@ -23,9 +23,13 @@ RemoteConfig pick_remote(const std::string& root,
 
 struct SyncResult {
   std::uint64_t operations = 0, objects = 0, bytes = 0;  // bytes as they are stored
-  std::vector<std::pair<std::string, Digest>> versions;  // fetch: artifact and digest of what arriving operations made
+  std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of what the operations that went made
+  std::uint64_t saved = 0;             // objects that were taken out of damaged packs (push with `repair`)
+  std::vector<std::string> set_aside;  // paths of such packs
 };
-SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress);
+// With `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that
+// the remote has lost and this clone has is sent again; kNotFound at the end where it lost a version that is not here.
+SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress, bool repair = false);
 // What push would send; nothing is made or changed.
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "registry/artifacts.h"
+#include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
 
@@ -34,6 +35,7 @@ std::vector<Named> named_manifests(Repository& repository) {
 
 struct Search {
   const store::Store& store;
+  bool lazy;                                       // what is not here is fetched when it is needed
   std::unordered_set<Digest, DigestHash> damaged;  // storage ids
   std::mutex mutex;
   std::unordered_map<Digest, std::string, DigestHash> verdicts;
@@ -61,12 +63,12 @@ bool Search::lost(ObjectKind kind, const Digest& id) const {
 
 // Why a file's content cannot be read; "" where it can. (A chunk is read only where fsck found damage in it.)
 std::string Search::examine(const Digest& content) const {
-  if (!store.has_blob(content)) return lost(ObjectKind::kChunk, content) ? "damaged" : "missing";
+  if (!store.has_blob(content)) return lost(ObjectKind::kChunk, content) ? "damaged" : lazy ? "" : "missing";
   std::string why;
   try {
     store.visit_reachable_blob(content, [&](ObjectKind kind, const Digest& part) {
       if (why.empty() && lost(kind, part)) why = "damaged";
-      if (why.empty() && !store.has(kind, part)) why = "missing in part";
+      if (why.empty() && !lazy && !store.has(kind, part)) why = "missing in part";
     });
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
@@ -104,7 +106,7 @@ std::vector<Hit> Search::bad_files(const Digest& shard) {
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress) {
   const store::Store& store = repository.store();
   const std::vector<Named> named = named_manifests(repository);
-  Search search{store, {}, {}, {}};
+  Search search{store, is_lazy(repository), {}, {}, {}};
   for (const store::DamagedObject& object : report.damaged_objects) search.damaged.insert(object.id);
   std::vector<Hit> hits;
   std::vector<std::vector<Digest>> shards_of(named.size());

@@ -54,6 +54,13 @@ TEST_CASE("stored names cannot leave their folder") {
   CHECK_FALSE(is_safe_relative(std::string_view("a\0b", 3)));
 }
 
+TEST_CASE("git's folder and ours are known in any case of letters, and at any depth") {
+  for (const char* kept : {".git", ".mlx", ".GIT", ".Mlx", "a/.git/hooks/pre-push", ".git/config", "a/b/.miX/../.mLx"})
+    CHECK_MESSAGE(has_private_part(kept), kept);
+  for (const char* free : {"", "git", ".gitignore", ".mlxignore", "a.git", "a/.gi/t", "mlx/x", "data/x.mlx"})
+    CHECK_MESSAGE(!has_private_part(free), free);
+}
+
 TEST_CASE("a listing tells folders from files and from links to folders") {
   const TempFolder temp;
   make_folders(join_path(temp.path(), "folder"));

@@ -63,6 +63,7 @@ same "$(json 'd["schema"], [a["name"] for a in d["artifacts"]]')" "('mlx.clone/1
 same "$(tree_of plain/data/x)" "$(tree_of project/data/x)"
 expect 0 mlx -C plain log --json
 
+cp -r project/data/x first && seq 7 2800 >first/train/7.txt
 # Without content: names and sizes are there, content comes when it is read, and only what is read.
 expect 0 mlx clone --filter blobs:none store lazy
 [ ! -e lazy/data/x ] || fail "a clone without content checked it out"
@@ -84,8 +85,20 @@ mv store away
 expect 0 mlx -C lazy cat data/x:train/3.txt
 error 3 "no such remote folder" mlx -C second cat data/x:train/3.txt
 mv away store
+# bug: fsck of a clone without content called it missing.
+expect 0 mlx -C second fsck
+has "$out" "all whole"
+expect 0 mlx -C second fsck --repair
+# bug: older versions were not fetched for checkout, diff and show.
+expect 0 mlx -C second diff data/x@v1 data/x@v2
+expect 0 mlx -C second show data/x@v1
+expect 0 mlx -C second checkout data/x@v1
+same "$(tree_of second/data/x)" "$(tree_of first)"
 expect 0 mlx -C lazy fetch --all
 expect 0 mlx -C lazy fsck
+# A clone that is not lazy says what fetches an older version.
+error 3 'mlx fetch --all' mlx -C plain diff data/x@v1 data/x@v2
+error 3 'mlx fetch --all' mlx -C plain checkout data/x@v1
 
 # What a fetch would bring, without bringing it.
 (cd project && echo three >data/x/train/three.txt && mlx add data/x >/dev/null && mlx commit -m three >/dev/null && mlx push >/dev/null)

@@ -209,6 +209,31 @@ has "$out" "erased"
 error 5 "was erased on" mlx checkout --to ../elsewhere data/people@v1
 expect 0 mlx key list --json
 same "$(json '[x["name"] for x in d["domains"]]')" "['history', 'main']"
+# bug: in a clone with an erased dataset status and show stopped, and checkout pointed at pull for ever.
+for clone in one two; do
+  cd "$work/$clone"
+  as ada expect 0 mlx status
+  has "$out" "data/people@v1  erased"
+  has "$out" "data/SECRETNAME"
+  as ada expect 0 mlx status --json
+  same "$(json '[a["status"] for a in d["artifacts"] if a["artifact"] == "data/people"]')" "['erased']"
+  as ada expect 0 mlx checkout
+  has "$out" "data/people  dataset"
+  as ada expect 0 mlx diff
+  as ada expect 0 mlx show data/people --json
+  same "$(json 'd["erased"]["domain"], d["name"]')" "('people', 'data/people@v1')"
+  as ada expect 0 mlx log --oneline
+  has "$out" "data/people@v1 (erased)"
+  as ada expect 5 mlx ls data/people
+  as ada expect 4 mlx rm data/people
+  has "$err" "stored nowhere else"
+done
+cd "$work/one" && as ada expect 0 mlx audit log
+has "$out" "erased the domain 'people'"
+# bug: mlx clone of an encrypted remote unlocked no keys.
+cd "$work" && as ada expect 0 mlx clone remote cloned
+same "$(cat cloned/data/SECRETNAME/later)" new
+[ ! -e cloned/data/people.mlx ] || fail "a pointer to what was erased"
 # A fresh clone gets the rest, and nobody gets the erased domain from the remote.
 cd "$work" && git clone -q one five && cd five && sed -i "s#../remote#$work/remote#" mlx.toml
 as ada expect 0 mlx pull

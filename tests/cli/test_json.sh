@@ -23,6 +23,11 @@ check mlx.log/1 log --runs
 check mlx.show/1 show data/x
 check mlx.ls/1 ls
 check mlx.ls/1 ls data/x
+check mlx.cat/1 cat data/x:a
+same "$(json '[(f["name"], f["version"], f["path"], f["bytes"], f["text"]) for f in d["files"]]')" "[('data/x:a', 'data/x@v1', 'a', 2, 'a\\n')]"
+printf '\377\000x' >binary && mlx add -q binary
+check mlx.cat/1 cat binary:binary
+same "$(json 'd["files"][0]["base64"], "text" in d["files"][0]')" "('/wB4', False)"
 check mlx.checkout/1 checkout
 check mlx.checkout/1 checkout data/x@v1 --to out
 check mlx.tag/1 tag t data/x

@@ -54,7 +54,7 @@ lacks "$err$out" fine
 same "$(git status --porcelain)" "UU sub/data/x.mlx"
 has "$(cat data/x.mlx)" "<<<<<<< ours
 artifact data/x"
-error 6 "unfinished git merge" mlx checkout
+error 4 "unfinished git merge" mlx checkout
 # As the man page says: one side of what is in conflict.
 git show :1:./data/x.mlx >../base && git show :2:./data/x.mlx >../ours && git show :3:./data/x.mlx >../theirs
 expect 1 mlx merge-file -n --path data/x.mlx ../ours ../base ../theirs --json
@@ -113,6 +113,7 @@ expect 1 git merge --no-edit b1
 has "$err$out" "is not in this repository"
 has "$err$out" "git checkout -m -- data/x.mlx"
 same "$(git status --porcelain data)" "UU sub/data/x.mlx"
+has "$(cat data/x.mlx)" "<<<<<<< ours"
 rm -rf .mlx && mv ../kept .mlx
 git checkout -q -m -- data/x.mlx
 mlx checkout -q && same "$(cat data/x/train/1 data/x/train/2)" "theirs

@@ -60,3 +60,51 @@ same "$out" b2
 expect 0 mlx remote remove origin
 error 3 "" mlx remote remove origin
 error 3 "" mlx fetch
+
+# bug: what a remote had lost was never sent again: push said "unchanged", and clones failed without a word of why.
+cd "$work" && rm -rf healing && mkdir healing && cd healing
+mkdir one && cd one && mlx init -q && mlx remote add origin ../store
+mkdir -p data/x && head -c 300000 /dev/urandom >data/x/noise && echo a >data/x/a
+mlx add -q data/x && mlx commit -q -m one && mlx push -q
+echo b >data/x/b && mlx add -q data/x && mlx commit -q -m two && mlx push -q
+cd ..
+pack=$(ls -S store/packs/*.pack | head -n 1)
+cp "$pack" whole && truncate -s -100 "$pack"
+expect 0 mlx -C one push --repair
+has "$out" "saved from damaged packs"
+cmp whole "$pack"
+truncate -s 200000 "$pack"
+expect 3 mlx clone store two
+has "$err" "$(basename "$pack")"
+has "$err" 'mlx push --repair origin'
+expect 0 mlx -C one push
+has "$err" "$(basename "$pack")"
+expect 0 mlx -C one push --repair --json
+same "$(json '[p.split("/")[-1] for p in d["set_aside"]], d["objects"] > 2, d["operations"]')" "(['$(basename "$pack").damaged-1'], True, 0)"
+expect 0 mlx -C one push --repair
+has "$out" unchanged
+expect 0 mlx clone store two
+same "$(tree_of two/data/x)" "$(tree_of one/data/x)"
+# A flipped bit, and a remote that has lost everything but its heads; then one whose loss is nowhere else.
+pack=$(ls -S store/packs/*.pack | head -n 1)
+printf '\377' | dd of="$pack" bs=1 seek=5000 conv=notrunc status=none
+expect 0 mlx -C one push --repair
+has "$out" "set aside"
+expect 0 mlx clone store three
+rm store/packs/*
+expect 0 mlx -C one push --repair
+has "$out" "pushed to origin: 0 operations"
+expect 0 mlx clone store four
+expect 0 mlx -C four fetch --all
+rm -r store/packs && mkdir store/packs
+error 3 "neither here nor on the remote" mlx -C three push --repair
+expect 0 mlx -C one push --repair
+error 2 "not with --check" mlx -C one push --repair --check
+error 2 "only with --repair" mlx -C one fsck --remote origin
+# bug: fsck --repair beside a remote that cannot be reached did not say what it had repaired.
+pack=$(ls -S one/.mlx/packs/*.pack | head -n 1)
+truncate -s -100 "$pack"
+mv store away
+expect 0 mlx -C one fsck --repair --json
+has "$err" "'origin' could not be asked"
+same "$(json 'len(d["repaired"]["unreached"]), d["repaired"]["restored_files"] > 0')" "(1, True)"

@@ -49,7 +49,8 @@ TEST_CASE("what is not exactly a pointer is refused with file and line") {
   CHECK(refused("data/a\n", "data/%61\n", "escaped") == "");
   CHECK(refused("size 30878645\n", "size 30878645\nsize 1\n", "data/a.mlx:6: ") == "");
   CHECK(refused("size 30878645\n", "size 30878645", "data/a.mlx:5: ") == "");
-  CHECK(refused("artifact", "<<<<<<< HEAD\nartifact", "unfinished git merge") == "");
+  CHECK(fails_with(ErrorKind::kConflict, "unfinished git merge",
+                   [&] { decode_pointer("<<<<<<< HEAD\n" + good, "data/a.mlx"); }) == "");
   CHECK(refused("artifact", "#mlx-pointer 2\nartifact", "later format") == "");
   CHECK(fails_with(ErrorKind::kCorrupt, "f:1: ", [] { decode_pointer("", "f"); }) == "");
 }
