@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cmd/cli.h"
 #include "cmd/sync_text.h"
+#include "registry/domains.h"
 #include "registry/people.h"
 #include "registry/push_check.h"
 #include "registry/repository.h"
@@ -69,6 +70,9 @@ int check(const PushOptions& options, Context& context) {
   if (options.hook && pointers.empty() && !context.has_repository()) return 0;
   registry::Repository& repository = context.repository();
   if (!options.hook) pointers = registry::all_pointers(repository);
+  std::erase_if(pointers, [&](const registry::Pointer& pointer) {
+    return registry::erasure_of(repository, pointer.digest).has_value();  // nothing of it is to be anywhere
+  });
   std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
   const std::vector<registry::Pointer> lacking =

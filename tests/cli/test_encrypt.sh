@@ -225,6 +225,7 @@ for clone in one two; do
   as ada expect 0 mlx log --oneline
   has "$out" "data/people@v1 (erased)"
   as ada expect 5 mlx ls data/people
+  as ada expect 0 mlx push --check
   as ada expect 4 mlx rm data/people
   has "$err" "stored nowhere else"
 done
@@ -240,4 +241,18 @@ as ada expect 0 mlx pull
 same "$(cat data/SECRETNAME/later)" new
 [ ! -e data/people/PEOPLEFILE.csv ] || fail "an erased file came from the remote"
 as ada expect 0 mlx key domain add people
+
+# What was made from what is erased is named, and stays.
+cd "$work" && mkdir made && cd made && echo secret >../secret && chmod 600 ../secret && export MLX_PASSPHRASE_FILE=$work/secret
+mlx init -q --encrypt && mlx key domain add -q people && mlx key assign -q data/bars people
+bars 1 64 16 8 2
+mlx add -q data/bars && mlx commit -q -m bars
+printf '[data]\ndataset = "data/bars"\n[model]\nname = "clf"\nfamily = "mlp"\nhidden = [8]\n[train]\nepochs = 1\nbatch = 16\n' >train.toml
+expect 0 mlx train -c train.toml -q
+expect 0 mlx quantize clf --calibrate data/bars
+expect 0 mlx erase --yes data/bars --json
+same "$(json '[v["name"] for v in d["versions"]], [v["name"] for v in d["made"]]')" "(['data/bars@v1'], ['clf@v1', 'clf@v2'])"
+error 5 "was erased on" mlx train -c train.toml
+expect 0 mlx lineage clf
+has "$out" "data/bars@v1"
 echo "keys, domains and erasing hold"
