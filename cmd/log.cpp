@@ -22,14 +22,17 @@ struct LogOptions {
   RunFilter filter;
 };
 
-// Final figures in a few words: "accuracy 0.931  loss 0.19". Only what is a number.
-std::string summary_text(const registry::Run& run) {
+// What was asked for, then final figures in a few words: "accuracy 0.931  loss 0.19". Of these only what is a number.
+std::string figures_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
   std::string text;
+  for (const auto& [name, value] : looked_at(filter, repository, run)) text += fmt::format("  {} {}", name, value);
   if (run.summary.empty()) return text;
   const Json summary = parse_json(run.summary, "run:" + run.id);
+  const std::size_t most = text.size() + 60;
   for (const auto& [name, value] : summary.items()) {
-    if (value.is_number_float()) text += fmt::format("  {} {:.4g}", name, value.get<double>());
-    if (text.size() > 60) break;
+    const bool shown = text.find(fmt::format("  {} ", name)) != std::string::npos;
+    if (value.is_number_float() && !shown) text += fmt::format("  {} {:.4g}", name, value.get<double>());
+    if (text.size() > most) break;
   }
   return text;
 }
@@ -51,8 +54,7 @@ void print_version(Context& context, const registry::Version& version,
   context.line("");
 }
 
-void print_line(Context& context, const registry::Version& version,
-                const std::optional<registry::Erasure>& erasure) {
+void print_line(Context& context, const registry::Version& version, const std::optional<registry::Erasure>& erasure) {
   const std::string first = version.message.substr(0, version.message.find('\n'));
   context.line(fmt::format("{}  {}{}{}  {}", context.yellow(version.digest.brief()), context.bold(version.name()),
                            names_text(context, version), erasure ? context.red(" (erased)") : "", first));
@@ -83,7 +85,8 @@ int log_runs(const LogOptions& options, Context& context) {
     const std::int64_t end = run.ended ? run.ended : unix_micros();
     context.line(fmt::format("{}  {}  {}  {:>9}  {}{}", context.yellow("run:" + run.id),
                              status_text(context, run.status), local_time(run.started),
-                             duration_text(end - run.started), context.bold(run.title), summary_text(run)));
+                             duration_text(end - run.started), context.bold(run.title),
+                             figures_text(options.filter, context.repository(), run)));
     list.push_back(run_json(run));
   }
   if (!any) context.line("no runs yet");
@@ -133,7 +136,7 @@ Command add_log() {
   command.options = {
       optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model", Complete::kReference),
       flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
-      choice("--status", "STATUS", {"running", "done", "failed", "interrupted"}, options->filter.status,
+      choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),
       where,
       option("--sort", "NAME", options->filter.sort, "Runs by this figure, parameter or metric, the smallest first"),

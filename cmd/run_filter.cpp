@@ -185,4 +185,19 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
   if (!filter.sort.empty()) sort_by(filter, repository, all, runs);
 }
 
+std::vector<std::pair<std::string, std::string>> looked_at(const RunFilter& filter, registry::Repository& repository,
+                                                           const registry::Run& run) {
+  std::vector<std::string> names;
+  for (const std::string& where : filter.where) names.push_back(parse_condition(where).name);
+  if (!filter.sort.empty()) names.push_back(filter.sort);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const std::string& name : names) {
+    if (name == "command" || name == "status" || name == "seconds" || name == "title") continue;
+    if (std::ranges::find(found, name, &std::pair<std::string, std::string>::first) != found.end()) continue;
+    const std::optional<Figure> figure = look_up(repository, run, name);
+    if (figure) found.emplace_back(name, figure->number ? fmt::format("{:.4g}", *figure->number) : figure->text);
+  }
+  return found;
+}
+
 }  // namespace mlx::cmd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/runs.h"
@@ -20,5 +21,10 @@ struct RunFilter {
 // command, status, seconds, title. A run without it fulfils no condition over it and comes last. kUsage for a condition
 // that cannot be read, kNotFound for a name that none of the runs has.
 void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs);
+
+// What the filter looked at of a run, as text by name, in the order in which it was asked for: so that a listing shows
+// why the run is in it. Without what every line shows (command, status, seconds, title).
+std::vector<std::pair<std::string, std::string>> looked_at(const RunFilter& filter, registry::Repository& repository,
+                                                           const registry::Run& run);
 
 }  // namespace mlx::cmd

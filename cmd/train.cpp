@@ -74,6 +74,8 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (!held_out.empty()) text += "; held out: " + held_out;
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
+  if (summary.contains("resumed_from"))
+    text += fmt::format("; went on from step {}", json_int(summary, "resumed_from", what));
   context.line(text);
   if (summary.contains("memory")) {
     const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };

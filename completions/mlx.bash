@@ -87,7 +87,7 @@ _mlx_command() {
         0) kind=reference ;;
       esac
       case $2 in
-        --status) kind='choice running done failed interrupted' ;;
+        --status) kind='choice running done failed interrupted killed' ;;
         --where) kind=nothing ;;
         --sort) kind=nothing ;;
         --since) kind=nothing ;;
@@ -118,7 +118,7 @@ _mlx_command() {
       esac
       ;;
     'cat')
-      options='-C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
@@ -259,7 +259,7 @@ _mlx_command() {
       esac
       ;;
     'push')
-      options='--check --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--check --repair --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac

@@ -2,8 +2,10 @@
 #include "store/index.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/error.h"
 #include "base/path.h"
@@ -17,6 +19,9 @@ namespace {
 constexpr std::string_view kPackSuffix = ".pack";
 constexpr int kAttempts = 20;
 constexpr std::size_t kOpenFiles = 64;  // packs kept open for reading
+// An index that ends a pack in no more than this is copied. To map it would bring the pages around it too, and of
+// thousands of small packs these are most of what a program holds.
+constexpr std::uint64_t kTail = std::uint64_t{16} << 10;
 
 std::optional<Digest> pack_of_name(const std::string& name) {
   if (name.size() != 64 + kPackSuffix.size() || !name.ends_with(kPackSuffix)) return {};
@@ -29,23 +34,43 @@ std::optional<Digest> pack_of_name(const std::string& name) {
 
 }  // namespace
 
-PackIndex::PackIndex(const std::string& path, const Digest& id) : file_(path) {
-  ByteView bytes = file_.bytes();
-  if (bytes.size() < kPackHeaderSize + kFanoutSize + kFooterSize) {
+PackIndex::PackIndex(const std::string& path, const Digest& id) {
+  const Fd file = open_file(path, O_RDONLY);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_errno(errno, path, "stat");
+  file_size_ = static_cast<std::uint64_t>(status.st_size);
+  if (file_size_ < kPackHeaderSize + kFanoutSize + kFooterSize) {
     fail(ErrorKind::kCorrupt, "{}: cut short: a pack has at least {} bytes", path,
          kPackHeaderSize + kFanoutSize + kFooterSize);
   }
-  check_pack_header(bytes, path);
-  footer_ = decode_footer(bytes.last(kFooterSize), bytes.size(), path);
+  const auto read = [&](std::uint64_t offset, std::uint64_t count) {
+    Bytes bytes(count);
+    bytes.resize(read_at(file.get(), bytes.data(), count, offset, path));
+    if (bytes.size() != count) fail(ErrorKind::kCorrupt, "{}: was cut short while it was read", path);
+    return bytes;
+  };
+  check_pack_header(read(0, kPackHeaderSize), path);
+  const std::uint64_t tail = std::min(file_size_, kTail);
+  copied_ = read(file_size_ - tail, tail);
+  footer_ = decode_footer(ByteView(copied_).last(kFooterSize), file_size_, path);
   if (footer_.index_digest != id) fail(ErrorKind::kCorrupt, "{}: its footer names another pack", path);
-  std::uint64_t index_size = bytes.size() - kFooterSize - footer_.index_offset;
-  table_ = RecordTable(bytes.subspan(footer_.index_offset, index_size), footer_.records, path);
+  const std::uint64_t size = file_size_ - kFooterSize - footer_.index_offset;
+  if (size + kFooterSize <= tail) {
+    copied_.erase(copied_.begin(), copied_.begin() + static_cast<std::ptrdiff_t>(tail - kFooterSize - size));
+    copied_.resize(size);
+    copied_.shrink_to_fit();
+    index_ = copied_;
+  } else {
+    copied_ = {};
+    mapped_ = MappedFile(path);
+    if (mapped_.bytes().size() != file_size_) fail(ErrorKind::kCorrupt, "{}: changed while it was read", path);
+    index_ = mapped_.bytes().subspan(footer_.index_offset, size);
+  }
+  table_ = RecordTable(index_, footer_.records, path);
 }
 
 void PackIndex::verify(const std::string& path) const {
-  ByteView bytes = file_.bytes();
-  std::uint64_t index_size = bytes.size() - kFooterSize - footer_.index_offset;
-  if (Digest::of(bytes.subspan(footer_.index_offset, index_size)) != footer_.index_digest) {
+  if (Digest::of(index_) != footer_.index_digest) {
     fail(ErrorKind::kCorrupt, "{}: offset {}: its index is damaged (digest differs)", path, footer_.index_offset);
   }
 }

@@ -1,6 +1,6 @@
-// Which object stands where: the packs' own indexes and multi.idx over many of them, mapped and never copied. An Index
-// is an immutable picture of the packs folder at one moment, shared by all readers; Store swaps in a new one when packs
-// are added.
+// Which object stands where: the packs' own indexes and multi.idx over many of them, mapped where they are large. An
+// Index is an immutable picture of the packs folder at one moment, shared by all readers; Store swaps in a new one when
+// packs are added.
 #pragma once
 
 #include <algorithm>
@@ -24,18 +24,21 @@ struct Location {
   std::uint32_t pack = 0;  // number in Index::packs()
 };
 
-// A pack's index, mapped; kCorrupt where header, footer or index do not hold together. The index's digest is compared
-// with the pack's name, and recomputed only by verify().
+// A pack's index, mapped where it is large; kCorrupt where header, footer or index do not hold together. The index's
+// digest is compared with the pack's name, and recomputed only by verify().
 class PackIndex {
  public:
   PackIndex(const std::string& path, const Digest& id);
   const RecordTable& table() const { return table_; }
   const PackFooter& footer() const { return footer_; }
-  std::uint64_t file_size() const { return file_.bytes().size(); }
+  std::uint64_t file_size() const { return file_size_; }
   void verify(const std::string& path) const;
 
  private:
-  MappedFile file_;
+  std::uint64_t file_size_ = 0;
+  Bytes copied_;
+  MappedFile mapped_;
+  ByteView index_;  // of one of these
   PackFooter footer_;
   RecordTable table_;
 };

@@ -53,7 +53,11 @@ Bytes encode_tensors(const graph::Tensors& tensors);
 // The same file a piece at a time, without a copy of it: each call fills up to `count` bytes, 0 at the end. The tensors
 // are written in order of these names and outlive what is returned.
 using TensorRefs = std::map<std::string, const graph::Tensor*>;
-std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& tensors);
+struct TensorStream {
+  std::uint64_t size = 0;
+  std::function<std::size_t(void*, std::size_t)> read;
+};
+TensorStream stream_tensors(const TensorRefs& tensors);
 graph::Tensors decode_tensors(ByteView bytes, std::string_view what);
 
 }  // namespace mlx::nn

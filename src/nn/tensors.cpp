@@ -61,7 +61,7 @@ Bytes header_of(const TensorRefs& tensors) {
 
 }  // namespace
 
-std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& tensors) {
+TensorStream stream_tensors(const TensorRefs& tensors) {
   struct State {
     Bytes header;
     std::vector<ByteView> pieces;
@@ -71,7 +71,9 @@ std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& 
   state->header = header_of(tensors);
   state->pieces.push_back(state->header);
   for (const auto& [name, tensor] : tensors) state->pieces.push_back(tensor->data);
-  return [state](void* to, std::size_t count) {
+  TensorStream stream;
+  for (const ByteView piece : state->pieces) stream.size += piece.size();
+  stream.read = [state](void* to, std::size_t count) {
     std::size_t done = 0;
     while (done < count && state->piece < state->pieces.size()) {
       const ByteView piece = state->pieces[state->piece];
@@ -83,6 +85,7 @@ std::function<std::size_t(void*, std::size_t)> stream_tensors(const TensorRefs& 
     }
     return done;
   };
+  return stream;
 }
 
 Bytes encode_tensors(const graph::Tensors& tensors) {

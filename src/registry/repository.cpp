@@ -18,6 +18,7 @@
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/keys.h"
+#include "registry/live_runs.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
@@ -91,6 +92,7 @@ struct Repository::State {
   std::unique_ptr<store::StatCache> stat_cache;
   std::string actor;
   std::shared_ptr<Keys> keys;
+  std::unique_ptr<LiveRuns> live_runs;
 };
 
 bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypted) {
@@ -157,6 +159,12 @@ store::StoreOptions Repository::store_options() const {
 
 Keys& Repository::keys() {
   return *state_->keys;
+}
+
+LiveRuns& Repository::live_runs() {
+  if (!state_->live_runs)
+    state_->live_runs = std::make_unique<LiveRuns>(join_path(state_->folder, "runs"), state_->disk);
+  return *state_->live_runs;
 }
 
 store::StatCache& Repository::stat_cache() {

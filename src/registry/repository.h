@@ -19,6 +19,7 @@
 namespace mlx::registry {
 
 class Keys;
+class LiveRuns;
 
 class Repository {
  public:
@@ -42,6 +43,7 @@ class Repository {
   store::StoreOptions store_options() const;  // what this repository's store is opened with
   store::Database& db();                      // opened and migrated when first used
   Keys& keys();                               // of an encrypted repository or its remotes
+  LiveRuns& live_runs();
   store::StatCache& stat_cache();
   Pool& pool();
   std::string actor();  // this clone's pseudonymous id

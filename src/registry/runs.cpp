@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/live_runs.h"
 #include "registry/metric_series.h"
 #include "registry/random_id.h"
 #include "store/keys.h"
@@ -38,9 +39,16 @@ Run read_row(const store::Statement& row) {
   return run;
 }
 
-std::vector<Run> read_all(store::Database& db, store::Statement& select) {
+// What stands in no row, since nobody was there to write it.
+std::string status_now(Repository& repository, const Run& run) {
+  return run.status == "running" && repository.live_runs().killed(run.id) ? "killed" : run.status;
+}
+
+std::vector<Run> read_all(Repository& repository, store::Statement& select) {
   std::vector<Run> runs;
   while (select.step()) runs.push_back(read_row(select));
+  for (Run& run : runs) run.status = status_now(repository, run);
+  store::Database& db = repository.db();
   store::Statement inputs = db.prepare("SELECT role, version FROM run_inputs WHERE run = ? ORDER BY position");
   store::Statement outputs = db.prepare("SELECT role, version FROM run_outputs WHERE run = ? ORDER BY position");
   for (Run& run : runs) {
@@ -109,7 +117,13 @@ std::string start_run(Repository& repository, const RunStart& start) {
   body["params"] = json_or_null(start.params, "params of the run");
   body["environment"] = json_or_null(start.environment, "environment of the run");
   body["code"] = json_or_null(start.code, "code of the run");
-  repository.record("run.start", body);
+  repository.live_runs().hold(id);
+  try {
+    repository.record("run.start", body);
+  } catch (...) {
+    repository.live_runs().let_go(id);
+    throw;
+  }
   return id;
 }
 
@@ -143,6 +157,7 @@ std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& r
 }
 
 void resume_run(Repository& repository, const std::string& run, std::int64_t step) {
+  repository.live_runs().hold(run);
   repository.record_with("run.resume", [&](Json& body) {
     store::Statement select = repository.db().prepare("SELECT status FROM runs WHERE id = ?");
     if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
@@ -175,6 +190,7 @@ void end_run(Repository& repository, const std::string& run, const std::string& 
     own = std::move(body);
     return true;
   });
+  repository.live_runs().let_go(run);
 }
 
 Run read_run(Repository& repository, const std::string& id) {
@@ -188,7 +204,7 @@ Run read_run(Repository& repository, const std::string& id) {
   store::Statement select =
       repository.db().prepare(std::string(kSelectRun) + "WHERE substr(id, 1, ?2) = ?1 ORDER BY seq");
   select.bind(prefix, prefix.size());
-  std::vector<Run> found = read_all(repository.db(), select);
+  std::vector<Run> found = read_all(repository, select);
   if (found.empty()) not_found("no run has this id");
   if (found.size() > 1) {
     throw Error(ErrorKind::kConflict,
@@ -200,14 +216,14 @@ Run read_run(Repository& repository, const std::string& id) {
 
 std::vector<Run> runs(Repository& repository) {
   store::Statement select = repository.db().prepare(std::string(kSelectRun) + "ORDER BY seq");
-  return read_all(repository.db(), select);
+  return read_all(repository, select);
 }
 
 std::optional<Run> find_done_run(Repository& repository, const Digest& key) {
   store::Statement select =
       repository.db().prepare(std::string(kSelectRun) + "WHERE key = ? AND status = 'done' ORDER BY seq DESC LIMIT 1");
   select.bind(key);
-  std::vector<Run> found = read_all(repository.db(), select);
+  std::vector<Run> found = read_all(repository, select);
   if (found.empty()) return std::nullopt;
   return std::move(found.front());
 }

@@ -38,7 +38,7 @@ struct RunOutput {
 
 struct Run {
   std::string id;                      // 16 hex digits
-  std::string command, title, status;  // "running", "done", "failed", "interrupted"
+  std::string command, title, status;  // "running", "done", "failed", "interrupted"; "killed" where nobody ended it
   Digest key;
   std::vector<std::pair<std::string, Digest>> inputs;
   std::vector<RunOutput> outputs;
@@ -62,7 +62,7 @@ void log_metrics(Repository& repository, const std::string& run,
 // Records the checkpoint; forgets all but the last two and the best (their objects are gc's then).
 void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
-// Metrics after `step` are dropped: a resumed run writes them again.
+// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
 // Seals the series into a blob; checkpoints of a done run are let go.
 void end_run(Repository& repository, const std::string& run, const std::string& status,

@@ -41,20 +41,13 @@ EpochSums epoch_from_json(const Json& json, const std::string& what) {
 
 store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
   nn::TensorRefs refs;
-  std::uint64_t size = 0;
   for (const auto& [name, tensor] : state.tensors) refs.emplace(name, &tensor);
   for (const auto& [name, tensor] : state.best) refs.emplace(std::string(kBest) + name, &tensor);
-  for (const auto& [name, tensor] : refs) size += tensor->data.size();
-  const auto read = nn::stream_tensors(refs);
+  const nn::TensorStream stream = nn::stream_tensors(refs);
   store::Entry entry;
   entry.path = path;
-  entry.content = batch.add_stream(
-      [&](void* to, std::size_t count) {
-        const std::size_t got = read(to, count);
-        entry.size += got;
-        return got;
-      },
-      size);
+  entry.size = stream.size;
+  entry.content = batch.add_stream(stream.read, stream.size);
   return entry;
 }
 

@@ -13,11 +13,13 @@
 namespace mlx::train {
 namespace {
 
-// What the store has in memory of a file that it takes in: windows of it that are read, hashed and compressed, and
-// beside them, for a file of any size, its threads' compressors and the end of the pack.
-constexpr std::int64_t kStoreWindows = std::int64_t{32} << 20, kStore = std::int64_t{8} << 20;
-// Code that the first steps touch, stacks, and what the allocator keeps for itself between what is in use.
-constexpr std::int64_t kProcess = std::int64_t{8} << 20;
+// What the store has in memory of a file that it takes in (store/blob_writer.cpp): up to three windows of it that are
+// read, hashed and compressed, and its threads' compressors.
+constexpr std::int64_t kStoreWindow = std::int64_t{8} << 20;
+constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::int64_t{5} << 20;
+// Code that the first steps touch or make, stacks, and what the allocator keeps for itself between what is in use: 1
+// MiB for a perceptron, 11 for a transformer with oneDNN's products.
+constexpr std::int64_t kProcess = std::int64_t{6} << 20;
 
 std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
   std::vector<std::int64_t> sizes;
@@ -82,7 +84,8 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
 
 std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
   const std::int64_t copy = bytes_of(training, false) + best;
-  return copy + kStore + std::min(copy, kStoreWindows);
+  if (copy <= kStoreWindow) return copy + copy + kCompressor;
+  return copy + (copy <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
 }
 
 [[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, const TrainingSize& size) {

@@ -26,7 +26,6 @@ double Profile::kernel_seconds() const {
 }
 
 void Profiler::begin_step() {
-  if (profile_.peak.flops == 0) profile_.peak = graph::measure_peak(level_, pool_);
   step_started_ = seconds_now();
 }
 
@@ -55,6 +54,11 @@ void Profiler::finish(const graph::Session& session) {
     const graph::Node& node = session.graph().nodes[call.node];
     profile_.trace.push_back({node.name, kernels::name_of(node.op), call.start, call.seconds});
   }
+}
+
+const Profile& Profiler::profile() {
+  if (profile_.peak.flops == 0) profile_.peak = graph::measure_peak(level_, pool_);
+  return profile_;
 }
 
 std::vector<graph::NodeTime> by_operation(const Profile& profile) {

@@ -38,7 +38,8 @@ class Profiler {
   void end_step(graph::Session& session, std::int64_t step);
   void finish(const graph::Session& session);
 
-  const Profile& profile() const { return profile_; }
+  // When the training is over: the machine's peak is measured now, in memory that the training no longer holds.
+  const Profile& profile();
 
  private:
   kernels::Level level_;

@@ -61,7 +61,10 @@ class ClassTally final : public Tally {
   }
 
   void add_example(std::span<const float> scores, std::int32_t label) {
-    if (label >= classes_) fail(ErrorKind::kUsage, "label {} is outside of the model's {} classes", label, classes_);
+    if (label >= classes_) {
+      throw Error(ErrorKind::kUsage, fmt::format("label {} is outside of the model's {} classes", label, classes_),
+                  "`mlx show MODEL` lists the classes that it was trained on");
+    }
     const auto truth = static_cast<std::size_t>(label);
     const auto predicted = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
     const double loss = cross_entropy(scores, label);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/domains.h"
+#include "registry/live_runs.h"
 #include "registry/pointers.h"
 #include "train/base_model.h"
 #include "train/batches.h"
@@ -132,7 +133,9 @@ std::string open_run(registry::Repository& repository, Inputs& in, const TrainCo
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
-  return registry::read_run(repository, options.resume).id;
+  const std::string run = registry::read_run(repository, options.resume).id;
+  repository.live_runs().hold(run);  // or another process is at it: then nothing of it may be touched
+  return run;
 }
 
 // Whether there is a run to go on with: the same training, not done yet.
@@ -182,6 +185,7 @@ Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig
               {std::string(data::unit_name(kind)) + "_per_second", result.per_second}};
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
+  if (result.from > 0) out["resumed_from"] = result.from;
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
   return out;

@@ -50,6 +50,18 @@ void check_same_kind(const TrainConfig& config, const TrainingData& data) {
        data::unit_name(data.valid.about.kind), config.train_split, data::unit_name(data.train.about.kind));
 }
 
+// Before the first epoch, not at its end.
+void check_labels(const TrainConfig& config, const TrainingData& data) {
+  const std::vector<std::int32_t>& labels = data.valid.images.labels;
+  const auto highest = std::ranges::max_element(labels);
+  if (highest == labels.end() || *highest < data.train.about.outputs) return;
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("{}: [data] valid: example {} of split '{}' has label {}, split '{}' has {} classes", config.file,
+                  highest - labels.begin(), config.valid_split, *highest, config.train_split, data.train.about.outputs),
+      "name all classes in the dataset's dataset.toml (mlx-format-dataset(5)), or mend the labels");
+}
+
 // What preprocessing takes from the training examples.
 void measure(TrainingData& data) {
   const data::Description& about = data.train.about;
@@ -78,6 +90,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
     reading.known_tokenizer = out.train.text.tokenizer;
     out.valid = data::load(store, dataset, config.valid_split, reading, progress);
     check_same_kind(config, out);
+    check_labels(config, out);
   } else if (config.valid_count > 0 || config.valid_share > 0) {
     hold_out(config, out);
   }

@@ -59,6 +59,7 @@ class Loop {
     if (options_.profiler) options_.profiler->finish(training_.session());
     TrainingResult result = finished();
     result.memory = memory;
+    result.from = from_;
     result.seconds = seconds_now() - started;
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
@@ -88,8 +89,10 @@ class Loop {
   void restore() {
     now_ = starting_point(options_.resume);
     if (options_.resume) registry::resume_run(repository_, options_.run, now_.step);
+    from_ = now_.step;
     training_.start(std::move(now_.tensors));
     now_.tensors.clear();
+    settled_memory();  // the model was here twice: what that took is free for the steps
     // Interrupted while it was validating.
     const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
     if (epoch_ended && now_.selection.last_step != now_.step) validate();
@@ -132,7 +135,8 @@ class Loop {
   }
 
   void train_step(const data::BatchView& batch) {
-    const StepOutcome outcome = training_.run(batch, now_.step, rate_at(now_.step));
+    const double rate = rate_at(now_.step);
+    const StepOutcome outcome = training_.run(batch, now_.step, rate);
     if (!std::isfinite(outcome.loss))
       stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step);
     ++now_.step;
@@ -141,6 +145,8 @@ class Loop {
     now_.epoch.counted += outcome.counted;
     ++now_.epoch.batches;
     metrics_.add(now_.step, "train/loss", outcome.loss);
+    if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
+      metrics_.add(now_.step, "train/learning_rate", rate);
     if (training_.counts()) metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
     if (config_.optimizer.clip > 0) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
   }
@@ -275,6 +281,7 @@ class Loop {
   CheckpointState now_;    // without the session's tensors
   bool improved_ = false;  // since the last checkpoint
   double training_seconds_ = 0;
+  std::int64_t from_ = 0;           // the step that this process began with
   std::int64_t trained_units_ = 0;  // in training_seconds_: images, rows or tokens
 };
 

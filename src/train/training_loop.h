@@ -24,6 +24,7 @@ struct TrainingResult {
   graph::Tensors tensors;  // of the forward graph: the last, or the best where the config keeps that
   std::int64_t steps = 0;  // that were done
   std::int64_t kept = 0;   // the step whose model it is
+  std::int64_t from = 0;   // the step that this process went on from
   bool stopped_early = false;
   double loss = 0;                     // of the last epoch's training batches, as they were trained on
   std::optional<double> accuracy;      // the same; not of numbers

@@ -33,6 +33,37 @@ same "$(listed --where train.optimizer.momentum=0.9)" "train 1000.0,train 0.001,
 same "$(listed --where train.optimizer.momentum=0.91)" ""
 same "$(listed --status failed --sort loss)" "train 1000.0"
 
+# What was asked for is shown.
+expect 0 mlx log --runs --where 'train.learning_rate=0.001'
+has "$out" "train.learning_rate 0.001"
+expect 0 mlx log --runs --sort train/loss -n 1
+has "$out" "train/loss "
+# The rate of a schedule is a metric.
+expect 0 mlx log --where 'train/learning_rate>=0' --json
+same "$(json 'len(d["runs"]) > 2')" True
+
+# bug: a run that was killed was said to be running for ever. It is not while its process lives, and nobody else can work
+# in it then.
+sed 's/epochs = 2/epochs = 100000\ncheckpoint_every = "1 h"/; s/batch = 24/batch = 24\nlearning_rate = 0.003/' train.toml >long.toml
+"$mlx_binary" train -c long.toml >/dev/null 2>&1 &
+process=$!
+run=""
+for _ in $(seq 400); do
+  expect 0 mlx log --status running --json
+  run=$(json 'd["runs"][0]["id"] if d["runs"] else ""')
+  [ -z "$run" ] || break
+  sleep 0.05
+done
+error 4 "another process works in it" mlx train -c long.toml --resume "$run"
+same "$(listed --status running)" "train 0.003"
+kill -KILL "$process"
+wait "$process" 2>/dev/null || true
+same "$(listed --status running)" ""
+expect 0 mlx log --status killed
+has "$out" "$run  killed"
+expect 0 mlx show "$run" --json
+same "$(json 'd["status"]')" killed
+
 error 3 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
 error 3 "no run has 'train/lost'" mlx log --sort train/lost
 error 2 "expected NAME, an operator and a value" mlx log --where accuracy

@@ -55,8 +55,10 @@ cd ..
 mkdir killed && cp -r data train.toml killed/ && cd killed
 mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
 killed_training 30
-[ "$(mlx show "$run" --json | field "['status']")" = running ] || fail "the killed run is not left as running"
-mlx train --resume "$run" >/dev/null 2>&1 || fail "the killed run is not resumed"
+[ "$(mlx show "$run" --json | field "['status']")" = killed ] || fail "a killed run is not known as such"
+mlx train --resume "$run" --json >resumed.json 2>/dev/null || fail "the killed run is not resumed"
+[ "$(field "['summary']['resumed_from'] > 0" <resumed.json)" = True ] || fail "where it went on from is not said"
+[ -z "$(ls .mlx/runs)" ] || fail "a run that is done is still held"
 grep -q "$id" models/clf.mlx || fail "the resumed run made other bits"
 
 # Where the answer is known by now: what was killed goes on all the same, and another training's run is refused.
