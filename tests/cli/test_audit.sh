@@ -73,7 +73,7 @@ has "$out" "this clone made it and 'origin' has it"
 mkdir ../b && cp -r mlx.toml data ../b && rm -r ../b/data/x && mlx -C ../b pull -q
 mlx promote -q data/x@v1 staging && mlx push -q
 expect 0 mlx -C ../b audit verify --remote origin
-has "$out" "1 operations that are not fetched"
+has "$out" "1 operation not fetched yet"
 cmp ../journal ../t/.mlx/journal
 
 # Names: only of those who give one, and only until it is taken away.

@@ -117,7 +117,7 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
   killed.repository = std::make_unique<registry::Repository>(killed.folder.path(), *killed.disk, killed.pool);
   const std::vector<registry::Run> all = registry::runs(*killed.repository);
   REQUIRE(all.size() == 1);
-  CHECK(all[0].status == "running");
+  CHECK(all[0].status == "killed");
   REQUIRE(registry::checkpoints(*killed.repository, all[0].id).size() == 2);
   killed.train("run:" + all[0].id);
   CHECK(killed.id() == whole.id());
