@@ -14,6 +14,8 @@
 #include "cmd/unlock.h"
 #include "registry/artifacts.h"
 #include "registry/domains.h"
+#include "registry/key_sync.h"
+#include "registry/keys.h"
 #include "registry/pointers.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
@@ -24,6 +26,7 @@ namespace {
 
 struct CloneOptions {
   std::string url, folder, filter = "none", branch;
+  bool encrypt = false;
 };
 
 bool has_scheme(const std::string& url, std::string_view scheme) {
@@ -133,12 +136,16 @@ int run_clone(const CloneOptions& options, Context& context) {
                 fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", folder),
                 "`mlx init` there starts to use mlx");
   }
-  registry::Repository::init(folder, context.disk());
+  registry::Repository::init(folder, context.disk(), options.encrypt);
   const std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
   registry::Repository& repository = *opened;
-  if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context)});
+  if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context), options.encrypt});
   set_filter(options, repository.root(), context);
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), "");
+  if (options.encrypt && !registry::take_keys_of(repository, remote)) {
+    throw Error(ErrorKind::kRefused, fmt::format("--encrypt: {} is not an encrypted remote", remote.url),
+                "there are no keys to share with it; clone without --encrypt");
+  }
   registry::FetchOptions fetch;
   if (options.filter != "none") fetch.content = registry::FetchContent::kTrees;
   registry::SyncResult result = registry::fetch(repository, remote, fetch, context.progress());
@@ -176,10 +183,12 @@ Command add_clone() {
       optional_argument("FOLDER", options->folder, "Where to; by default the last part of the URL", Complete::kFolder),
       choice("--filter", "WHAT", {"none", "blobs:none"}, options->filter,
              "blobs:none leaves the content of files to be fetched when a command needs it"),
+      flag("--encrypt", options->encrypt, "Encrypt what the clone stores, under the keys of its encrypted remote"),
       option("-b,--branch", "BRANCH", options->branch, "The branch that git checks out"),
   };
   command.examples = {"mlx clone https://example.com/team/digits.git", "mlx clone /mnt/team/store digits",
-                      "mlx clone --filter blobs:none ssh://host/srv/mlx/digits"};
+                      "mlx clone --filter blobs:none ssh://host/srv/mlx/digits",
+                      "mlx clone --encrypt ssh://rented.example.com/digits"};
   command.run = [options](Context& context) { return run_clone(*options, context); };
   return command;
 }

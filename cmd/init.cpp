@@ -48,7 +48,8 @@ int run_init(const InitOptions& options, Context& context) {
   if (existed && options.encrypt && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
       !is_encrypted(join_path(folder, ".mlx"), context)) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: is a repository that is not encrypted", folder),
-                "what it holds would stay in clear: make an encrypted one elsewhere, and pull from this one's remote");
+                "what it holds would stay in clear: `mlx clone --encrypt` of an encrypted remote makes an encrypted "
+                "clone elsewhere");
   }
   if (!context.dry_run()) make(folder, options, context);
   context.line(existed             ? fmt::format("{} is a repository already: unchanged", folder)

@@ -26,7 +26,7 @@ _mlx_command() {
       esac
       ;;
     'clone')
-      options='--filter -b --branch --json -C -q --quiet -v --verbose --color -h --help'
+      options='--filter --encrypt -b --branch --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=folder ;;
         1) kind=folder ;;

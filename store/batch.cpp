@@ -55,9 +55,9 @@ PackBatch::~PackBatch() {
 }
 
 // Where the object stands in the domain already, or where it is to go.
-PackBatch::Target PackBatch::target_of(ObjectKind kind, const Digest& id) const {
+PackBatch::Target PackBatch::target_of(ObjectKind kind, const Digest& id, const std::string& content_domain) const {
   if (!ring_) return {{id, kind}, nullptr};
-  const std::string domain = kind == ObjectKind::kOperation ? kHistoryDomain : domain_;
+  const std::string domain = kind == ObjectKind::kOperation ? kHistoryDomain : content_domain;
   std::shared_ptr<const Index> index = store_.index();
   for (const DomainKey& key : ring_->keys()) {
     ObjectKey candidate{storage_id(key, id), kind};
@@ -75,7 +75,7 @@ bool PackBatch::claim(const ObjectKey& key) {
 }
 
 void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width, const Digest* base) {
-  const Target target = target_of(kind, id);
+  const Target target = target_of(kind, id, domain_);
   if (!claim(target.key)) return;
   try {
     StoredObject object = store_.codecs.lend()->encode({id, kind}, id, plain, width);
@@ -92,13 +92,16 @@ void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width
 
 void PackBatch::add_stored(const StoredObject& object) {
   const bool seals = ring_ && object.key_id == 0;
-  const Target target = seals ? target_of(object.key.kind, object.key.id) : Target{object.key, nullptr};
+  // Content stays in the domain that it came from, or shredding that domain's key would not erase it here.
+  const DomainKey* came_under = seals && object.came_under != 0 ? ring_->find(object.came_under) : nullptr;
+  const std::string& domain = came_under ? came_under->domain : domain_;
+  const Target target = seals ? target_of(object.key.kind, object.key.id, domain) : Target{object.key, nullptr};
   if (!claim(target.key)) return;
   try {
     check_received(object, store_.codecs);
     const std::optional<ObjectKey> base = base_of(object);
     if (base) store_.find_and_keep(store_.key_of(base->kind, base->id));
-    const Digest base_id = seals && base ? target_of(base->kind, base->id).key.id : Digest();
+    const Digest base_id = seals && base ? target_of(base->kind, base->id, domain).key.id : Digest();
     append(seals ? seal(*target.with, object, base ? ByteView(base_id.bytes) : ByteView()) : object);
     std::lock_guard lock(mutex_);
     received_ = true;
@@ -168,12 +171,12 @@ void PackBatch::flush_meta() {
 std::optional<StoredObject> PackBatch::encode_delta(const Target& target, const Digest& id, ByteView plain, int width,
                                                     const Digest& base, std::size_t whole) {
   std::shared_ptr<const Index> index = store_.index();
-  DeltaBase from{base, target_of(ObjectKind::kChunk, base).key, {}};
+  DeltaBase from{base, target_of(ObjectKind::kChunk, base, domain_).key, {}};
   auto location = index->find(from.key);
   if (!location || location->record.plain_size != plain.size()) return {};
   if (location->record.encoding == Encoding::kDelta) {
     from.id = delta_base(store_.read_plain(ObjectKind::kChunk, base).stored, store_.packs_folder);
-    from.key = target_of(ObjectKind::kChunk, from.id).key;
+    from.key = target_of(ObjectKind::kChunk, from.id, domain_).key;
   }
   if (!store_.find_and_keep(from.key)) return {};
   Bytes bytes = store_.read_base()(from.id);

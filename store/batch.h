@@ -60,7 +60,7 @@ class PackBatch final : public Batch {
     ObjectKey key;
     const DomainKey* with = nullptr;
   };
-  Target target_of(ObjectKind kind, const Digest& id) const;
+  Target target_of(ObjectKind kind, const Digest& id, const std::string& domain) const;
   bool claim(const ObjectKey& key);
   void append(StoredObject object);
   void append_to_pack(const StoredObject& object);  // with mutex_ held

@@ -116,9 +116,12 @@ void EncryptedRemote::receive(const std::vector<ObjectKey>& keys, const TakeStor
     if (plain_of.emplace(found_.at(key), key.id).second) asked.push_back(found_.at(key));
   }
   if (asked.empty()) return;
-  inner_->receive(
-      asked, [&](StoredObject&& sealed) { take(open_object(*ring_, plain_of.at(sealed.key), sealed, kWhere)); },
-      progress);
+  const auto open = [&](StoredObject&& sealed) {
+    StoredObject object = open_object(*ring_, plain_of.at(sealed.key), sealed, kWhere);
+    object.came_under = sealed.key_id;
+    take(std::move(object));
+  };
+  inner_->receive(asked, open, progress);
 }
 
 void EncryptedRemote::expect_operations(const std::vector<Digest>& ids) {

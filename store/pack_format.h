@@ -65,6 +65,7 @@ struct StoredObject {
   std::uint64_t checksum = 0;
   Bytes stored;
   Bytes extra;  // what the encoding needs besides: for a delta the storage id of its base, else nothing
+  std::uint32_t came_under = 0;  // in memory alone: the id of the key that an encrypted remote kept it under, or 0
 };
 
 // What an index says of it; its offset is 0.

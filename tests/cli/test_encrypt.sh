@@ -250,9 +250,31 @@ mlx add -q data/bars && mlx commit -q -m bars
 printf '[data]\ndataset = "data/bars"\n[model]\nname = "clf"\nfamily = "mlp"\nhidden = [8]\n[train]\nepochs = 1\nbatch = 16\n' >train.toml
 expect 0 mlx train -c train.toml -q
 expect 0 mlx quantize clf --calibrate data/bars
+expect 0 mlx remote add --encrypt origin ../made-remote
+expect 0 mlx push
+# An encrypted clone, under the same keys.
+cd "$work" && expect 0 mlx clone --encrypt made-remote made-clone
+same "$(tree_of made-clone/data/bars)" "$(tree_of made/data/bars)"
+expect 0 mlx -C made-clone key list --json
+same "$(json '[x["name"] for x in d["domains"]]')" "['history', 'main', 'people']"
+MLX_PASSPHRASE_FILE='' error 5 "no key is unlocked" mlx -C made-clone cat data/bars:train-labels-idx1-ubyte
+(mkdir clear && cd clear && mlx init -q && mlx remote add -q origin ../clear-remote && mkdir d && echo 1 >d/1 && mlx add -q d && mlx commit -q -m d && mlx push -q)
+error 5 "is not an encrypted remote" mlx clone --encrypt clear-remote nothing
+[ ! -e nothing ] || fail "a refused clone left something"
+# bug: what an encrypted clone without content fetched later went under the key of 'main', so that erasing the domain of
+# its artifact left it there.
+expect 0 mlx clone --encrypt --filter blobs:none made-remote lazy
+expect 0 mlx -C lazy checkout data/bars
+expect 0 mlx -C lazy fsck --json
+same "$(json 'd["locked"]')" 0
+cd made
 expect 0 mlx erase --yes data/bars --json
 same "$(json '[v["name"] for v in d["versions"]], [v["name"] for v in d["made"]]')" "(['data/bars@v1'], ['clf@v1', 'clf@v2'])"
 error 5 "was erased on" mlx train -c train.toml
+expect 0 mlx push
+expect 0 mlx -C ../lazy pull
+expect 0 mlx -C ../lazy fsck --json
+same "$(json 'd["locked"]')" 6 # a manifest, a shard, four files
 expect 0 mlx lineage clf
 has "$out" "data/bars@v1"
 echo "keys, domains and erasing hold"
