@@ -13,6 +13,7 @@
 #include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/domains.h"
+#include "registry/names.h"
 #include "registry/pointers.h"
 #include "store/update.h"
 
@@ -45,6 +46,13 @@ void check_place(const std::string& path, const std::vector<registry::Pointer>& 
   }
 }
 
+void check_name(const std::string& path) {
+  if (const std::string problem = registry::artifact_name_problem(path); !problem.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' can not name a dataset: {}", printable(path), problem),
+                "rename it; names of files inside a dataset may hold any bytes");
+  }
+}
+
 // A folder with one file of the folder's name looks like that file as an artifact: checkout could not tell which it
 // was.
 void check_shape(const std::string& full, const std::string& path, const std::vector<store::Entry>& entries) {
@@ -69,6 +77,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   if (!path_exists(full))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: no such file or folder", path), "check the name");
   require_own_folder(full, path);
+  require_own_parents(repository.root(), path);
   const std::optional<registry::Pointer> before = registry::read_pointer(repository, path);
   Added added;
   added.pointer = {.artifact = path, .kind = registry::ArtifactKind::kDataset};
@@ -91,6 +100,11 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   added.pointer.files = summary.files;
   added.pointer.size = summary.bytes;
   added.changed = before != added.pointer;
+  if (const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, summary.id)) {
+    throw Error(ErrorKind::kRefused,
+                fmt::format("{}: just this content was erased {}", printable(path), erasure_text(*erasure)),
+                "what was erased is not stored again under the same id; a folder that differs can be added");
+  }
   return added;
 }
 
@@ -99,6 +113,8 @@ Added add_inside(registry::Repository& repository, const registry::Pointer& befo
                  const std::vector<std::string>& parts, Context& context) {
   registry::need_files_of(repository, before.artifact, before.digest);  // a part is added to what is here
   const std::string full = join_path(repository.root(), before.artifact);
+  require_own_folder(full, before.artifact);
+  require_own_parents(repository.root(), before.artifact);
   const std::vector<store::Entry> base = repository.store().entries(before.digest);
   Added added;
   added.pointer = before;
@@ -160,6 +176,7 @@ std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vec
       if (!path.starts_with(pointer.artifact + "/")) continue;
       task = {pointer.artifact, {path.substr(pointer.artifact.size() + 1)}, pointer};
     }
+    if (task.parts.empty()) check_name(path);
     const auto same = std::ranges::find(tasks, task.artifact, &Task::artifact);
     if (same == tasks.end() || task.parts.empty())
       tasks.push_back(std::move(task));

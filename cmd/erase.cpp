@@ -45,8 +45,9 @@ int run_erase(const EraseOptions& options, Context& context) {
                             plan.domain, counted(plan.versions.size(), "version")),
                 "`mlx erase -n` lists them; --yes erases them");
   }
-  if (!context.dry_run()) registry::erase(repository, plan);
-  const char* status = context.dry_run() ? "would be erased" : "erased";
+  const bool gone = !plan.keys && plan.versions.empty();
+  if (!context.dry_run() && !gone) registry::erase(repository, plan);
+  const char* status = gone ? "unchanged" : context.dry_run() ? "would be erased" : "erased";
   context.line(fmt::format("domain {}  {}", context.bold(plan.domain), status));
   print(context.dry_run() ? "can not be read any more then" : "can not be read any more", plan.versions, context);
   print("made from these, and still there", plan.made, context);

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli.h"
 #include "cmd/sync_text.h"
@@ -17,6 +18,16 @@ struct FetchOptions {
   bool all = false;
 };
 
+// Numbers and aliases that mean two versions now: pull stops for them, and so does push.
+void warn_of_conflicts(Context& context) {
+  try {
+    (void)registry::settle_numbers(context.repository(), false);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kConflict) throw;
+    context.progress().warn(fmt::format("{}; {}", error.message, error.hint));
+  }
+}
+
 int run_fetch(const FetchOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
@@ -25,6 +36,7 @@ int run_fetch(const FetchOptions& options, Context& context) {
   context.line(context.dry_run() ? would_fetch_text(remote.name, result)
                                  : sync_text("fetched from", remote.name, result));
   print_versions(context, result);
+  if (!context.dry_run()) warn_of_conflicts(context);
   if (context.wants_json()) {
     Json json = sync_json("mlx.fetch/1", remote.name, result);
     json["dry_run"] = context.dry_run();

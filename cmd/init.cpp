@@ -51,6 +51,11 @@ int run_init(const InitOptions& options, Context& context) {
                 "what it holds would stay in clear: `mlx clone --encrypt` of an encrypted remote makes an encrypted "
                 "clone elsewhere");
   }
+  if (existed && !path_exists(join_path(folder, ".mlx/keys")) && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
+      is_encrypted(join_path(folder, ".mlx"), context)) {
+    throw Error(ErrorKind::kConflict, fmt::format("{}/.mlx/keys: the keys of this encrypted repository are gone", folder),
+                "new ones could read nothing of it: `mlx pull` takes them from its remote, or restore a backup");
+  }
   if (!context.dry_run()) make(folder, options, context);
   context.line(existed             ? fmt::format("{} is a repository already: unchanged", folder)
                : context.dry_run() ? fmt::format("would make a repository in {}", folder)

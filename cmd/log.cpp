@@ -94,15 +94,23 @@ int log_runs(const LogOptions& options, Context& context) {
   return 0;
 }
 
+// All, those of an artifact, or, as git does it, one and those before it.
+std::vector<registry::Version> wanted_versions(const std::string& reference, registry::Repository& repository) {
+  if (reference.empty()) return registry::versions(repository);
+  const registry::Version last = registry::resolve(repository, reference);
+  std::vector<registry::Version> versions = registry::versions(repository, last.artifact);
+  if (!registry::parse_reference(reference).selector.empty())
+    std::erase_if(versions, [&](const registry::Version& version) { return version.number > last.number; });
+  return versions;
+}
+
 int run_log(const LogOptions& options, Context& context) {
   if (options.limit < 0)
     throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number", options.limit));
   context.start_pager();
   if (options.runs || !options.filter.empty()) return log_runs(options, context);
   registry::Repository& repository = context.repository();
-  std::string artifact;
-  if (!options.artifact.empty()) artifact = registry::resolve(repository, options.artifact).artifact;
-  std::vector<registry::Version> versions = registry::versions(repository, artifact);
+  std::vector<registry::Version> versions = wanted_versions(options.artifact, repository);
   std::stable_sort(versions.begin(), versions.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   const bool any = !versions.empty();
   keep_between(versions, options, &registry::Version::time);
@@ -134,7 +142,7 @@ Command add_log() {
                      .many = true,
                      .texts = &options->filter.where};
   command.options = {
-      optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model", Complete::kReference),
+      optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model; with @VERSION that one and those before it", Complete::kReference),
       flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
       choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),

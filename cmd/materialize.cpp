@@ -26,6 +26,11 @@ void require_own_folder(const std::string& path, const std::string& artifact) {
               "let the folder itself stand there (mv), or mount it there");
 }
 
+void require_own_parents(const std::string& root, const std::string& artifact) {
+  for (std::size_t slash = artifact.find('/'); slash != std::string::npos; slash = artifact.find('/', slash + 1))
+    require_own_folder(join_path(root, artifact.substr(0, slash)), artifact.substr(0, slash));
+}
+
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
   if (!registry::erasure_of(repository, pointer.digest)) return false;
   context.line(fmt::format("{}  {}  {}  erased", context.bold(printable(pointer.artifact)),
@@ -36,6 +41,7 @@ bool say_erased(registry::Repository& repository, const registry::Pointer& point
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                                  const std::string& path, bool force, Context& context) {
   require_own_folder(path, artifact);
+  if (path == join_path(repository.root(), artifact)) require_own_parents(repository.root(), artifact);
   registry::bring(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;

@@ -18,6 +18,9 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
 // written or removed.
 void require_own_folder(const std::string& path, const std::string& artifact);
 
+// The same for the folders that hold it, up to the root of the repository: `artifact` must stand where its name says.
+void require_own_parents(const std::string& root, const std::string& artifact);
+
 // Where the version that a pointer names was erased: says so, and is true. There is nothing to bring then.
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context);
 

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
+#include "registry/bring.h"
 #include "registry/keys.h"
 #include "registry/pointer_merge.h"
 
@@ -122,6 +123,10 @@ int run_merge_file(const MergeFileOptions& options, Context& context) {
   if (!context.dry_run() && text != texts.ours)
     write_file_atomically(current, text);
   print_conflicts(merged, context);
+  if (clean && !context.dry_run() && merged.pointer.kind == registry::ArtifactKind::kDataset &&
+      !registry::fetch_content_of(repository, merged.pointer.digest, context.progress()))
+    context.say(fmt::format("{}: not all of its content is here: `mlx pull` fetches it",
+                            printable(merged.pointer.artifact)));
   if (clean) {
     context.line(fmt::format("{}  {}  {}  {}: {} from ours, {} from theirs",
                              context.bold(printable(merged.pointer.artifact)),

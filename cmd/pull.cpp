@@ -53,10 +53,18 @@ int run_pull(const PullOptions& options, Context& context) {
     print_versions(context, result);
     json = sync_json("mlx.pull/1", remote.name, result);
   } else {
-    registry::settle_numbers(repository, options.renumber);
+    const std::vector<registry::Renumbered> renumbered = registry::settle_numbers(repository, options.renumber);
     set_up_git_clone(repository, context);
     context.line(sync_text("pulled from", remote.name, result));
     json = sync_json("mlx.pull/1", remote.name, result);
+    json["renumbered"] = Json::array();
+    for (const registry::Renumbered& one : renumbered) {
+      context.line(fmt::format("{}@v{} is v{} now  {}", context.bold(one.artifact), one.from, one.to,
+                               one.digest.brief()));
+      json["renumbered"].push_back(
+          {{"artifact", one.artifact}, {"digest", one.digest.text()}, {"from", one.from}, {"to", one.to}});
+    }
+    if (!renumbered.empty()) json["status"] = "done";
     json["artifacts"] = check_out_pointers(repository, options.force, context);
   }
   json["dry_run"] = context.dry_run();

@@ -85,7 +85,7 @@ int check(const PushOptions& options, Context& context) {
   }
   if (!lacking.empty()) {
     context.say(remotes.empty() ? "there is no remote: `mlx remote add origin URL`, then `mlx push`"
-                                : "`mlx push` sends it");
+                                : "`mlx push` sends it; what a remote had and lost, `mlx push --repair` does");
   } else if (!options.hook) {
     context.line(fmt::format("the data of {} is on a remote", counted(pointers.size(), "pointer")));
   }

@@ -212,7 +212,10 @@ CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode 
     else
       disk.remove(path);
   }
-  if (!target.single && !plan.write.empty()) make_folders(target.folder);
+  if (!target.single && !plan.write.empty()) {
+    make_folders(target.folder);
+    remove_stale_checkouts(target.folder, disk);
+  }
   for (const Entry& entry : plan.remove) {
     disk.remove(target.path(entry));
     if (!target.single) remove_empty_parents(target, entry.path);

@@ -139,7 +139,7 @@ void Gc::weigh(std::size_t pack) {
   if (plan.dead == 0) return;
   if (plan.live == 0) {
     plan.fate = Fate::kRemove;
-  } else if (dead_name || plan.dead_bytes >= plan.file_bytes / kGarbageShare) {
+  } else if (options.thorough || dead_name || plan.dead_bytes >= plan.file_bytes / kGarbageShare) {
     plan.fate = Fate::kRewrite;
   }
 }

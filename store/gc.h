@@ -23,6 +23,7 @@ struct GcRoots {
 struct GcOptions {
   std::int64_t grace_seconds = 14 * 24 * 3600;  // packs that are younger stay as they are
   bool remove = false;                          // else only says what would go
+  bool thorough = false;  // a pack is written anew for the least of garbage: where it must not stay in any case
 };
 
 struct GcReport {

@@ -1,4 +1,4 @@
-// Each file is made under a temporary name beside its place and renamed.
+// Each file is made under a temporary name in the folder that is checked out, and renamed.
 #include "store/placer.h"
 
 #include <fcntl.h>
@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -20,6 +23,7 @@ namespace mlx::store {
 
 namespace {
 
+constexpr std::time_t kAbandonedSeconds = 600;  // since it was written to
 constexpr int kLinkAttempts = 3;  // a cached file may be evicted before it is linked
 
 // Takes away the empty folders that stand where a file must go.
@@ -55,6 +59,18 @@ void fail_folder_in_the_way(const std::string& path) {
               "move it away, then try again");
 }
 
+void remove_stale_checkouts(const std::string& folder, Disk& disk) {
+  for (const std::string& name : list_folder(folder)) {
+    if (!name.starts_with(kCheckoutTemporary)) continue;
+    const std::string path = join_path(folder, name);
+    const auto status = stat_link(path);
+    const int process = std::atoi(name.c_str() + kCheckoutTemporary.size());
+    const bool alive = process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
+    // It may be a process of another host.
+    if (status && !alive && status->st_mtime + kAbandonedSeconds < std::time(nullptr)) disk.remove(path);
+  }
+}
+
 Placer::Placer(const Store& store, Disk& disk, const Target& target, LinkMode link, Progress& progress)
     : store_(store), disk_(disk), target_(target), link_(link), progress_(progress) {
   if (link != LinkMode::kCopy) cache_.emplace(store, disk);
@@ -63,7 +79,10 @@ Placer::Placer(const Store& store, Disk& disk, const Target& target, LinkMode li
 void Placer::place(const Entry& entry, int number) {
   const std::string path = target_.path(entry), folder = parent_path(path);
   make_folders(folder);
-  const std::string temporary = join_path(folder, fmt::format(".mlx-tmp-{}-{}", ::getpid(), number));
+  // In the dataset's own folder, so that a path as long as may be has room for it and those that are left by a process
+  // that was killed are found again.
+  const std::string temporary = join_path(target_.single ? folder : target_.folder,
+                                          fmt::format("{}{}-{}", kCheckoutTemporary, ::getpid(), number));
   try {
     if (linked(entry, temporary)) {
       ++linked_;

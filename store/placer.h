@@ -19,6 +19,9 @@ struct Target {
 
 [[noreturn]] void fail_folder_in_the_way(const std::string& path);
 
+// Removes what processes that were killed have left in `folder` of files that they were making.
+void remove_stale_checkouts(const std::string& folder, Disk& disk);
+
 class Placer {
  public:
   Placer(const Store& store, Disk& disk, const Target& target, LinkMode link, Progress& progress);

@@ -44,6 +44,9 @@ std::string file_of(sqlite3* db) {
     case SQLITE_AUTH:
       throw Error(ErrorKind::kIo, fmt::format("{}: {}", path, text),
                   "check that the file and its folder can be written by you");
+    case SQLITE_IOERR:
+      throw Error(ErrorKind::kIo, fmt::format("{}: {} (SQLite code {})", path, text, code),
+                  "is the disk full? `df` tells; `mlx gc` makes room");
     default:
       throw Error(ErrorKind::kIo, fmt::format("{}: {} (SQLite code {})", path, text, code));
   }

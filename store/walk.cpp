@@ -96,7 +96,7 @@ std::vector<Name> list_names(DIR* stream, const std::string& root, Node& node) {
       return names;
     }
     std::string_view text = entry->d_name;
-    if (text == "." || text == ".." || is_private_name(text)) continue;
+    if (text == "." || text == ".." || is_private_name(text) || text.starts_with(kCheckoutTemporary)) continue;
     Name name{0, node.paths.size(), node.path.size() + text.size(), entry->d_type};
     node.paths.insert(node.paths.end(), node.path.begin(), node.path.end());
     node.paths.insert(node.paths.end(), text.begin(), text.end());

@@ -16,6 +16,9 @@
 
 namespace mlx::store {
 
+// How the names of files begin that a checkout makes before it renames them into place: they are no data of a user.
+inline constexpr std::string_view kCheckoutTemporary = ".mlx-tmp-";
+
 // What tells a file that was looked at before from one that has changed. Times are nanoseconds since 1970.
 struct StatKey {
   std::uint64_t device = 0, inode = 0, size = 0;

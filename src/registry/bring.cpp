@@ -64,6 +64,25 @@ bool fetch_files_of(Repository& repository, const Digest& manifest) {
   }
 }
 
+bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& progress) {
+  if (is_lazy(repository)) return true;
+  if (!repository.store().has(ObjectKind::kManifest, manifest) && !fetch_files_of(repository, manifest)) return false;
+  std::vector<Digest> absent;
+  for (const store::Entry& entry : repository.store().entries(manifest)) {
+    if (!repository.store().has_whole_blob(entry.content)) absent.push_back(entry.content);
+  }
+  if (absent.empty()) return true;
+  try {
+    Source source = open_source(repository);
+    Transfer transfer{repository.store(), *source.remote, progress, source.result};
+    receive_blobs(transfer, absent, true);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kIo) throw;
+    return false;
+  }
+}
+
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest) {
   try {
     (void)repository.store().shards(manifest);

@@ -17,6 +17,10 @@ void bring(Repository& repository, const std::vector<store::Entry>& wanted, Prog
 // remote, or it cannot be reached or lacks it.
 bool fetch_files_of(Repository& repository, const Digest& manifest);
 
+// The same of its content, as far as it is not here; nothing in a lazy clone, which fetches what it needs. False where
+// some of it could not be had.
+bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& progress);
+
 // Sees that the list of files of a version, called `name`, can be read: a lazy clone fetches it. kRefused where it was
 // erased; kNotFound, with the command that fetches it, where it is not here.
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest);

@@ -182,6 +182,7 @@ ErasePlan plan_erasure(Repository& repository, const std::string& what) {
     }
   }
   plan.made = made_from(repository, plan.versions);
+  plan.keys = !keys_of(file, plan.domain).empty();
   return plan;
 }
 

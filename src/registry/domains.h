@@ -32,6 +32,7 @@ struct ErasePlan {
   std::string domain;
   std::vector<Version> versions;  // that can not be read afterwards
   std::vector<Version> made;      // models and datasets outside of the domain that were made from these
+  bool keys = false;              // whether the domain has a key still
 };
 // `what` is a domain, or an artifact that is alone in its domain (kRefused where others are in it). kNotFound, and
 // kRefused where nothing is encrypted, or for the history.

@@ -20,8 +20,8 @@ struct Hit {
   Digest content;  // zero where the path is empty
   std::string why;
 };
-// Of everything whose manifest is here; what was never fetched is no damage: in a lazy clone only what is here is
-// looked at.
+// Of every version that this clone made, and of those of others whose manifest is here. Of the latter what is missing
+// may never have been fetched and is no damage, nor is it in a lazy clone.
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress);
 
 // A line for each difference between the journal, the database and the operations that both are made of, and for each

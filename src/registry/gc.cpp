@@ -9,6 +9,7 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "registry/content.h"
+#include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/pointers.h"
@@ -84,6 +85,8 @@ store::GcRoots roots_of(Repository& repository, std::int64_t grace_seconds) {
   }
   recently_named(db, grace_seconds, roots);
   pointed_at(repository, roots.manifests);
+  // What was erased is kept by nothing: where it stood in clear, it goes now.
+  std::erase_if(roots.manifests, [&](const Digest& manifest) { return erasure_of(repository, manifest).has_value(); });
   return roots;
 }
 
@@ -127,8 +130,10 @@ store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, co
 
 store::GcReport collect_garbage(Repository& repository, const store::GcOptions& options, Progress& progress) {
   repository.db();  // what a crash has left in the journal is applied before anything is judged
+  store::GcOptions how = options;
+  how.thorough = repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();  // nothing of it may stay
   return store::collect_garbage(
-      repository.store(), [&] { return roots_of(repository, options.grace_seconds); }, options, progress);
+      repository.store(), [&] { return roots_of(repository, options.grace_seconds); }, how, progress);
 }
 
 store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& config, const store::GcOptions& options,

@@ -48,21 +48,21 @@ std::int64_t other_number(store::Database& db, const Claim& claim) {
   return next.int64(0);
 }
 
-// One at a time, each under the write lock; false where none is left.
-bool renumber_one(Repository& repository) {
-  return repository
-      .record_with("version.renumber",
-                   [&](Json& body) {
-                     const auto found = conflicts(repository.db(), repository.actor());
-                     if (found.empty()) return false;
-                     const Claim& loser = found.front().back();
-                     body["artifact"] = loser.artifact;
-                     body["digest"] = loser.digest.text();
-                     body["from"] = loser.number;
-                     body["to"] = other_number(repository.db(), loser);
-                     return true;
-                   })
-      .has_value();
+// One at a time, each under the write lock; nullopt where none is left.
+std::optional<Renumbered> renumber_one(Repository& repository) {
+  Renumbered done;
+  const auto operation = repository.record_with("version.renumber", [&](Json& body) {
+    const auto found = conflicts(repository.db(), repository.actor());
+    if (found.empty()) return false;
+    const Claim& loser = found.front().back();
+    done = {loser.artifact, loser.digest, loser.number, other_number(repository.db(), loser)};
+    body["artifact"] = done.artifact;
+    body["digest"] = done.digest.text();
+    body["from"] = done.from;
+    body["to"] = done.to;
+    return true;
+  });
+  return operation ? std::optional(done) : std::nullopt;
 }
 
 [[noreturn]] void number_conflict(const std::vector<Claim>& claims, std::size_t conflicts) {
@@ -94,14 +94,17 @@ void refuse_diverged_aliases(store::Database& db) {
 
 }  // namespace
 
-void settle_numbers(Repository& repository, bool renumber) {
-  if (renumber) {
-    while (renumber_one(repository)) {
-    }
+std::vector<Renumbered> settle_numbers(Repository& repository, bool renumber) {
+  std::vector<Renumbered> all;
+  while (renumber) {
+    const std::optional<Renumbered> one = renumber_one(repository);
+    if (!one) break;
+    all.push_back(*one);
   }
   const auto found = conflicts(repository.db(), repository.actor());
   if (!found.empty()) number_conflict(found.front(), found.size());
   refuse_diverged_aliases(repository.db());
+  return all;
 }
 
 }  // namespace mlx::registry

@@ -47,7 +47,7 @@ std::optional<std::string> unescape(std::string_view text) {
 [[noreturn]] void bad_line(const std::string& file, std::size_t line, const std::string& why,
                            const std::string& hint = {}) {
   throw Error(ErrorKind::kCorrupt, fmt::format("{}:{}: {}", file, line, why),
-              hint.empty() ? "restore it with `git checkout`, or run `mlx add` again" : hint);
+              hint.empty() ? "restore it with `git checkout`, or remove it and run `mlx add` again" : hint);
 }
 
 std::vector<std::string_view> split_lines(std::string_view text, const std::string& file) {

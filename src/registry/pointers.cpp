@@ -22,7 +22,7 @@ std::string read_pointer_text(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > kMaxPointer) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: too large for a pointer", path),
-                "restore it with `git checkout`, or run `mlx add` again");
+                "restore it with `git checkout`, or remove it and run `mlx add` again");
   }
   return read_text(path);
 }
@@ -53,7 +53,7 @@ std::optional<Pointer> read_if_there(Repository& repository, const std::string& 
   }
 }
 
-void collect(Repository& repository, const std::string& relative, std::vector<Pointer>& found) {
+void collect(Repository& repository, const std::string& relative, bool tolerant, std::vector<Pointer>& found) {
   const std::string folder = join_path(repository.root(), relative);
   std::vector<FolderEntry> entries;
   try {
@@ -70,9 +70,13 @@ void collect(Repository& repository, const std::string& relative, std::vector<Po
   for (const auto& [name, is_folder] : entries) {
     const std::string inside = relative.empty() ? name : relative + "/" + name;
     if (is_pointer_name(name) && !is_folder) {
-      if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
+      try {
+        if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
+      } catch (const Error& error) {
+        if (!tolerant || (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kConflict)) throw;
+      }
     } else if (is_folder && !is_private_name(name) && !holds(name + std::string(kSuffix))) {
-      collect(repository, inside, found);
+      collect(repository, inside, tolerant, found);
     }
   }
 }
@@ -134,11 +138,23 @@ bool remove_pointer(Repository& repository, const Pointer& pointer) {
   fail_errno(errno, path, "remove");
 }
 
-std::vector<Pointer> all_pointers(Repository& repository) {
+namespace {
+
+std::vector<Pointer> sorted_pointers(Repository& repository, bool tolerant) {
   std::vector<Pointer> found;
-  collect(repository, "", found);
+  collect(repository, "", tolerant, found);
   std::ranges::sort(found, {}, &Pointer::artifact);
   return found;
+}
+
+}  // namespace
+
+std::vector<Pointer> all_pointers(Repository& repository) {
+  return sorted_pointers(repository, false);
+}
+
+std::vector<Pointer> readable_pointers(Repository& repository) {
+  return sorted_pointers(repository, true);
 }
 
 void ignore_in_git(Repository& repository, const std::string& path) {

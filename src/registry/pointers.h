@@ -28,6 +28,8 @@ bool write_pointer(Repository& repository, const Pointer& pointer);
 bool remove_pointer(Repository& repository, const Pointer& pointer);  // false where there is none
 std::vector<Pointer> all_pointers(
     Repository& repository);  // every *.mlx below the root, sorted by artifact; .git/.mlx skipped
+// The same without those that cannot be read, which fsck names.
+std::vector<Pointer> readable_pointers(Repository& repository);
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once
 
 bool unignore_in_git(Repository& repository, const std::string& path);  // takes that line away; true where it stood

@@ -17,7 +17,8 @@ namespace {
 
 using DigestSet = std::unordered_set<Digest, DigestHash>;
 
-// Files of one dataset's folder whose content is wanted, and its list of files where that fits the pointer.
+// Files of one dataset's folder whose content is wanted, all of them where their list is, and that list where it fits
+// the pointer.
 std::uint64_t restore_folder(Repository& repository, const Pointer& pointer, const DigestSet& wanted,
                              Progress& progress) {
   const std::string folder = join_path(repository.root(), pointer.artifact);
@@ -27,7 +28,7 @@ std::uint64_t restore_folder(Repository& repository, const Pointer& pointer, con
   std::uint64_t size = 0;
   for (const store::Entry& entry : entries) {
     size += entry.size;
-    if (wanted.contains(entry.content)) {
+    if (wanted.contains(entry.content) || wanted.contains(pointer.digest)) {
       files.emplace_back(is_folder(folder) ? join_path(folder, entry.path) : folder, entry.path);
     }
   }
@@ -71,9 +72,9 @@ Restored restore(Repository& repository, const std::vector<Hit>& hits, const std
                  const std::vector<RemoteConfig>& remotes, Progress& progress) {
   Restored restored;
   DigestSet wanted;
-  for (const Hit& hit : hits) wanted.insert(hit.content);
+  for (const Hit& hit : hits) wanted.insert(hit.path.empty() ? hit.manifest : hit.content);
   for (const store::ObjectRef& object : lost) wanted.insert(object.second);
-  for (const Pointer& pointer : all_pointers(repository)) {
+  for (const Pointer& pointer : readable_pointers(repository)) {
     if (pointer.kind != ArtifactKind::kDataset) continue;
     restored.files += restore_folder(repository, pointer, wanted, progress);
   }

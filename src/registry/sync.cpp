@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "registry/artifacts.h"
+#include "registry/bring.h"
 #include "registry/content.h"
 #include "registry/domains.h"
 #include "registry/key_sync.h"
@@ -103,27 +104,39 @@ struct ToSend {
 };
 
 // Everything that a version consists of; false, and nothing, where not all of it is here.
-bool collect_version(const store::Store& store, const Digest& manifest, bool may_lack, std::vector<ObjectRef>& objects) {
+bool collect_version(const store::Store& store, const Digest& manifest, std::vector<ObjectRef>& objects) {
   if (!store.has(ObjectKind::kManifest, manifest)) return false;
   std::vector<ObjectRef> parts;
-  bool whole = true;
   try {
     store.visit_reachable_manifest(manifest, [&](ObjectKind kind, const Digest& id) {
+      if (!store.has(kind, id)) fail(ErrorKind::kNotFound, "not here");
       parts.emplace_back(kind, id);
-      whole = whole && (!may_lack || store.has(kind, id));
     });
   } catch (const Error& error) {
-    if (!may_lack || error.kind != ErrorKind::kNotFound) throw;
+    if (error.kind != ErrorKind::kNotFound) throw;
     return false;
   }
-  if (whole) objects.insert(objects.end(), parts.begin(), parts.end());
-  return whole;
+  objects.insert(objects.end(), parts.begin(), parts.end());
+  return true;
 }
 
-// Content to send. A version that is not here came from elsewhere with its operations only; the remote must have it.
-// `all`: also of versions that came from elsewhere, of which a part may be here.
+// Fetches what a version whose files are known here lacks, and is not on the remote that it is to go to: in a lazy
+// clone from the one that it came from. False where that has it neither.
+bool bring_for_push(Repository& repository, const Digest& manifest, Progress& progress) {
+  if (!is_lazy(repository)) return false;
+  try {
+    bring(repository, manifest, progress);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return false;
+  }
+}
+
+// Content to send. A version that is not here as a whole came from elsewhere; the remote must have it, or this clone be
+// lazy.
 ToSend objects_to_send(Repository& repository, store::Remote& remote, const Content& content, const std::string& domain,
-                       bool all) {
+                       Progress& progress) {
   const store::Store& store = repository.store();
   ToSend found;
   std::vector<Digest> manifests = content.manifests;
@@ -136,9 +149,13 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
   std::vector<ObjectRef> elsewhere;
   for (const Digest& manifest : manifests) {
     if (!seen.insert(manifest).second || erasure_of(repository, manifest)) continue;
-    if (!collect_version(store, manifest, all, found.objects)) elsewhere.emplace_back(ObjectKind::kManifest, manifest);
+    if (!collect_version(store, manifest, found.objects)) elsewhere.emplace_back(ObjectKind::kManifest, manifest);
   }
   found.nowhere = store::missing_objects(remote, elsewhere);
+  std::erase_if(found.nowhere, [&](const ObjectRef& version) {
+    return bring_for_push(repository, version.second, progress) &&
+           collect_version(store, version.second, found.objects);
+  });
   for (const auto* blobs : {&content.series, &content.others}) {
     for (const Digest& blob : *blobs) {
       const auto collect = [&](ObjectKind kind, const Digest& id) { found.objects.emplace_back(kind, id); };
@@ -166,10 +183,10 @@ std::vector<Operation> content_makers(Repository& repository, const std::vector<
 
 // Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
 // encrypted.
-void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations, bool all,
-                     const std::function<void(ToSend)>& use) {
+void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
+                     Progress& progress, const std::function<void(ToSend)>& use) {
   if (!remote.encrypted()) {
-    use(objects_to_send(repository, remote, content_of(operations), {}, all));
+    use(objects_to_send(repository, remote, content_of(operations), {}, progress));
     return;
   }
   for (const std::string& domain : store::domains(repository.keys().file())) {
@@ -177,7 +194,7 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
     const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
       return domain_of_content(repository, operation, body) == domain;
     });
-    use(objects_to_send(repository, remote, content, domain, all));
+    use(objects_to_send(repository, remote, content, domain, progress));
   }
 }
 
@@ -278,9 +295,11 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   }
   const std::vector<Digest> heads = remote->heads();
   if (!knows_all(all, heads)) throw pull_first(config);
+  (void)settle_numbers(repository, false);
   const std::vector<Operation> lacking = beyond(all, heads);
   const std::vector<Operation> makers = content_makers(repository, all, lacking);
-  for_each_domain(repository, *remote, makers, false, [&](ToSend found) {
+  NoProgress quiet;
+  for_each_domain(repository, *remote, makers, quiet, [&](ToSend found) {
     require_none(found.nowhere);
     std::vector<ObjectRef>& objects = found.objects;
     std::ranges::sort(objects);
@@ -302,20 +321,22 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     remote->repair(report, progress);
     result.saved = report.saved_objects;
     result.set_aside = std::move(report.set_aside);
-    repository.store().on_missing({});  // what is not here is not to be fetched from what is being repaired
   }
   warn_of_damage(*remote, config, progress);
+  // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
+  repository.store().on_missing({});
   Transfer transfer{repository.store(), *remote, progress, result};
   const std::vector<Operation> all = repository.operations();
   const std::vector<Digest> heads = heads_of(all);
   for (int tries = 0; tries < kPublishTries; ++tries) {
     const std::vector<Digest> before = remote->heads();
     if (!knows_all(all, before)) throw pull_first(config);
+    (void)settle_numbers(repository, false);
     const std::vector<Operation> lacking = beyond(all, before);
     const std::vector<Operation> makers =
         repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
     std::vector<ObjectRef> nowhere;
-    for_each_domain(repository, *remote, makers, repair, [&](ToSend found) {
+    for_each_domain(repository, *remote, makers, progress, [&](ToSend found) {
       if (!repair) require_none(found.nowhere);
       nowhere.insert(nowhere.end(), found.nowhere.begin(), found.nowhere.end());
       send_missing(transfer, std::move(found.objects));

@@ -27,7 +27,8 @@ struct SyncResult {
   std::uint64_t saved = 0;             // objects that were taken out of damaged packs (push with `repair`)
   std::vector<std::string> set_aside;  // paths of such packs
 };
-// With `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that
+// kConflict where the remote has operations that are not here, and while a number or alias means two versions: what is
+// published under a number keeps it. With `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that
 // the remote has lost and this clone has is sent again; kNotFound at the end where it lost a version that is not here.
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress, bool repair = false);
 // What push would send; nothing is made or changed.
@@ -44,6 +45,11 @@ SyncResult fetch(Repository& repository, const RemoteConfig& remote, const Fetch
 // The operations that a remote's heads reach and this clone does not have; nothing is recorded.
 std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
-void settle_numbers(Repository& repository, bool renumber);
+struct Renumbered {
+  std::string artifact;
+  Digest digest;
+  std::int64_t from = 0, to = 0;
+};
+std::vector<Renumbered> settle_numbers(Repository& repository, bool renumber);
 
 }  // namespace mlx::registry

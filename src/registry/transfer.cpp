@@ -58,7 +58,7 @@ std::vector<ObjectRef> as_remote_holds(Transfer& transfer, const std::vector<Dig
       throw Error(ErrorKind::kNotFound,
                   fmt::format("the remote does not hold {} of the files that are needed, as {}", nowhere.size(),
                               nowhere.front().second.brief()),
-                  "push again from a clone that has them");
+                  "`mlx push` from a clone that has them, or `mlx push --repair` where the remote has lost them");
     }
     std::ranges::set_difference(batch, nowhere, std::back_inserter(wanted));
   });
@@ -119,7 +119,7 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("the remote does not hold {} of the versions that are needed, as {}", lacking.size(),
                             lacking.front().second.brief()),
-                "push again from a clone that has them");
+                "`mlx push` from a clone that has them, or `mlx push --repair` where the remote has lost them");
   }
   receive_absent(transfer, roots);
   for (const Digest& manifest : manifests) {

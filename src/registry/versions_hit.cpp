@@ -15,20 +15,26 @@ namespace {
 
 using store::ObjectKind;
 
+constexpr const char* kMissing = "missing";
+
 struct Named {
   std::string name;
   Digest manifest;
+  bool own = false;  // made by this clone: all of it was here once
 };
 
 std::vector<Named> named_manifests(Repository& repository) {
   std::vector<Named> named;
-  for (const Version& version : versions(repository)) named.push_back({version.name(), version.digest});
+  const std::string actor = repository.actor();
+  for (const Version& version : versions(repository))
+    named.push_back({version.name(), version.digest, version.actor == actor});
   store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
   while (select.step()) {
     named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
   }
   std::erase_if(named, [&](const Named& one) {
-    return erasure_of(repository, one.manifest) || !repository.store().has(ObjectKind::kManifest, one.manifest);
+    if (erasure_of(repository, one.manifest)) return true;
+    return !one.own && !repository.store().has(ObjectKind::kManifest, one.manifest);
   });
   return named;
 }
@@ -63,12 +69,12 @@ bool Search::lost(ObjectKind kind, const Digest& id) const {
 
 // Why a file's content cannot be read; "" where it can. (A chunk is read only where fsck found damage in it.)
 std::string Search::examine(const Digest& content) const {
-  if (!store.has_blob(content)) return lost(ObjectKind::kChunk, content) ? "damaged" : lazy ? "" : "missing";
+  if (!store.has_blob(content)) return lost(ObjectKind::kChunk, content) ? "damaged" : lazy ? "" : kMissing;
   std::string why;
   try {
     store.visit_reachable_blob(content, [&](ObjectKind kind, const Digest& part) {
       if (why.empty() && lost(kind, part)) why = "damaged";
-      if (why.empty() && !lazy && !store.has(kind, part)) why = "missing in part";
+      if (why.empty() && !lazy && !store.has(kind, part)) why = fmt::format("{} in part", kMissing);
     });
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
@@ -115,8 +121,9 @@ std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& r
     try {
       for (const store::ShardRef& shard : store.shards(named[i].manifest)) shards_of[i].push_back(shard.id);
     } catch (const Error& error) {
-      if (error.kind != ErrorKind::kCorrupt) throw;
-      hits.push_back({named[i].name, named[i].manifest, {}, {}, error.message});
+      if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+      const bool gone = error.kind == ErrorKind::kNotFound;
+      hits.push_back({named[i].name, named[i].manifest, {}, {}, gone ? "its list of files is missing" : error.message});
     }
     shards.insert(shards.end(), shards_of[i].begin(), shards_of[i].end());
   }
@@ -135,6 +142,7 @@ std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& r
     for (const Digest& shard : shards_of[i]) {
       const auto at = std::ranges::lower_bound(shards, shard) - shards.begin();
       for (Hit hit : bad[static_cast<std::size_t>(at)]) {
+        if (!named[i].own && hit.why.starts_with(kMissing)) continue;  // it may never have been fetched
         hit.name = named[i].name;
         hit.manifest = named[i].manifest;
         hits.push_back(std::move(hit));
