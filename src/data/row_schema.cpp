@@ -1,6 +1,8 @@
 // One pass over a training split decides what its columns are. Nothing is kept of a column but its different values,
 // and of those no more than a category may have.
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
@@ -262,6 +264,31 @@ RowSchema fit_schema(const RowFile& file, const RowOptions& options, std::int64_
     if (count) *count = seen.rows;
     return schema;
   });
+}
+
+RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOptions& options, std::int64_t* count) {
+  std::vector<std::string> names, asked = options.features;
+  for (const Column& column : base.features) names.push_back(column.name);
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  std::ranges::sort(asked);
+  if (!asked.empty() && asked != sorted) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: the model that it starts from takes others", options.features_place),
+                fmt::format("it takes {}; leave the key out, or train without init", fmt::join(names, ", ")));
+  }
+  RowOptions with_base = options;
+  with_base.features = names;
+  RowSchema schema = fit_schema(file, with_base, count);
+  schema.features = base.features;
+  schema.impute = base.impute || options.impute;
+  // Values that the base knows and this table lacks are no reason to begin anew.
+  const auto covers = [](const Column& known, const Column& here) {
+    return known.name == here.name && known.is_number() == here.is_number() &&
+           std::ranges::includes(known.values, here.values);
+  };
+  if (schema.kind == base.kind && std::ranges::equal(base.targets, schema.targets, covers)) schema.targets = base.targets;
+  return schema;
 }
 
 std::int64_t RowSchema::width() const {

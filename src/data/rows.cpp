@@ -189,7 +189,8 @@ Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, 
   return in_table(file, [&] { return RowReader(file, schema, with_targets).run(progress); });
 }
 
-void measure(Rows& rows) {
+void measure(Rows& rows, const RowSchema* base) {
+  const RowSchema before = rows.schema;
   const std::size_t numbers = count_numbers(rows.schema);
   std::size_t slot = 0;
   for (Column& column : rows.schema.features) {
@@ -197,11 +198,13 @@ void measure(Rows& rows) {
     const Moments found = moments(rows.numbers, slot++, numbers);
     column.mean = found.mean, column.std = found.std;
   }
+  if (base) rows.schema.features = base->features;
   if (rows.schema.kind != TargetKind::kNumbers) return;
   for (std::size_t i = 0; i < rows.schema.targets.size(); ++i) {
     const Moments found = moments(rows.targets, i, rows.schema.targets.size());
     rows.schema.targets[i].mean = found.mean, rows.schema.targets[i].std = found.std;
   }
+  if (base && before.targets == base->targets) rows.schema.targets = base->targets;
 }
 
 Rows pick(const Rows& from, const std::vector<std::int64_t>& indices) {

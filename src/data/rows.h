@@ -67,12 +67,17 @@ struct RowOptions {
 // Reads the table once and decides what its columns are. kUsage for a column that does not exist (did you mean), for a
 // category of too many values and for targets that do not fit the loss; kCorrupt "FILE: line N: …" for a bad table.
 RowSchema fit_schema(const RowFile& file, const RowOptions& options, std::int64_t* count = nullptr);
+// The same for a model that goes on from one with the schema `base`: its features are read just as that one read them
+// (kUsage where `options` names others, or the table lacks one), and so are its targets where they are the same.
+RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOptions& options,
+                        std::int64_t* count = nullptr);
 // Rows by a schema, with their targets or without (then labels and targets are empty). kUsage where columns that the
 // schema names are missing (all of them named), kCorrupt with the line for a value that does not fit.
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress);
 
-// Mean and std of the schema's numbers, over these rows; targets that are numbers too.
-void measure(Rows& rows);
+// Mean and std of the schema's numbers, over these rows; targets that are numbers too. What `base` (or nullptr) has
+// measured keeps its measure.
+void measure(Rows& rows, const RowSchema* base = nullptr);
 Rows pick(const Rows& from, const std::vector<std::int64_t>& indices);
 // Row `index` as a network gets it, schema.width() floats.
 void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to);

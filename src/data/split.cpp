@@ -14,11 +14,16 @@ RowFile row_file(const store::Store& store, const store::Entry& entry) {
   return {inflated(stored_source(store, entry.content), entry.path), *table_kind(entry.path), entry.path};
 }
 
+RowSchema schema_of(const RowFile& file, const Reading& reading, std::int64_t* count = nullptr) {
+  return reading.base ? fit_schema_on(*reading.base, file, reading.rows, count)
+                      : fit_schema(file, reading.rows, count);
+}
+
 Rows load_rows(const store::Store& store, const store::Entry& entry, const Reading& reading, Progress& progress) {
   store.want({entry.content});
   const RowFile file = row_file(store, entry);
   progress.begin(fmt::format("reading {}", entry.path), 0, "B");
-  const RowSchema schema = reading.schema ? *reading.schema : fit_schema(file, reading.rows);
+  const RowSchema schema = reading.schema ? *reading.schema : schema_of(file, reading);
   Rows rows = read_rows(file, schema, true, progress);
   progress.end();
   return rows;
@@ -124,10 +129,11 @@ Description describe(const store::Store& store, const Digest& manifest, const st
       break;
     case Kind::kFeatures: {
       std::int64_t count = 0;
-      const RowSchema schema = fit_schema(row_file(store, files.rows), reading.rows, &count);
+      const RowSchema schema = schema_of(row_file(store, files.rows), reading, &count);
       return describe(schema, count);
     }
     case Kind::kTokens:
+      if (reading.known_tokenizer) return describe_tokens(*reading.known_tokenizer, 0);
       if (reading.tokenizer == "bytes") return describe_tokens(Tokenizer::bytes(), 0);
       return as_split(load_text(store, files.text, reading, silent)).about;
   }

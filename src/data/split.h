@@ -38,6 +38,7 @@ struct Reading {
   RowOptions rows;
   std::string tokenizer = "bytes";
   std::shared_ptr<const RowSchema> schema;           // where set, instead of `rows`
+  std::shared_ptr<const RowSchema> base;             // of a model that is trained on: `rows` say its targets only
   std::shared_ptr<const Tokenizer> known_tokenizer;  // where set, instead of `tokenizer`
 };
 

@@ -60,7 +60,7 @@ void check_config(const TrainConfig& config, const data::Description& data) {
 // Columns and tokens mean to the base's weights what they meant when those were trained.
 void read_as_before(const nn::Model& base, data::Reading& reading) {
   const data::Reading before = reading_of(base);
-  reading.schema = before.schema;
+  reading.base = before.schema;
   reading.known_tokenizer = before.known_tokenizer;
 }
 

@@ -63,14 +63,14 @@ void check_labels(const TrainConfig& config, const TrainingData& data) {
 }
 
 // What preprocessing takes from the training examples.
-void measure(TrainingData& data) {
+void measure(TrainingData& data, const data::RowSchema* base) {
   const data::Description& about = data.train.about;
   switch (about.kind) {
     case data::Kind::kImages:
       data.preprocessing = {about.height, about.width, about.channels, data::measure(data.train.images), {}};
       break;
     case data::Kind::kFeatures:
-      data::measure(data.train.rows);
+      data::measure(data.train.rows, base);
       data.preprocessing.rows = data.train.rows.schema;
       break;
     case data::Kind::kTokens:
@@ -99,7 +99,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
     fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} training examples", config.file, config.batch,
          out.train.about.count);
   }
-  measure(out);
+  measure(out, config.reading.base.get());
   return out;
 }
 
