@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -186,9 +187,22 @@ std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vec
   return tasks;
 }
 
+// A shell's `data/*` names pointers beside the data that they stand for.
+void leave_out_pointers(std::vector<std::string>& paths, const std::vector<registry::Pointer>& pointers) {
+  const std::set<std::string> named(paths.begin(), paths.end());
+  std::erase_if(paths, [&](const std::string& path) {
+    return std::ranges::any_of(pointers, [&](const registry::Pointer& pointer) {
+      return path == registry::pointer_path(pointer.kind, pointer.artifact) && named.contains(pointer.artifact);
+    });
+  });
+}
+
 int run_add(const std::vector<std::string>& words, Context& context) {
   registry::Repository& repository = context.repository();
-  const std::vector<Task> tasks = tasks_of(expand_paths(words, context), registry::all_pointers(repository));
+  const std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
+  std::vector<std::string> paths = expand_paths(words, context);
+  leave_out_pointers(paths, pointers);
+  const std::vector<Task> tasks = tasks_of(paths, pointers);
   // All content first: where something can not be read, no pointer has moved.
   std::vector<Added> all;
   all.reserve(tasks.size());

@@ -41,8 +41,8 @@ int run_erase(const EraseOptions& options, Context& context) {
   const registry::ErasePlan plan = registry::plan_erasure(repository, options.what);
   if (!options.yes && !context.dry_run()) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("erasing the domain '{}' makes {} unreadable for good, in every clone",
-                            plan.domain, counted(plan.versions.size(), "version")),
+                fmt::format("erasing the domain '{}' makes {} unreadable for good, in every clone", plan.domain,
+                            counted(plan.versions.size(), "version")),
                 "`mlx erase -n` lists them; --yes erases them");
   }
   const bool gone = !plan.keys && plan.versions.empty();

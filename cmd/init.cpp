@@ -53,7 +53,8 @@ int run_init(const InitOptions& options, Context& context) {
   }
   if (existed && !path_exists(join_path(folder, ".mlx/keys")) && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
       is_encrypted(join_path(folder, ".mlx"), context)) {
-    throw Error(ErrorKind::kConflict, fmt::format("{}/.mlx/keys: the keys of this encrypted repository are gone", folder),
+    throw Error(ErrorKind::kConflict,
+                fmt::format("{}/.mlx/keys: the keys of this encrypted repository are gone", folder),
                 "new ones could read nothing of it: `mlx pull` takes them from its remote, or restore a backup");
   }
   if (!context.dry_run()) make(folder, options, context);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -73,8 +74,28 @@ void cut(std::vector<T>& list, std::int64_t limit) {
   if (limit > 0 && list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
 }
 
+// Those that made, were given, or were to make versions of the artifact that the reference names.
+void keep_of_artifact(const std::string& reference, registry::Repository& repository,
+                      std::vector<registry::Run>& runs) {
+  if (reference.empty()) return;
+  const std::string artifact = registry::resolve(repository, reference).artifact;
+  std::set<Digest> digests;
+  for (const registry::Version& version : registry::versions(repository, artifact)) digests.insert(version.digest);
+  std::erase_if(runs, [&](const registry::Run& run) {
+    for (const auto& [role, digest] : run.inputs) {
+      if (digests.contains(digest)) return false;
+    }
+    for (const registry::RunOutput& output : run.outputs) {
+      if (digests.contains(output.version)) return false;
+    }
+    const Json params = run.params.empty() ? Json() : parse_json(run.params, "run:" + run.id);
+    return params.value("/model/name"_json_pointer, std::string()) != artifact;
+  });
+}
+
 int log_runs(const LogOptions& options, Context& context) {
   std::vector<registry::Run> runs = registry::runs(context.repository());
+  keep_of_artifact(options.artifact, context.repository(), runs);
   const bool any = !runs.empty();
   keep_between(runs, options, &registry::Run::started);
   std::ranges::reverse(runs);
@@ -83,9 +104,10 @@ int log_runs(const LogOptions& options, Context& context) {
   Json list = Json::array();
   for (const registry::Run& run : runs) {
     const std::int64_t end = run.ended ? run.ended : unix_micros();
+    const bool known = run.status != "killed";  // when it was is not
     context.line(fmt::format("{}  {}  {}  {:>9}  {}{}", context.yellow("run:" + run.id),
                              status_text(context, run.status), local_time(run.started),
-                             duration_text(end - run.started), context.bold(run.title),
+                             known ? duration_text(end - run.started) : "-", context.bold(run.title),
                              figures_text(options.filter, context.repository(), run)));
     list.push_back(run_json(run));
   }
@@ -142,7 +164,9 @@ Command add_log() {
                      .many = true,
                      .texts = &options->filter.where};
   command.options = {
-      optional_argument("ARTIFACT", options->artifact, "Only versions of this dataset or model; with @VERSION that one and those before it", Complete::kReference),
+      optional_argument("ARTIFACT", options->artifact,
+                        "Only versions of this dataset or model; with @VERSION that one and those before it",
+                        Complete::kReference),
       flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
       choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),

@@ -120,13 +120,12 @@ int run_merge_file(const MergeFileOptions& options, Context& context) {
   }
   const bool clean = merged.conflicts.empty();
   const std::string text = clean ? registry::encode_pointer(merged.pointer) : with_markers(texts);
-  if (!context.dry_run() && text != texts.ours)
-    write_file_atomically(current, text);
+  if (!context.dry_run() && text != texts.ours) write_file_atomically(current, text);
   print_conflicts(merged, context);
   if (clean && !context.dry_run() && merged.pointer.kind == registry::ArtifactKind::kDataset &&
       !registry::fetch_content_of(repository, merged.pointer.digest, context.progress()))
-    context.say(fmt::format("{}: not all of its content is here: `mlx pull` fetches it",
-                            printable(merged.pointer.artifact)));
+    context.say(
+        fmt::format("{}: not all of its content is here: `mlx pull` fetches it", printable(merged.pointer.artifact)));
   if (clean) {
     context.line(fmt::format("{}  {}  {}  {}: {} from ours, {} from theirs",
                              context.bold(printable(merged.pointer.artifact)),

@@ -59,8 +59,8 @@ int run_pull(const PullOptions& options, Context& context) {
     json = sync_json("mlx.pull/1", remote.name, result);
     json["renumbered"] = Json::array();
     for (const registry::Renumbered& one : renumbered) {
-      context.line(fmt::format("{}@v{} is v{} now  {}", context.bold(one.artifact), one.from, one.to,
-                               one.digest.brief()));
+      context.line(
+          fmt::format("{}@v{} is v{} now  {}", context.bold(one.artifact), one.from, one.to, one.digest.brief()));
       json["renumbered"].push_back(
           {{"artifact", one.artifact}, {"digest", one.digest.text()}, {"from", one.from}, {"to", one.to}});
     }

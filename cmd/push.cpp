@@ -41,9 +41,8 @@ int push(const PushOptions& options, Context& context) {
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
   if (!dry_run) say_who_pushes(context);
-  const registry::SyncResult result = dry_run
-                                          ? registry::push_dry_run(repository, remote)
-                                          : registry::push(repository, remote, context.progress(), options.repair);
+  const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote)
+                                              : registry::push(repository, remote, context.progress(), options.repair);
   for (const std::string& path : result.set_aside) context.line("set aside: " + path);
   if (result.saved > 0)
     context.line(fmt::format("mended {}: {} saved from damaged packs", remote.name, counted(result.saved, "object")));
@@ -126,8 +125,7 @@ Command add_push() {
       flag("--hook", options->hook, "With --check: look at the commits that git gives to its pre-push hook on stdin"),
   };
   // git passes the name and the URL of its own remote to hooks; neither is one of ours.
-  command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check",
-                      "mlx push --repair"};
+  command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check", "mlx push --repair"};
   command.run = [options](Context& context) { return run_push(*options, context); };
   return command;
 }

@@ -107,7 +107,8 @@ void print_usage(Context& context, const store::Usage& usage) {
   row("own", usage.stored - usage.shared,
       share(usage.stored - usage.shared, usage.stored) + " needed by this version alone");
   if (usage.missing)
-    context.line(fmt::format("  {} not here: `mlx fetch --all` brings what is missing", counted(usage.missing, "object")));
+    context.line(
+        fmt::format("  {} not here: `mlx fetch --all` brings what is missing", counted(usage.missing, "object")));
 }
 
 void print_files(Context& context, const std::vector<store::Entry>& entries) {

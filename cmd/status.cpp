@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "cmd/materialize.h"
 #include "registry/checkouts.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
@@ -26,8 +27,10 @@ struct State {
   registry::Pointer pointer;
   std::optional<registry::Version> version;
   // "clean", "modified", "behind" (the folder is exactly another version), "missing" (not in the worktree), "not
-  // fetched" (content not in the store), "erased" (nobody can read it any more)
+  // fetched" (content not in the store), "erased" (nobody can read it any more),
+  // "unreadable" (what stands in its place is nothing that can be a dataset)
   std::string status;
+  std::string why;                         // of "unreadable"
   store::Difference difference;            // of the folder from the pointer
   std::optional<Digest> checked_out;       // what the folder was made as, where that is known and not the pointer
   std::optional<store::Difference> since;  // of the folder from `checked_out`, where that can be told
@@ -52,8 +55,8 @@ void look_for_drift(registry::Repository& repository, State& state, const std::s
   if (state.since && state.since->empty() && state.status == "modified") state.status = "behind";
 }
 
-State look_at(registry::Repository& repository, const registry::Pointer& pointer, const std::optional<Digest>& noted,
-              Context& context) {
+State compare_with_folder(registry::Repository& repository, const registry::Pointer& pointer,
+                          const std::optional<Digest>& noted, Context& context) {
   State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}, {}, {}};
   if (registry::erasure_of(repository, pointer.digest)) {
     state.status = "erased";
@@ -67,6 +70,8 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
     if (here) state.status = "missing";
     return state;
   }
+  require_own_folder(full, pointer.artifact);
+  require_own_parents(repository.root(), pointer.artifact);
   const std::optional<store::Difference> changes = store::changes_since(
       pointer.digest, repository.store(), full, &repository.stat_cache(), repository.pool(), context.progress());
   if (changes && changes->empty()) return state;
@@ -76,6 +81,22 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
   }
   look_for_drift(repository, state, full, noted, context);
   return state;
+}
+
+// One dataset that cannot be looked at says nothing of the others.
+State look_at(registry::Repository& repository, const registry::Pointer& pointer, const std::optional<Digest>& noted,
+              Context& context) {
+  try {
+    return compare_with_folder(repository, pointer, noted, context);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kUsage && error.kind != ErrorKind::kConflict) throw;
+    State state;
+    state.pointer = pointer;
+    state.version = registry::version_of(repository, pointer.artifact, pointer.digest);
+    state.status = "unreadable";
+    state.why = error.message;
+    return state;
+  }
 }
 
 std::string name_of(registry::Repository& repository, const std::string& artifact, const Digest& digest) {
@@ -94,6 +115,7 @@ std::string what_to_do(const State& state) {
   if (state.status == "erased")
     return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` takes the pointer away",
                        name);
+  if (state.status == "unreadable") return state.why;
   if (state.status == "missing") return "`mlx checkout` brings it";
   if (state.status == "not fetched") return "`mlx pull` brings it";
   if (!state.version && state.pointer.kind == registry::ArtifactKind::kDataset)
@@ -127,6 +149,7 @@ Json state_json(registry::Repository& repository, const State& state) {
       {"digest", pointer.digest.text()},        {"version", state.version ? Json(state.version->name()) : Json()},
       {"committed", state.version.has_value()}, {"status", state.status}};
   one.update(difference_json(state.difference));
+  if (!state.why.empty()) one["why"] = state.why;
   one["checked_out"] = Json();
   if (state.drifted()) {
     const std::optional<registry::Version> version =

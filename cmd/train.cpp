@@ -60,8 +60,9 @@ void print(const train::TrainOutcome& outcome, Context& context) {
     context.line(fmt::format("  the weights of {} with its adapters merged", outcome.adapters->name()));
   if (outcome.unchanged) return;
   const char* what = "summary";
-  std::string text =
-      fmt::format("  {} steps in {:.1f} s", json_int(summary, "steps", what), json_number(summary, "seconds", what));
+  const std::int64_t from = summary.contains("resumed_from") ? json_int(summary, "resumed_from", what) : 0;
+  std::string text = fmt::format("  {} steps in {:.1f} s", json_int(summary, "steps", what) - from,
+                                 json_number(summary, "seconds", what));
   for (const char* unit : {"images", "rows", "tokens"}) {
     const std::string key = std::string(unit) + "_per_second";
     if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), unit);
@@ -74,8 +75,7 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (!held_out.empty()) text += "; held out: " + held_out;
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
-  if (summary.contains("resumed_from"))
-    text += fmt::format("; went on from step {}", json_int(summary, "resumed_from", what));
+  if (from > 0) text += fmt::format("; went on from step {}", from);
   context.line(text);
   if (summary.contains("memory")) {
     const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
@@ -102,6 +102,7 @@ void write_trace(const std::string& file, const train::Profile& profile, Context
 // Before the training, which may take hours.
 void check_trace(const std::string& file, Context& context) {
   const std::string folder = parent_path(join_path(context.folder(), file));
+  if (is_folder(join_path(context.folder(), file))) fail(ErrorKind::kUsage, "--trace {}: is a folder", file);
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 

@@ -24,7 +24,7 @@ namespace mlx::store {
 namespace {
 
 constexpr std::time_t kAbandonedSeconds = 600;  // since it was written to
-constexpr int kLinkAttempts = 3;  // a cached file may be evicted before it is linked
+constexpr int kLinkAttempts = 3;                // a cached file may be evicted before it is linked
 
 // Takes away the empty folders that stand where a file must go.
 void clear_folder(const std::string& path) {

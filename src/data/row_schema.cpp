@@ -287,7 +287,8 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
     return known.name == here.name && known.is_number() == here.is_number() &&
            std::ranges::includes(known.values, here.values);
   };
-  if (schema.kind == base.kind && std::ranges::equal(base.targets, schema.targets, covers)) schema.targets = base.targets;
+  if (schema.kind == base.kind && std::ranges::equal(base.targets, schema.targets, covers))
+    schema.targets = base.targets;
   return schema;
 }
 

@@ -15,8 +15,7 @@ RowFile row_file(const store::Store& store, const store::Entry& entry) {
 }
 
 RowSchema schema_of(const RowFile& file, const Reading& reading, std::int64_t* count = nullptr) {
-  return reading.base ? fit_schema_on(*reading.base, file, reading.rows, count)
-                      : fit_schema(file, reading.rows, count);
+  return reading.base ? fit_schema_on(*reading.base, file, reading.rows, count) : fit_schema(file, reading.rows, count);
 }
 
 Rows load_rows(const store::Store& store, const store::Entry& entry, const Reading& reading, Progress& progress) {

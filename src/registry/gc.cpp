@@ -140,6 +140,11 @@ store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& c
                                    Progress& progress) {
   const std::unique_ptr<store::Remote> remote = open_remote(repository, config, Towards::kHere);
   store::Store* const there = remote->local_store();
+  if (remote->encrypted()) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("'{}' is encrypted: what it holds can not be told apart there", config.name),
+                "push to a new remote, and remove this one");
+  }
   if (there == nullptr) {
     throw Error(ErrorKind::kUsage, fmt::format("'{}' is not in a folder of this machine: {}", config.name, config.url),
                 "run gc where the remote's disk is");

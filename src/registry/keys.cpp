@@ -22,9 +22,10 @@ bool Keys::exist() const {
 
 store::KeyFile Keys::file() const {
   if (!exist()) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
-                "where it had some, `mlx pull` takes them from its encrypted remote; `mlx init --encrypt` and `mlx remote "
-                "add --encrypt NAME URL` make the first ones");
+    throw Error(
+        ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
+        "where it had some, `mlx pull` takes them from its encrypted remote; `mlx init --encrypt` and `mlx remote "
+        "add --encrypt NAME URL` make the first ones");
   }
   return store::decode_key_file(read_file(path_), path_);
 }

@@ -200,8 +200,8 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
 
 void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress& progress) {
   for (const std::string& what : remote.damage())
-    progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name, what,
-                              config.name));
+    progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name,
+                              what, config.name));
 }
 
 // Into packs, from which a remote is sent objects.

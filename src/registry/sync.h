@@ -28,8 +28,9 @@ struct SyncResult {
   std::vector<std::string> set_aside;  // paths of such packs
 };
 // kConflict where the remote has operations that are not here, and while a number or alias means two versions: what is
-// published under a number keeps it. With `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that
-// the remote has lost and this clone has is sent again; kNotFound at the end where it lost a version that is not here.
+// published under a number keeps it. With `repair` not only what is new is looked at: damaged packs of a remote in a
+// folder are set aside, and all that the remote has lost and this clone has is sent again; kNotFound at the end where
+// it lost a version that is not here.
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress, bool repair = false);
 // What push would send; nothing is made or changed.
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote);

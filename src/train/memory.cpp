@@ -9,6 +9,7 @@
 #include "graph/recompute.h"
 #include "train/evaluate.h"
 #include "train/process_use.h"
+#include "train/tally.h"
 
 namespace mlx::train {
 namespace {
@@ -78,8 +79,9 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   }
   const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
                             batch_bytes(data.valid.about, batch, built.context, false);
+  const std::int64_t kept = tally_bytes(data.valid.about);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
-  return held + averages + std::max(runs, 2 * held);
+  return held + averages + std::max(runs + kept, 2 * held);
 }
 
 std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {

@@ -58,6 +58,7 @@ class ClassTally final : public Tally {
     if (classes <= kLargestConfusion) confusion_.assign(n, std::vector<std::int64_t>(n));
     right_.assign(n, 0), found_.assign(n, 0), there_.assign(n, 0);
     keeps_ = examples_ * classes <= kMostScores;
+    if (keeps_) scores_.reserve(static_cast<std::size_t>(examples_) * n), truth_.reserve(scores_.capacity());
   }
 
   void add_example(std::span<const float> scores, std::int32_t label) {
@@ -100,6 +101,10 @@ class LabelTally final : public Tally {
     labels_ = width;
     right_.resize(static_cast<std::size_t>(width)), found_.resize(right_.size()), there_.resize(right_.size());
     const auto* targets = static_cast<const float*>(batch.target);
+    if (scores_.empty() && examples_ * width <= kMostScores) {
+      scores_.reserve(static_cast<std::size_t>(examples_ * width));
+      truth_.reserve(scores_.capacity());
+    }
     for (std::int64_t i = 0; i < batch.count * width; ++i) {
       const auto label = static_cast<std::size_t>(i % width);
       const bool truth = targets[i] > 0.5f, predicted = outputs[i] > 0;
@@ -228,6 +233,14 @@ class TokenTally final : public Tally {
 };
 
 }  // namespace
+
+std::int64_t tally_bytes(const data::Description& about) {
+  const bool kept = about.targets == data::TargetKind::kClass || about.targets == data::TargetKind::kLabels;
+  const std::int64_t scores = about.count * about.outputs;
+  if (!kept || about.kind == data::Kind::kTokens || scores > kMostScores) return 0;
+  constexpr std::int64_t kSorted = 24;  // of each example, of one class at a time
+  return scores * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint8_t)) + about.count * kSorted;
+}
 
 std::unique_ptr<Tally> tally_of(const data::Split& split, const data::RowSchema* schema, Pool& pool) {
   switch (split.about.targets) {

@@ -21,6 +21,9 @@ class Tally {
   virtual void finish(Evaluation& evaluation) = 0;
 };
 
+// Bytes that are kept of each example's outputs until finish(), and what finish() sorts of them.
+std::int64_t tally_bytes(const data::Description& about);
+
 // `split` and `pool` outlive it; `schema` is the model's, null where it takes no rows.
 std::unique_ptr<Tally> tally_of(const data::Split& split, const data::RowSchema* schema, Pool& pool);
 

@@ -252,7 +252,8 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
     outcome.version = store_version(repository, config, in, run, model);
   } catch (const Error& error) {  // the last checkpoint stays: what was trained up to it is not trained again
     if (error.kind != ErrorKind::kIo) throw;
-    throw Error(error.kind, error.message, "make room (`mlx gc`), then " + how_to_resume(config, run));
+    throw Error(error.kind, error.message,
+                "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how_to_resume(config, run));
   }
   registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary);
   outcome.run = registry::read_run(repository, run);

@@ -122,3 +122,20 @@ case $code in
   *) fail "exit $code: $(cat "$work/.err")" ;;
 esac
 python3 -c 'import shutil; shutil.rmtree("long")'
+
+# bug: through a link to a folder, data and pointers were stored from and to outside of the repository.
+cd "$work" && mkdir -p links outside && echo 1 >outside/a && cd links && mlx init -q >/dev/null 2>&1
+ln -s ../outside out && mkdir real && echo 1 >real/a && ln -s real lnk
+error 4 "symbolic link to a folder" mlx add out/a
+error 4 "symbolic link to a folder" mlx add lnk/a
+same "$(ls ../outside)" a
+# bug: a name that is refused stood in .gitignore afterwards.
+mkdir $'new\nline' && echo 1 >$'new\nline/a'
+error 2 "control character" mlx add $'new\nline'
+[ ! -e .gitignore ] || fail "a refused name is in .gitignore"
+# A shell's pattern names pointers too.
+mkdir -p many/a many/b && echo 1 >many/a/1 && echo 2 >many/b/2
+expect 0 mlx add many/*
+expect 0 mlx add many/*
+has "$out" unchanged
+error 2 "is a pointer" mlx add many/a.mlx

@@ -136,3 +136,20 @@ error 4 "is a symbolic link to a folder" mlx add data/x
 error 4 "is a symbolic link to a folder" mlx rm data/x --force
 same "$(ls ../outside) $(cat ../outside/file)" "file precious"
 rm data/x && mv ../x.away data/x
+
+# bug: what a checkout that was killed had begun to write was taken for data.
+cd "$work" && mkdir cut && cd cut && mlx init -q >/dev/null 2>&1
+mkdir -p d/sub && echo 1 >d/a && echo 2 >d/sub/b && mlx add -q d >/dev/null && mlx commit -q -m x >/dev/null
+echo half >d/.mlx-tmp-999999999-0 && rm d/a && touch -d '1 hour ago' d/.mlx-tmp-999999999-0
+expect 0 mlx status
+lacks "$out" mlx-tmp
+expect 0 mlx checkout d
+[ ! -e d/.mlx-tmp-999999999-0 ] || fail "what a killed checkout left is still there"
+expect 0 mlx status
+has "$out" clean
+# bug: a path as long as can be went in and could not come out again.
+long=d/$(python3 -c "print('/'.join(['x' * 200] * 19))")
+long=${long:0:$((4090 - ${#PWD}))} && long=${long%/}
+mkdir -p "$(dirname "$long")" && echo deep >"$long" && mlx add -q d >/dev/null && rm -rf d
+expect 0 mlx checkout d
+same "$(cat "$long")" deep

@@ -89,6 +89,11 @@ mv away store
 expect 0 mlx -C second fsck
 has "$out" "all whole"
 expect 0 mlx -C second fsck --repair
+# bug: a lazy clone could not push to another remote.
+mlx clone -q --filter blobs:none store third >/dev/null 2>&1
+(cd third && mlx remote add -q away ../away-too && expect 0 mlx push away)
+expect 0 mlx clone away-too fourth
+same "$(tree_of fourth/data/x)" "$(tree_of project/data/x)"
 # bug: older versions were not fetched for checkout, diff and show.
 expect 0 mlx -C second diff data/x@v1 data/x@v2
 expect 0 mlx -C second show data/x@v1

@@ -278,3 +278,26 @@ same "$(json 'd["locked"]')" 6 # a manifest, a shard, four files
 expect 0 mlx lineage clf
 has "$out" "data/bars@v1"
 echo "keys, domains and erasing hold"
+
+# bug: in a clone that is not encrypted what was erased stayed in its packs for good; and erasing twice was two operations.
+cd "$work" && mkdir shred && cd shred && mlx init -q --encrypt && mlx remote add -q --encrypt origin ../shred-remote
+mlx key domain add -q pers && mlx key assign -q d pers
+mkdir d e && echo SHREDDEDTEXT >d/a && echo x >e/a && mlx add -q d e && mlx commit -q -m x && mlx push -q
+mlx clone -q "$work/shred-remote" "$work/clear-clone"
+expect 0 mlx erase --yes pers
+expect 0 mlx erase --yes pers --json
+same "$(json 'd["status"]')" unchanged
+expect 0 mlx push
+cd "$work/clear-clone" && expect 0 mlx pull
+rm -r d && expect 0 mlx rm --cached d
+grep -qaF SHREDDEDTEXT .mlx/packs/*.pack || fail "the text is not where this test looks for it"
+expect 0 mlx gc --yes --grace 0
+! grep -qaF SHREDDEDTEXT .mlx/packs/*.pack || fail "what was erased is in a pack"
+expect 0 mlx fsck
+expect 0 mlx checkout
+# bug: where the keys' file was lost, `mlx init --encrypt` made others.
+cd "$work/shred" && mv .mlx/keys ../keys-kept
+error 4 "are gone" mlx init --encrypt
+error 3 "takes them from its encrypted remote" mlx add e
+expect 0 mlx pull
+expect 0 mlx cat e:a

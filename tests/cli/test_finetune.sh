@@ -102,3 +102,28 @@ error 2 "it leaves nothing to train" mlx train -c spots.toml
 config 'init = "clf@v1"
 freeze = "conv1"'
 error 2 "spots.toml:6: [model] freeze" mlx train -c spots.toml
+
+# bug: a fine-tuning on rows learned the base's target, whatever the config named; and other features were taken as the base's.
+cd "$work" && mkdir rows && cd rows && mlx init -q >/dev/null 2>&1 && mkdir data
+python3 -c "
+import random
+random.seed(3)
+print('a,b,kind,other')
+for i in range(400):
+  a, b = random.random(), random.random()
+  print(f'{a:.4f},{b:.4f},{\"hi\" if a > 0.5 else \"lo\"},{\"yes\" if b > 0.5 else \"no\"}')" >data/train.csv
+mlx add -q data >/dev/null && mlx commit -q -m rows >/dev/null
+config() { printf '[data]\ndataset = "data"\ntarget = "%s"\nfeatures = %s\n[model]\nname = "%s"\n%s\n[train]\nepochs = 40\nbatch = 32\n' "$@" >run.toml; }
+config kind '["a", "b"]' base 'family = "mlp"
+hidden = [16]'
+expect 0 mlx train -c run.toml
+config other '["b", "a"]' tuned 'init = "base"'
+expect 0 mlx train -c run.toml --json
+same "$(json 'd["summary"]["init"]["fresh"], d["summary"]["accuracy"] > 0.9')" "(['classifier.bias', 'classifier.weight'], True)"
+printf 'a,b\n0.1,0.9\n0.9,0.1\n' >two.csv
+expect 0 mlx predict tuned two.csv --json
+same "$(json '[p["label"] for p in d["predictions"]]')" "['yes', 'no']"
+config kind '["a"]' less 'init = "base"'
+error 2 "the model that it starts from takes others" mlx train -c run.toml
+config b '["a"]' number 'init = "base"'
+error 2 "takes others" mlx train -c run.toml

@@ -109,3 +109,29 @@ expect 6 mlx fsck
 has "$out" "data/b.mlx: says"
 mlx add -q data/b
 expect 0 mlx fsck
+
+# bug: where all of a version that was made here was gone, fsck said that all was whole.
+cd "$work" && mkdir gone && cd gone && mlx init -q >/dev/null
+mkdir d && echo 1 >d/a && mlx add -q d >/dev/null && mlx commit -q -m 1 >/dev/null
+first=$(ls .mlx/packs/*.pack)
+echo 2 >d/a && mlx add -q d >/dev/null && mlx commit -q -m 2 >/dev/null
+cp -r .mlx ../kept
+# shellcheck disable=SC2086
+truncate -s 50 $first
+expect 6 mlx fsck
+has "$out" "d@v1: "
+expect 6 mlx fsck --repair
+has "$out" "d@v1: its list of files is missing"
+lacks "$out" "all whole"
+rm -rf .mlx && mv ../kept .mlx && rm .mlx/packs/*.pack
+expect 6 mlx fsck --json
+same "$(json '[v["name"] for v in d["versions"]]')" "['d@v1', 'd@v2']"
+expect 6 mlx fsck --repair
+has "$out" "1 file from the worktree"
+expect 0 mlx cat d@v2:a
+# bug: one damaged pointer stopped a repair in the middle, without a word of what was done.
+pack=$(ls .mlx/packs/*.pack | head -n 1) && truncate -s -20 "$pack" && : >other.mlx
+expect 6 mlx fsck --repair
+has "$out" "repaired: "
+has "$out" "other.mlx"
+expect 0 mlx cat d@v2:a

@@ -38,6 +38,9 @@ expect 0 mlx log --runs --where 'train.learning_rate=0.001'
 has "$out" "train.learning_rate 0.001"
 expect 0 mlx log --runs --sort train/loss -n 1
 has "$out" "train/loss "
+expect 0 mlx log clf --runs --json
+same "$(json 'len(d["runs"]) > 3')" True
+error 3 "no artifact is called 'nosuch'" mlx log nosuch --runs
 # The rate of a schedule is a metric.
 expect 0 mlx log --where 'train/learning_rate>=0' --json
 same "$(json 'len(d["runs"]) > 2')" True

@@ -95,6 +95,17 @@ for how in "" --profile; do
   grep -q __asan_init "$mlx_binary" || same "$(json "abs(d['summary']['peak_memory'] - d['summary']['memory']['peak']) < 8 << 20")" True
 done
 
+# bug: what the evaluation of many classes keeps was not said.
+python3 -c "
+import random
+random.seed(2)
+print('a,b,class')
+for i in range(30000): print(f'{random.random():.3f},{random.random():.3f},c{i % 300}')" >data/rows/train.csv
+mlx add data/rows >/dev/null 2>&1
+sed -e 's/epochs = 30/epochs = 1/' -e '/checkpoint_every/d' -e 's/target = "class"/target = "class"\nhold_out = 0.8/' rows.toml >classes.toml
+expect 0 mlx train -c classes.toml --json
+grep -q __asan_init "$mlx_binary" || same "$(json "abs(d['summary']['peak_memory'] - d['summary']['memory']['peak']) < 8 << 20")" True
+
 # Killed and resumed under a cap.
 killed_training 16 -c resnet.toml --force --memory 2GiB
 expect 0 mlx train -c resnet.toml --json

@@ -108,3 +108,23 @@ mv store away
 expect 0 mlx -C one fsck --repair --json
 has "$err" "'origin' could not be asked"
 same "$(json 'len(d["repaired"]["unreached"]), d["repaired"]["restored_files"] > 0')" "(1, True)"
+
+# bug: a number that two clones gave was published twice by a push behind a pull, or a fetch, that had said so.
+cd "$work" && mkdir numbers && cd numbers
+(mkdir one && cd one && mlx init -q && mlx remote add -q origin ../store && mkdir d && echo 1 >d/a && mlx add -q d && mlx commit -q -m 1 && mlx push -q) >/dev/null
+mlx clone -q store two >/dev/null
+(cd two && echo b >d/b && mlx add -q d && mlx commit -q -m b && mlx push -q) >/dev/null
+cd one && echo a >d/a && mlx add -q d && mlx commit -q -m a >/dev/null
+error 4 "run \`mlx pull\` first" mlx push
+expect 0 mlx fetch
+has "$err" "two clones gave this number"
+error 4 "two clones gave this number" mlx push
+error 4 "two clones gave this number" mlx push -n
+error 4 "two clones gave this number" mlx pull
+error 4 "two clones gave this number" mlx push
+expect 0 mlx pull --renumber --json
+same "$(json '[(r["artifact"], r["from"], r["to"]) for r in d["renumbered"]]')" "[('d', 2, 3)]"
+expect 0 mlx push
+expect 0 mlx -C ../two pull
+expect 0 mlx -C ../two log --oneline d@v2
+same "$(wc -l <<<"$out")" 2

@@ -86,3 +86,12 @@ git switch -q -c third && echo c >data/x/c2 && mlx add -q data/x && git add -A &
 git switch -q main
 expect 0 mlx status data/x
 has "$out" behind
+
+# bug: one dataset with a FIFO, or a link in its place, stopped status for all.
+cd "$work" && mkdir odd && cd odd && mlx init -q >/dev/null 2>&1
+mkdir -p a b c elsewhere && for f in a b c; do echo $f >$f/1; done && mlx add -q a b c >/dev/null && mlx commit -q -m x >/dev/null
+mkfifo a/fifo && mv b elsewhere/b && ln -s elsewhere/b b
+expect 0 mlx status --json
+same "$(json '[x["status"] for x in d["artifacts"]]')" "['unreadable', 'unreadable', 'clean']"
+expect 0 mlx status
+has "$out" "a/fifo"

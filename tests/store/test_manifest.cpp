@@ -71,7 +71,8 @@ TEST_CASE("one changed file changes one shard") {
 TEST_CASE("what encoding would not have written is kCorrupt") {
   auto shard = [](const Bytes& bytes) { return error_of([&] { decode_shard(bytes); }); };
   CHECK(shard(shard_with("good/path", kModeFile)) == std::nullopt);
-  for (const char* path : {"", "/absolute", "../up", "a/../b", "a//b", "./a", "a/", ".", ".git/hooks/x", "a/.GIT/config", "a/.mlx"}) {
+  for (const char* path :
+       {"", "/absolute", "../up", "a/../b", "a//b", "./a", "a/", ".", ".git/hooks/x", "a/.GIT/config", "a/.mlx"}) {
     CAPTURE(path);
     CHECK(shard(shard_with(path, kModeFile)) == ErrorKind::kCorrupt);
   }
