@@ -18,12 +18,14 @@ namespace {
 constexpr int kLockTries = 50;
 constexpr std::chrono::milliseconds kLockPause{2};
 
-bool try_lock(const Fd& file, int how) {
+enum class Lock { kTaken, kHeldElsewhere, kNone };  // none: this file system has no locks
+
+Lock try_lock(const Fd& file, int how) {
   while (::flock(file.get(), how | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    return false;
+    return errno == EWOULDBLOCK ? Lock::kHeldElsewhere : Lock::kNone;
   }
-  return true;
+  return Lock::kTaken;
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ void LiveRuns::hold(const std::string& run) {
   if (held_.contains(run)) return;
   make_folders(folder_);
   Fd file = disk_.open_append(path_of(run));
-  for (int i = 0; !try_lock(file, LOCK_EX); ++i) {
+  for (int i = 0; try_lock(file, LOCK_EX) == Lock::kHeldElsewhere; ++i) {
     if (i == kLockTries) {
       throw Error(ErrorKind::kConflict, fmt::format("run:{}: another process works in it", run),
                   "wait until it has ended, or stop that process");
@@ -55,7 +57,7 @@ bool LiveRuns::killed(const std::string& run) const {
   const std::string path = path_of(run);
   if (!path_exists(path)) return false;
   try {
-    return try_lock(open_file(path, O_RDONLY), LOCK_SH);
+    return try_lock(open_file(path, O_RDONLY), LOCK_SH) == Lock::kTaken;
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     return false;  // it has ended since
