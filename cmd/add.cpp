@@ -77,8 +77,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   const std::string full = join_path(repository.root(), path);
   if (!path_exists(full))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: no such file or folder", path), "check the name");
-  require_own_folder(full, path);
-  require_own_parents(repository.root(), path);
+  require_own_place(repository.root(), path);
   const std::optional<registry::Pointer> before = registry::read_pointer(repository, path);
   Added added;
   added.pointer = {.artifact = path, .kind = registry::ArtifactKind::kDataset};
@@ -114,8 +113,7 @@ Added add_inside(registry::Repository& repository, const registry::Pointer& befo
                  const std::vector<std::string>& parts, Context& context) {
   registry::need_files_of(repository, before.artifact, before.digest);  // a part is added to what is here
   const std::string full = join_path(repository.root(), before.artifact);
-  require_own_folder(full, before.artifact);
-  require_own_parents(repository.root(), before.artifact);
+  require_own_place(repository.root(), before.artifact);
   const std::vector<store::Entry> base = repository.store().entries(before.digest);
   Added added;
   added.pointer = before;

@@ -85,7 +85,7 @@ Job plan_part(const registry::Version& version, const std::string& path, const C
   }
   Job job{version.name() + ":" + path, version.digest, version.artifact, {}, "", {}, true};
   job.place = join_path(repository.root(), version.artifact);
-  require_own_folder(job.place, version.artifact);
+  require_own_place(repository.root(), version.artifact);
   store::CheckoutOptions how;
   how.force = options.force;
   how.inside = path;

@@ -19,16 +19,16 @@ bool is_single_file(registry::Repository& repository, const Digest& manifest, co
   return repository.store().entries(manifest)[0].path == base_name(artifact);
 }
 
-void require_own_folder(const std::string& path, const std::string& artifact) {
-  if (!is_folder(path) || is_real_folder(path)) return;
-  throw Error(ErrorKind::kConflict,
-              fmt::format("{} is a symbolic link to a folder, and links are not followed", printable(artifact)),
-              "let the folder itself stand there (mv), or mount it there");
-}
-
-void require_own_parents(const std::string& root, const std::string& artifact) {
-  for (std::size_t slash = artifact.find('/'); slash != std::string::npos; slash = artifact.find('/', slash + 1))
-    require_own_folder(join_path(root, artifact.substr(0, slash)), artifact.substr(0, slash));
+void require_own_place(const std::string& root, const std::string& artifact) {
+  for (std::size_t end = artifact.find('/');; end = artifact.find('/', end + 1)) {
+    const std::string part = artifact.substr(0, end), path = join_path(root, part);
+    if (is_folder(path) && !is_real_folder(path)) {
+      throw Error(ErrorKind::kConflict,
+                  fmt::format("{} is a symbolic link to a folder, and links are not followed", printable(part)),
+                  "let the folder itself stand there (mv), or mount it there");
+    }
+    if (end == std::string::npos) return;
+  }
 }
 
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
@@ -40,8 +40,7 @@ bool say_erased(registry::Repository& repository, const registry::Pointer& point
 
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                                  const std::string& path, bool force, Context& context) {
-  require_own_folder(path, artifact);
-  if (path == join_path(repository.root(), artifact)) require_own_parents(repository.root(), artifact);
+  require_own_place(repository.root(), artifact);
   registry::bring(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;

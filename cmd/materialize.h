@@ -14,12 +14,9 @@ namespace mlx::cmd {
 // refuses the folders that look so).
 bool is_single_file(registry::Repository& repository, const Digest& manifest, const std::string& artifact);
 
-// kConflict where `path` (absolute), the artifact's place, is a symbolic link to a folder: nothing behind it is read,
-// written or removed.
-void require_own_folder(const std::string& path, const std::string& artifact);
-
-// The same for the folders that hold it, up to the root of the repository: `artifact` must stand where its name says.
-void require_own_parents(const std::string& root, const std::string& artifact);
+// kConflict where the artifact's place below `root`, or a folder that holds it, is a symbolic link to a folder: nothing
+// behind one is read, written or removed.
+void require_own_place(const std::string& root, const std::string& artifact);
 
 // Where the version that a pointer names was erased: says so, and is true. There is nothing to bring then.
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context);

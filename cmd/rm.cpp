@@ -111,7 +111,7 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
   }
   if (options.cached || !path_exists(folder)) return;
   if (!options.force) require_stored(repository, pointer, folder);
-  require_own_folder(folder, pointer.artifact);
+  require_own_place(repository.root(), pointer.artifact);
   store::CheckoutOptions how;
   how.force = options.force;
   how.single = !is_folder(folder);

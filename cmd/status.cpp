@@ -70,8 +70,7 @@ State compare_with_folder(registry::Repository& repository, const registry::Poin
     if (here) state.status = "missing";
     return state;
   }
-  require_own_folder(full, pointer.artifact);
-  require_own_parents(repository.root(), pointer.artifact);
+  require_own_place(repository.root(), pointer.artifact);
   const std::optional<store::Difference> changes = store::changes_since(
       pointer.digest, repository.store(), full, &repository.stat_cache(), repository.pool(), context.progress());
   if (changes && changes->empty()) return state;

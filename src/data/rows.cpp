@@ -190,21 +190,18 @@ Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, 
 }
 
 void measure(Rows& rows, const RowSchema* base) {
-  const RowSchema before = rows.schema;
   const std::size_t numbers = count_numbers(rows.schema);
   std::size_t slot = 0;
   for (Column& column : rows.schema.features) {
-    if (!column.is_number()) continue;
+    if (base || !column.is_number()) continue;  // those of a base are all of its features
     const Moments found = moments(rows.numbers, slot++, numbers);
     column.mean = found.mean, column.std = found.std;
   }
-  if (base) rows.schema.features = base->features;
-  if (rows.schema.kind != TargetKind::kNumbers) return;
+  if (rows.schema.kind != TargetKind::kNumbers || (base && rows.schema.targets == base->targets)) return;
   for (std::size_t i = 0; i < rows.schema.targets.size(); ++i) {
     const Moments found = moments(rows.targets, i, rows.schema.targets.size());
     rows.schema.targets[i].mean = found.mean, rows.schema.targets[i].std = found.std;
   }
-  if (base && before.targets == base->targets) rows.schema.targets = base->targets;
 }
 
 Rows pick(const Rows& from, const std::vector<std::int64_t>& indices) {

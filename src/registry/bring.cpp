@@ -1,6 +1,7 @@
 #include "registry/bring.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "registry/key_sync.h"
@@ -24,6 +25,37 @@ Source open_source(Repository& repository) {
   return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), Towards::kHere), {}};
 }
 
+void receive_files(Repository& repository, const Digest& manifest, Progress& progress) {
+  Source source = open_source(repository);
+  Transfer transfer{repository.store(), *source.remote, progress, source.result};
+  receive_trees(transfer, {manifest});
+}
+
+void receive_content(Repository& repository, const std::vector<Digest>& blobs, Progress& progress) {
+  Source source = open_source(repository);
+  Transfer transfer{repository.store(), *source.remote, progress, source.result};
+  receive_blobs(transfer, blobs, true);
+}
+
+std::vector<Digest> absent_of(Repository& repository, const std::vector<store::Entry>& entries) {
+  std::vector<Digest> absent;
+  for (const store::Entry& entry : entries) {
+    if (!repository.store().has_whole_blob(entry.content)) absent.push_back(entry.content);
+  }
+  return absent;
+}
+
+// False where there is no remote, or it cannot be reached or lacks what `fetch` wants.
+bool had(const std::function<void()>& fetch) {
+  try {
+    fetch();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kIo) throw;
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_lazy(Repository& repository) {
@@ -31,56 +63,30 @@ bool is_lazy(Repository& repository) {
 }
 
 void bring(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress) {
-  std::vector<Digest> absent;
-  for (const store::Entry& entry : wanted) {
-    if (!repository.store().has_whole_blob(entry.content)) absent.push_back(entry.content);
-  }
-  if (absent.empty() || !is_lazy(repository)) return;
-  Source source = open_source(repository);
-  Transfer transfer{repository.store(), *source.remote, progress, source.result};
-  receive_blobs(transfer, absent, true);
+  const std::vector<Digest> absent = absent_of(repository, wanted);
+  if (!absent.empty() && is_lazy(repository)) receive_content(repository, absent, progress);
 }
 
 void bring(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!repository.store().has(ObjectKind::kManifest, manifest)) {
     if (!is_lazy(repository)) return;  // the caller says what is missing
-    Source source = open_source(repository);
-    Transfer transfer{repository.store(), *source.remote, progress, source.result};
-    receive_trees(transfer, {manifest});
+    receive_files(repository, manifest, progress);
   }
   bring(repository, repository.store().entries(manifest), progress);
 }
 
 bool fetch_files_of(Repository& repository, const Digest& manifest) {
-  try {
-    Source source = open_source(repository);
-    NoProgress quiet;
-    Transfer transfer{repository.store(), *source.remote, quiet, source.result};
-    receive_trees(transfer, {manifest});
-    return true;
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kIo) throw;
-    return false;
-  }
+  NoProgress quiet;
+  return had([&] { receive_files(repository, manifest, quiet); });
 }
 
 bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& progress) {
   if (is_lazy(repository)) return true;
-  if (!repository.store().has(ObjectKind::kManifest, manifest) && !fetch_files_of(repository, manifest)) return false;
-  std::vector<Digest> absent;
-  for (const store::Entry& entry : repository.store().entries(manifest)) {
-    if (!repository.store().has_whole_blob(entry.content)) absent.push_back(entry.content);
-  }
-  if (absent.empty()) return true;
-  try {
-    Source source = open_source(repository);
-    Transfer transfer{repository.store(), *source.remote, progress, source.result};
-    receive_blobs(transfer, absent, true);
-    return true;
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kIo) throw;
-    return false;
-  }
+  return had([&] {
+    if (!repository.store().has(ObjectKind::kManifest, manifest)) receive_files(repository, manifest, progress);
+    const std::vector<Digest> absent = absent_of(repository, repository.store().entries(manifest));
+    if (!absent.empty()) receive_content(repository, absent, progress);
+  });
 }
 
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest) {

@@ -134,9 +134,9 @@ bool bring_for_push(Repository& repository, const Digest& manifest, Progress& pr
 }
 
 // Content to send. A version that is not here as a whole came from elsewhere; the remote must have it, or this clone be
-// lazy.
+// lazy and fetch it, unless `progress` is nullptr.
 ToSend objects_to_send(Repository& repository, store::Remote& remote, const Content& content, const std::string& domain,
-                       Progress& progress) {
+                       Progress* progress) {
   const store::Store& store = repository.store();
   ToSend found;
   std::vector<Digest> manifests = content.manifests;
@@ -153,7 +153,7 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
   }
   found.nowhere = store::missing_objects(remote, elsewhere);
   std::erase_if(found.nowhere, [&](const ObjectRef& version) {
-    return bring_for_push(repository, version.second, progress) &&
+    return progress && bring_for_push(repository, version.second, *progress) &&
            collect_version(store, version.second, found.objects);
   });
   for (const auto* blobs : {&content.series, &content.others}) {
@@ -184,7 +184,7 @@ std::vector<Operation> content_makers(Repository& repository, const std::vector<
 // Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
 // encrypted.
 void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
-                     Progress& progress, const std::function<void(ToSend)>& use) {
+                     Progress* progress, const std::function<void(ToSend)>& use) {
   if (!remote.encrypted()) {
     use(objects_to_send(repository, remote, content_of(operations), {}, progress));
     return;
@@ -298,9 +298,8 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   (void)settle_numbers(repository, false);
   const std::vector<Operation> lacking = beyond(all, heads);
   const std::vector<Operation> makers = content_makers(repository, all, lacking);
-  NoProgress quiet;
-  for_each_domain(repository, *remote, makers, quiet, [&](ToSend found) {
-    require_none(found.nowhere);
+  for_each_domain(repository, *remote, makers, nullptr, [&](ToSend found) {
+    if (!is_lazy(repository)) require_none(found.nowhere);
     std::vector<ObjectRef>& objects = found.objects;
     std::ranges::sort(objects);
     objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
@@ -336,7 +335,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Operation> makers =
         repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
     std::vector<ObjectRef> nowhere;
-    for_each_domain(repository, *remote, makers, progress, [&](ToSend found) {
+    for_each_domain(repository, *remote, makers, &progress, [&](ToSend found) {
       if (!repair) require_none(found.nowhere);
       nowhere.insert(nowhere.end(), found.nowhere.begin(), found.nowhere.end());
       send_missing(transfer, std::move(found.objects));

@@ -4,19 +4,17 @@
 #   tests/bench/memory.sh MLX
 # Exits with 1 where one is off by more than 5 % and 8 MiB.
 set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
 mlx=$(readlink -f "${1:?usage: memory.sh MLX}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
+# shellcheck source=../cli/memory_configs.sh
+source "$here/../cli/memory_configs.sh"
 python3 - <<'PY'
-import os, random, struct
+import os, random
 random.seed(6)
-os.makedirs("data/words")
-open("data/words/words.txt", "w").write(" ".join(random.choice(["mill", "stone", "river", "wheel"]) for _ in range(6000)))
-os.makedirs("data/noise")
-open("data/noise/train-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, 128, 24, 24) + random.randbytes(128 * 576))
-open("data/noise/train-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, 128) + bytes(i % 4 for i in range(128)))
 def rows(name, count, classes):
     os.makedirs(f"data/{name}")
     with open(f"data/{name}/train.csv", "w") as out:
@@ -30,19 +28,13 @@ PY
 "$mlx" add data/words data/noise data/rows data/classes >/dev/null 2>&1
 "$mlx" commit -m data >/dev/null
 
-text() { # NAME FAMILY LAYERS WIDTH CONTEXT BATCH
-  printf '[data]\ndataset = "data/words"\n[model]\nname = "%s"\nfamily = "%s"\nlayers = %s\nwidth = %s\nheads = 2\ncontext = %s\ndropout = 0.1\n[train]\nepochs = 2\nbatch = %s\noptimizer = "adamw"\n' "$@" >"$1.toml"
-}
-images() { # NAME MODEL-LINES
-  printf '[data]\ndataset = "data/noise"\naugment = { shift = 1 }\n[model]\nname = "%s"\n%s\n[train]\nepochs = 2\nbatch = 64\n' "$@" >"$1.toml"
-}
 table() { # NAME DATASET HOLD-OUT
   printf '[data]\ndataset = "data/%s"\ntarget = "class"\nhold_out = %s\n[model]\nname = "%s"\nfamily = "mlp"\nhidden = [16]\n[train]\nepochs = 3\nbatch = 32\n' "$2" "$3" "$1" >"$1.toml"
 }
-text gpt2-1x16 gpt2 1 16 32 8
-text gpt2-4x128 gpt2 4 128 128 48
-text gpt2-4x256 gpt2 4 256 32 8
-text llama-2x32 llama 2 32 64 32
+text gpt2-1x16 gpt2 1 16 32 8 ''
+text gpt2-4x128 gpt2 4 128 128 48 ''
+text gpt2-4x256 gpt2 4 256 32 8 ''
+text llama-2x32 llama 2 32 64 32 ''
 for width in 64 256 512 1024 2048 3072; do images "mlp-$width" "family = \"mlp\"
 hidden = [$width, $width]"; done
 images cnn 'family = "cnn"

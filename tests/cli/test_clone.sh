@@ -91,7 +91,10 @@ has "$out" "all whole"
 expect 0 mlx -C second fsck --repair
 # bug: a lazy clone could not push to another remote.
 mlx clone -q --filter blobs:none store third >/dev/null 2>&1
-(cd third && mlx remote add -q away ../away-too && expect 0 mlx push away)
+state=$(tree_of third/.mlx/packs)
+(cd third && mlx remote add -q away ../away-too >/dev/null && expect 0 mlx push -n away)
+same "$(tree_of third/.mlx/packs)" "$state"
+(cd third && expect 0 mlx push away)
 expect 0 mlx clone away-too fourth
 same "$(tree_of fourth/data/x)" "$(tree_of project/data/x)"
 # bug: older versions were not fetched for checkout, diff and show.

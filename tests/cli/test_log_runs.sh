@@ -40,6 +40,9 @@ expect 0 mlx log --runs --sort train/loss -n 1
 has "$out" "train/loss "
 expect 0 mlx log clf --runs --json
 same "$(json 'len(d["runs"]) > 3')" True
+sed 's/name = "clf"/name = "never"/' bad.toml >never.toml
+mlx train -c never.toml >/dev/null 2>&1 && fail "a learning rate of 1000 was survived"
+same "$(listed never --runs)" "train 1000.0"
 error 3 "no artifact is called 'nosuch'" mlx log nosuch --runs
 # The rate of a schedule is a metric.
 expect 0 mlx log --where 'train/learning_rate>=0' --json
