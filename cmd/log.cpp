@@ -78,8 +78,8 @@ void cut(std::vector<T>& list, std::int64_t limit) {
 void keep_of_artifact(const std::string& reference, registry::Repository& repository,
                       std::vector<registry::Run>& runs) {
   if (reference.empty()) return;
-  const std::optional<registry::Version> version = registry::try_resolve(repository, reference);
-  const std::string artifact = version ? version->artifact : reference;
+  const std::optional<registry::Version> named = registry::try_resolve(repository, reference);
+  const std::string artifact = named ? named->artifact : reference;
   std::set<Digest> digests;
   for (const registry::Version& version : registry::versions(repository, artifact)) digests.insert(version.digest);
   std::erase_if(runs, [&](const registry::Run& run) {
@@ -92,7 +92,7 @@ void keep_of_artifact(const std::string& reference, registry::Repository& reposi
     const Json params = run.params.empty() ? Json() : parse_json(run.params, "run:" + run.id);
     return params.value("/model/name"_json_pointer, std::string()) != artifact;
   });
-  if (runs.empty() && !version) (void)registry::resolve(repository, reference);  // says that there is no such thing
+  if (runs.empty() && !named) (void)registry::resolve(repository, reference);  // says that there is no such thing
 }
 
 int log_runs(const LogOptions& options, Context& context) {
