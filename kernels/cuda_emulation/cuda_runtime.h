@@ -4,8 +4,8 @@
 //
 // A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
 // which runs until it waits for the others of its block or warp; every second block runs its threads backwards, so that
-// a missing
-// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's.
+// a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
+// asynchronous copies are in ptx.h here.
 #pragma once
 
 #include <cmath>
@@ -28,20 +28,31 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace mlx::emulation {
 
-void run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread);
+void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 void wait_for_block();
-// What `lane` of this thread's warp gave to the same call; all lanes that still run take part.
-std::uint64_t exchange(std::uint64_t value, unsigned lane);
+
+// What each lane of this thread's warp gave to the same call; all lanes that still run take part. Valid until the
+// second call after this one.
+inline constexpr std::size_t kMostGiven = 32;  // bytes
+struct Given {
+  const void* of_lane[32];
+};
+Given give(const void* data, std::size_t bytes);
 
 template <typename T>
 T exchange(T value, unsigned lane) {
-  static_assert(sizeof(T) <= sizeof(std::uint64_t));
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  bits = exchange(bits, lane);
-  std::memcpy(&value, &bits, sizeof value);
+  static_assert(sizeof(T) <= kMostGiven);
+  std::memcpy(&value, give(&value, sizeof value).of_lane[lane % 32], sizeof value);
   return value;
 }
+
+// The block's dynamic shared memory, of as many bytes as it was launched with; its contents are undefined.
+void* block_memory();
+
+// Asynchronous copies of this thread: none has happened before it is waited for.
+void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros);  // `zeros` behind the bytes
+void commit_copies();                   // those since the last call are a group
+void wait_copies(std::size_t pending);  // until no more than so many groups are left
 
 }  // namespace mlx::emulation
 
@@ -103,6 +114,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, u
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches);
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+template <typename... Expected>
+cudaError_t cudaFuncSetAttribute(void (*)(Expected...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 template <typename... Expected>

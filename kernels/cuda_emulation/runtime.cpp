@@ -169,6 +169,6 @@ cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<voi
   const std::lock_guard lock(d.running);
   if (++d.launches == d.fails_at) d.failed = true;
   if (d.failed) return cudaErrorLaunchFailure;
-  mlx::emulation::run_grid(config.gridDim, config.blockDim.x, thread);
+  mlx::emulation::run_grid(config.gridDim, config.blockDim.x, config.dynamicSmemBytes, thread);
   return cudaSuccess;
 }
