@@ -18,6 +18,13 @@
 
 #include "kernels/bf16.h"
 
+// Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs.
+#ifdef __CUDACC__
+#define MLX_UNROLL _Pragma("unroll")
+#else
+#define MLX_UNROLL
+#endif
+
 namespace mlx::kernels::cuda {
 
 struct FragmentA {

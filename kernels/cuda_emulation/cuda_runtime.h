@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 #define __shared__ static  // one grid runs at a time, and one block of it
 
 struct dim3 {
@@ -35,14 +36,16 @@ void wait_for_block();
 // second call after this one.
 inline constexpr std::size_t kMostGiven = 32;  // bytes
 struct Given {
-  const void* of_lane[32];
+  const unsigned char* first = nullptr;
+  std::size_t apart = 0;
+  const void* of_lane(unsigned lane) const { return first + lane * apart; }
 };
 Given give(const void* data, std::size_t bytes);
 
 template <typename T>
 T exchange(T value, unsigned lane) {
   static_assert(sizeof(T) <= kMostGiven);
-  std::memcpy(&value, give(&value, sizeof value).of_lane[lane % 32], sizeof value);
+  std::memcpy(&value, give(&value, sizeof value).of_lane(lane % 32), sizeof value);
   return value;
 }
 

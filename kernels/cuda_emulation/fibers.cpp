@@ -186,10 +186,7 @@ Given give(const void* data, std::size_t bytes) {
   const unsigned first = threadIdx.x / kWarp * kWarp, which = own.exchanges++ % 2;
   std::memcpy(own.given[which], data, bytes);
   to_scheduler(Waits::kForWarp);
-  Given given{};
-  for (unsigned lane = 0; lane < kWarp && first + lane < block.fibers.size(); ++lane)
-    given.of_lane[lane] = block.fibers[first + lane].given[which];
-  return given;
+  return {block.fibers[first].given[which], sizeof(Fiber)};
 }
 
 void* block_memory() {

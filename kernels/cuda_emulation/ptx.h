@@ -28,7 +28,7 @@ void mma(FragmentC& c, const FragmentA& a, const FragmentB& b) {
   } own{a, b};
   const mlx::emulation::Given given = mlx::emulation::give(&own, sizeof own);
   const auto of = [&](unsigned row, unsigned column_lane) {
-    return static_cast<const Both*>(given.of_lane[row * 4 + column_lane]);
+    return static_cast<const Both*>(given.of_lane(row * 4 + column_lane));
   };
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned column = 2 * t + i % 2;
@@ -44,7 +44,7 @@ inline void load_matrices(std::uint32_t (&out)[4], const void* row) {
   const unsigned lane = threadIdx.x % 32;
   const mlx::emulation::Given given = mlx::emulation::give(&row, sizeof row);
   for (unsigned j = 0; j < 4; ++j) {
-    const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane[8 * j + lane / 4]);
+    const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane(8 * j + lane / 4));
     std::memcpy(&out[j], of_row + 4 * (lane % 4), 4);
   }
 }
@@ -54,7 +54,7 @@ inline void load_matrices_transposed(std::uint32_t (&out)[4], const void* row) {
   for (unsigned j = 0; j < 4; ++j)
     for (unsigned i = 0; i < 2; ++i) {
       const unsigned from = 8 * j + 2 * (lane % 4) + i;
-      const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane[from]);
+      const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane(from));
       std::memcpy(reinterpret_cast<unsigned char*>(&out[j]) + 2 * i, of_row + 2 * (lane / 4), 2);
     }
 }
