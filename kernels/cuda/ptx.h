@@ -16,7 +16,7 @@
 
 #include <cstdint>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 
 // Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs.
 #ifdef __CUDACC__
@@ -117,10 +117,5 @@ __device__ inline unsigned char* block_memory() {
 namespace mlx::kernels::cuda {
 
 #endif
-
-// Two elements as one register.
-__device__ inline std::uint32_t pack(BF16 low, BF16 high) {
-  return std::uint32_t{low.bits} | std::uint32_t{high.bits} << 16;
-}
 
 }  // namespace mlx::kernels::cuda

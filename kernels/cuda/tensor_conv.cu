@@ -106,13 +106,13 @@ bool prepare_tensor_conv_of(const Problem& problem, Plan& plan) {
   const Run run = forward   ? run_tensor_conv<kType>
                   : weights ? run_tensor_conv_backward_weights<kType>
                             : run_tensor_conv_backward_data<kType>;
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s || !whole_chunks<kType>(s->g.c / s->g.groups)) return false;
   if (!forward && !whole_chunks<kType>(s->g.o / s->g.groups)) return false;
   const ProductSize size = forward ? forward_size(s->g) : weights ? tensor_weights_size<kType>(s->g) : data_size(s->g);
   if (!tensor_sized(size)) return false;
   plan.workspace_bytes =
-      weights ? std::max(product_bytes(size), column_bytes(size.k, s->g.o)) : weight_factor_bytes<kType>(problem);
+      weights ? std::max(product_bytes(size), column_bytes(size.k, s->g.o)) : weight_factor_bytes(problem, s->g);
   return true;
 }
 

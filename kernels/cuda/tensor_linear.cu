@@ -63,7 +63,7 @@ bool prepare_tensor_linear_of(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kLinear               ? run_tensor_linear<kType>
                   : problem.op == Op::kLinearBackwardData ? run_tensor_linear_backward_data<kType>
                                                           : run_tensor_linear_backward_weights<kType>;
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s || !whole_chunks<kType>(s->g.in_width)) return false;
   if (problem.op != Op::kLinear && !whole_chunks<kType>(s->g.out_width)) return false;
   const bool weights = problem.op == Op::kLinearBackwardWeights;
@@ -71,7 +71,7 @@ bool prepare_tensor_linear_of(const Problem& problem, Plan& plan) {
       weights ? tensor_weights_size<kType>(s->g) : ProductSize{s->g.rows, s->g.out_width, s->g.in_width};
   if (!tensor_sized(size)) return false;
   plan.workspace_bytes = weights ? std::max(product_bytes(size), column_bytes(s->g.rows, s->g.out_width))
-                                 : weight_factor_bytes<kType>(problem);
+                                 : weight_factor_bytes(problem, s->g);
   return true;
 }
 

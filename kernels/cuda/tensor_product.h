@@ -181,22 +181,18 @@ bool whole_chunks(std::int64_t elements) {
   return elements % (kChunk / kElementBytes<kType>) == 0;
 }
 
-// Weights are stored as f32 and count as what activations are stored as: their copy in the workspace, made for the
-// product that reads it. `count`: of all elements.
+// Weights as factors: as they are stored where that is the type of the activations, else a copy in the workspace, of
+// weight_factor_bytes(). `count`: of all elements.
 template <MmaType kType>
 const FactorOf<kType>* weight_factors(const State& s, const Args& args, std::int64_t count) {
-  const float* w = f32_in(&s, args, 1);
-  if constexpr (kType == MmaType::kTF32) {
-    return w;
-  } else {
-    auto* copy = static_cast<BF16*>(args.workspace);
-    each(args, count, [=] __device__(std::int64_t i) { copy[i] = narrow(w[i]); });
-    return static_cast<const FactorOf<kType>*>(args.workspace);
-  }
+  const Reals w = reals_in(s, args, 1, s.g.w_type);
+  if (s.g.w_type == s.g.x_type) return static_cast<const FactorOf<kType>*>(w.data);
+  const RealsOut copy{args.workspace, s.g.x_type};
+  each(args, count, [=] __device__(std::int64_t i) { copy.store(i, w[i]); });
+  return static_cast<const FactorOf<kType>*>(args.workspace);
 }
-template <MmaType kType>
-std::size_t weight_factor_bytes(const Problem& problem) {
-  return kType == MmaType::kTF32 ? 0 : static_cast<std::size_t>(problem.inputs[1].count()) * kElementBytes<kType>;
+inline std::size_t weight_factor_bytes(const Problem& problem, const Geometry& g) {
+  return g.w_type == g.x_type ? 0 : static_cast<std::size_t>(problem.inputs[1].count()) * size_of(g.x_type);
 }
 
 // body<type>() for the type that tensor cores take the problem's factors as; false where they do not.
@@ -206,6 +202,8 @@ bool with_mma_type(const Problem& problem, Body body) {
   switch (problem.inputs[0].dtype) {
     case DType::kBF16:
       return body.template operator()<MmaType::kBF16>();
+    case DType::kF16:
+      return body.template operator()<MmaType::kF16>();
     default:
       return false;
   }

@@ -14,7 +14,7 @@ template <MmaType kType>
 float element_of(std::uint32_t bits, unsigned i) {
   const auto half = static_cast<std::uint16_t>(bits >> (16 * i));
   if constexpr (kType == MmaType::kBF16) return widen(BF16{half});
-  if constexpr (kType == MmaType::kF16) return static_cast<float>(std::bit_cast<_Float16>(half));
+  if constexpr (kType == MmaType::kF16) return widen(F16{half});
   return std::bit_cast<float>(bits & 0xffffe000u);
 }
 
