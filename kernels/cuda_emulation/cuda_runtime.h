@@ -3,9 +3,9 @@
 // installed, and slow.
 //
 // A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
-// which runs until it waits for the others of its block or warp; every second block runs its threads backwards, so that
-// a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
-// asynchronous copies are in ptx.h here.
+// which runs until it waits for the others of its block or warp, and a warp runs as far ahead as it can; every second
+// block runs backwards, so that a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is
+// the host's. Tensor cores and asynchronous copies are in ptx.h here.
 #pragma once
 
 #include <cmath>
