@@ -68,7 +68,7 @@ void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor
   };
   const std::vector<Tensor> outputs = run({});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string wrong = difference(expected[i], outputs[i], tolerance_of(test.op, kernel.backend));
+    const std::string wrong = difference(expected[i], outputs[i], tolerance_of(test, kernel.backend));
     CHECK_MESSAGE(wrong.empty(), title(kernel, test) << ", output " << i << ": " << wrong);
   }
   RunOptions options;
