@@ -98,7 +98,7 @@ __device__ inline void wait_copies() {
 }
 
 // An f32 as tf32, rounded to nearest, ties away from zero.
-__device__ inline std::uint32_t to_tf32(float x) {
+__device__ inline std::uint32_t tf32_bits(float x) {
   std::uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;

@@ -68,7 +68,7 @@ struct Tile {
     }
     if constexpr (kType == MmaType::kTF32) {
       MLX_UNROLL
-      for (int i = 0; i < 4; ++i) out[i] = to_tf32(__builtin_bit_cast(float, out[i]));
+      for (int i = 0; i < 4; ++i) out[i] = tf32_bits(__builtin_bit_cast(float, out[i]));
     }
   }
 };
@@ -204,6 +204,8 @@ bool with_mma_type(const Problem& problem, Body body) {
       return body.template operator()<MmaType::kBF16>();
     case DType::kF16:
       return body.template operator()<MmaType::kF16>();
+    case DType::kF32:
+      return problem.attrs.tf32 && body.template operator()<MmaType::kTF32>();
     default:
       return false;
   }

@@ -70,10 +70,8 @@ void wait_copies() {
   mlx::emulation::wait_copies(kPending);
 }
 
-inline std::uint32_t to_tf32(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return bits;  // infinities and NaN
-  return (bits + 0x1000u) & 0xffffe000u;
+inline std::uint32_t tf32_bits(float x) {
+  return std::bit_cast<std::uint32_t>(to_tf32(x));
 }
 
 inline unsigned char* block_memory() {
