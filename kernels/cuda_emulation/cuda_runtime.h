@@ -31,6 +31,7 @@ namespace mlx::emulation {
 
 void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 void wait_for_block();
+bool any_of_block(bool vote);  // whether any thread of the block says so; waits for all
 
 // What each lane of this thread's warp gave to the same call; all lanes that still run take part. Valid until the
 // second call after this one.
@@ -69,6 +70,23 @@ T __shfl_sync(unsigned, T value, int lane) {
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int apart) {
   return mlx::emulation::exchange(value, threadIdx.x % 32 ^ static_cast<unsigned>(apart));
+}
+
+inline unsigned __ballot_sync(unsigned, int vote) {
+  const mlx::emulation::Given given = mlx::emulation::give(&vote, sizeof vote);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32 && threadIdx.x / 32 * 32 + lane < blockDim.x; ++lane) {
+    int other = 0;
+    std::memcpy(&other, given.of_lane(lane), sizeof other);
+    votes |= static_cast<unsigned>(other != 0) << lane;
+  }
+  return votes;
+}
+inline int __syncthreads_or(int vote) {
+  return mlx::emulation::any_of_block(vote != 0);
+}
+inline int __ffs(int bits) {
+  return __builtin_ffs(bits);
 }
 
 enum cudaError_t {

@@ -58,6 +58,7 @@ struct Fiber {
   void* at = nullptr;  // its stack pointer while it does not run
   void* shadow = nullptr;
   Waits waits = Waits::kNot;
+  bool vote = false;
   unsigned exchanges = 0;
   // To exchanges of even and odd numbers: a lane is at most one ahead of another.
   alignas(16) unsigned char given[2][kMostGiven] = {};
@@ -186,6 +187,16 @@ void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::
 
 void wait_for_block() {
   to_scheduler(Waits::kForBlock);
+}
+
+bool any_of_block(bool vote) {
+  Fiber& own = *block.running;
+  own.vote = vote;
+  to_scheduler(Waits::kForBlock);
+  bool any = false;
+  for (unsigned i = 0; i < blockDim.x; ++i) any |= block.fibers[i].waits != Waits::kDone && block.fibers[i].vote;
+  to_scheduler(Waits::kForBlock);  // nobody votes again before all have counted
+  return any;
 }
 
 Given give(const void* data, std::size_t bytes) {
