@@ -328,5 +328,7 @@ bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
+bool prepare_scale(const Problem& problem, Plan& plan);
+bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 
 }  // namespace mlx::kernels::cuda
