@@ -41,8 +41,8 @@ std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
   return bytes;
 }
 
-// Of one batch, as its source holds it.
-std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
+// Of one batch, as a session is fed it.
+std::int64_t fed_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
   switch (about.kind) {
     case data::Kind::kImages:
       break;
@@ -51,7 +51,12 @@ std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std
     case data::Kind::kTokens:
       return batch * context * 8;
   }
-  return batch * (about.height * about.width * about.channels * (mixed ? 2 : 1) + (mixed ? about.outputs : 0) + 1) * 4;
+  return batch * (about.height * about.width * about.channels + (mixed ? about.outputs : 1)) * 4;
+}
+
+// The same, as its source holds it: where images are mixed, they and their labels also as they were before.
+std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
+  return fed_bytes(about, batch, context, mixed) + (mixed ? fed_bytes(about, batch, context, false) : 0);
 }
 
 bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
@@ -137,8 +142,11 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   MemoryForecast out;
   out.gpu = level == kernels::Level::kCuda;
   const data::Description& about = data.train.about;
-  out.batches = batch_bytes(about, config.batch, built.context, config.augment.mixup > 0);
+  const bool mixed = about.kind == data::Kind::kImages && config.augment.mixup > 0;
+  out.batches = batch_bytes(about, config.batch, built.context, mixed);
   if (out.gpu) {
+    // Of the one that is computed and of the next (graph/feeding.h).
+    out.batches = 2 * fed_bytes(about, config.batch / config.accumulate, built.context, mixed);
     const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
     size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;  // never without a limit
   } else {
