@@ -11,17 +11,25 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;  // of each input, as of memory of its own
 
-std::size_t aligned(std::size_t bytes) {
+constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+constexpr std::size_t kKeyBytes = aligned(sizeof(kernels::RandomKey));
+
 }  // namespace
+
+std::size_t feeding_bytes(const Graph& graph, const std::vector<std::int64_t>& sizes) {
+  std::size_t bytes = kKeyBytes;
+  for (const ValueId id : graph.inputs) bytes += aligned(concrete(graph.value(id), sizes).bytes());
+  return bytes;
+}
 
 Feeding::Feeding(const kernels::Device& device, std::size_t values)
     : device_(device),
       offset_(values, 0),
       bytes_(values, 0),
-      size_(aligned(sizeof(kernels::RandomKey))),
+      size_(kKeyBytes),
       sent_{make_event(device), make_event(device)},
       taken_(make_event(device)) {}
 
@@ -39,7 +47,7 @@ void Feeding::fit(const std::vector<FedBytes>& fed) {
     bytes = std::max(bytes, each.bytes);
   }
   if (!grown) return;
-  size_ = aligned(sizeof(kernels::RandomKey));
+  size_ = kKeyBytes;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
     offset_[i] = size_;
     size_ += aligned(bytes_[i]);

@@ -23,6 +23,9 @@ struct FedBytes {
   std::size_t bytes;
 };
 
+// What the inputs of a graph take at these sizes, by symbol.
+std::size_t feeding_bytes(const Graph& graph, const std::vector<std::int64_t>& sizes);
+
 class Feeding {
  public:
   using Take = std::function<Memory(std::size_t bytes, const std::string& what)>;  // throws where there is no more

@@ -41,8 +41,8 @@ std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
   return bytes;
 }
 
-// Of one batch, as a session is fed it.
-std::int64_t fed_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
+// Of one batch, as its source holds it.
+std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
   switch (about.kind) {
     case data::Kind::kImages:
       break;
@@ -51,12 +51,7 @@ std::int64_t fed_bytes(const data::Description& about, std::int64_t batch, std::
     case data::Kind::kTokens:
       return batch * context * 8;
   }
-  return batch * (about.height * about.width * about.channels + (mixed ? about.outputs : 1)) * 4;
-}
-
-// The same, as its source holds it: where images are mixed, they and their labels also as they were before.
-std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
-  return fed_bytes(about, batch, context, mixed) + (mixed ? fed_bytes(about, batch, context, false) : 0);
+  return batch * (about.height * about.width * about.channels * (mixed ? 2 : 1) + (mixed ? about.outputs : 0) + 1) * 4;
 }
 
 bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
@@ -80,7 +75,7 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const graph::PlannedMemory planned = graph::planned_memory(used, sizes_of(used, batch, built.context), level, false);
   const auto held = static_cast<std::int64_t>(planned.held);
   if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
-    return held + static_cast<std::int64_t>(planned.arena) + batch_bytes(data.valid.about, batch, built.context, false);
+    return held + static_cast<std::int64_t>(planned.arena + planned.fed);
   }
   const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
                             batch_bytes(data.valid.about, batch, built.context, false);
@@ -142,17 +137,14 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   MemoryForecast out;
   out.gpu = level == kernels::Level::kCuda;
   const data::Description& about = data.train.about;
-  const bool mixed = about.kind == data::Kind::kImages && config.augment.mixup > 0;
-  out.batches = batch_bytes(about, config.batch, built.context, mixed);
   if (out.gpu) {
-    // Of the one that is computed and of the next (graph/feeding.h).
-    out.batches = 2 * fed_bytes(about, config.batch / config.accumulate, built.context, mixed);
     const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
     size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;  // never without a limit
   } else {
-    out.batches +=
+    out.batches =
+        batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
         (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
-        static_cast<std::int64_t>(sizeof(std::int64_t));
+            static_cast<std::int64_t>(sizeof(std::int64_t));
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level);
@@ -162,6 +154,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
+  if (out.gpu) out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
   if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
