@@ -2,10 +2,11 @@
 // thread by thread, so that tests check what kernels compute, and sanitizers what they touch, without a GPU. Never
 // installed, and slow.
 //
-// A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
-// which runs until it waits for the others of its block or warp, and a warp runs as far ahead as it can; every second
-// block runs backwards, so that a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is
-// the host's. Tensor cores and asynchronous copies are in ptx.h here.
+// What a stream is asked for happens when someone waits for it (streams.cpp). A launch runs block after block, in the
+// waiting thread, while others wait. A thread of a block is a fiber, which runs until it waits for the others of its
+// block or warp, and a warp runs as far ahead as it can; every second block runs backwards, so that a missing
+// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
+// asynchronous copies are in ptx.h here.
 #pragma once
 
 #include <cmath>
@@ -95,12 +96,13 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorLaunchFailure = 719,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
 using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphExec_t = struct CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
-inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0;
 
 struct cudaDeviceProp {
   char name[256];
@@ -123,8 +125,15 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);

@@ -26,8 +26,11 @@ bool weights_are_finite(const graph::Tensors& tensors, const graph::Graph& graph
 
 std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress) {
-  std::optional<graph::NotFinite> found = training.explain(batch_of(step), step, rate_of(step));
-  if (found && !found->node.empty()) return at(step, std::move(found));
+  std::optional<graph::NotFinite> found;
+  if (!training.runs_ahead()) {
+    found = training.explain(batch_of(step), step, rate_of(step));
+    if (found && !found->node.empty()) return at(step, std::move(found));
+  }
   training.start(good.tensors);
   progress.begin("looking for its origin", static_cast<std::uint64_t>(step + 1 - good.step), "steps");
   for (std::int64_t again = good.step; again <= step && g_interrupted.load() == 0; ++again) {
