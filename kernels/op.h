@@ -12,7 +12,8 @@ namespace mlx::kernels {
 enum class Op : std::uint16_t {
   // Linear: y[…,N] = act(x[…,K] · wᵀ + b), w[N,K], (b[N]). attrs.activation.
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
-  //   bf16: x and dy bf16, y and dx f32 or bf16; w, b, dw, db stay f32, and w counts rounded to bf16. Sums are of f32.
+  //   bf16: x and dy bf16, y and dx f32 or bf16; w, b, dw, db stay f32, and w counts rounded to bf16, as b may where y
+  //   is bf16. Sums are of f32.
   kLinear,
   kLinearBackwardData,     // dy[…,N], w → dx[…,K]
   kLinearBackwardWeights,  // x, dy → dw[N,K], (db[N])

@@ -1,4 +1,6 @@
-// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, bf16 and quantized (op.h, kLinear…).
+// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, bf16 and quantized (op.h, kLinear…). cuBLASLt
+// multiplies where there is one and it takes the problem; else, and what is quantized, the product of product.h.
+#include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
@@ -70,6 +72,106 @@ void run_linear_backward_weights(const void* state, const Args& args, int, int) 
   if (db) bias_gradient(args, s.g.rows, n_count, dy, static_cast<Pair*>(args.workspace), db);
 }
 
+namespace {
+
+// A layer whose product is cuBLASLt's. What it writes is row-major, which for it are the transposed matrices:
+//   yᵀ[N,M] = w[N,K] · xᵀ[K,M]     A = w, row-major and so transposed, B = x; the bias goes along the rows of yᵀ
+//   dxᵀ[K,M] = wᵀ[K,N] · dyᵀ[N,M]  A = w, B = dy
+//   dwᵀ[K,N] = xᵀ[K,M] · dy[M,N]   A = x, B = dy, transposed; db sums the columns of op(B)
+struct LibraryLinear {
+  Plan own;  // the same without the library: for tensors that are not aligned()
+  Op op{};
+  std::unique_ptr<cublas_lt::Matmul> product;
+  Recast weights, bias;
+  Activation then = Activation::kNone;  // what the product does not do itself, in place on y
+};
+
+const State& own_of(const LibraryLinear& s) {
+  return state_of(s.own.state);
+}
+
+void run_by_library(const void* state, const Args& args, int phase, int slice) {
+  const auto& s = *static_cast<const LibraryLinear*>(state);
+  const State& own = own_of(s);
+  const Geometry& g = own.g;
+  const void *first = args.inputs[0], *second = args.inputs[1], *b = g.has_input[2] ? args.inputs[2] : nullptr;
+  void *result = args.outputs[0], *db = g.has_output[1] ? args.outputs[1] : nullptr;
+  if (!aligned({first, second, b, result, db})) return s.own.run(s.own.state, args, phase, slice);
+  Parts parts(args.workspace);
+  void* workspace = parts.take(s.product->workspace_bytes);
+  if (s.op == Op::kLinearBackwardWeights) {
+    const bool fused = s.product->takes_vector;
+    cublas_lt::run_matmul(name_of(s.op), args, *s.product, first, second, result, db, workspace);
+    if (db && !fused) {
+      auto* sums = static_cast<Pair*>(parts.take(column_bytes(g.rows, g.out_width)));
+      bias_gradient(args, g.rows, g.out_width, reals_in(own, args, 1, g.x_type), sums, static_cast<float*>(db));
+    }
+    return;
+  }
+  const void* w = recast_to(args, s.weights, second, parts.take(s.weights.bytes()));
+  if (b) b = recast_to(args, s.bias, b, parts.take(s.bias.bytes()));
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product, w, first, result, b, workspace);
+  if (s.then == Activation::kNone) return;
+  const Reals before{result, g.y_type == DType::kBF16};
+  const RealsOut y = reals_out(own, args, 0, g.y_type);
+  const Activation activation = s.then;
+  each(args, g.rows * g.out_width, [=] __device__(std::int64_t i) { y.store(i, activate(activation, before[i])); });
+}
+
+// Fused with the product: bias and relu, and gelu where y is bf16. The library's tanh has no stated accuracy, which
+// bf16 hides and f32 would show. What is left is done to y in place: gelu of what is f32, and relu6, which gives the
+// same before and after rounding.
+unsigned fused(const State& s) {
+  unsigned epilogue = s.g.has_input[2] ? cublas_lt::kBias : 0;
+  if (s.attrs.activation == Activation::kRelu) epilogue |= cublas_lt::kRelu;
+  if (s.attrs.activation == Activation::kGelu && s.g.y_type != DType::kF32) epilogue |= cublas_lt::kGelu;
+  return epilogue == 0 ? cublas_lt::kPlain : epilogue;
+}
+
+cublas_lt::Product product_of(Op op, const State& s) {
+  const Geometry& g = s.g;
+  cublas_lt::Product product;
+  product.factors = g.x_type, product.result = g.y_type;
+  if (op == Op::kLinear) {
+    product.m = g.out_width, product.n = g.rows, product.k = g.in_width;
+    product.transpose_a = true;
+    product.epilogue = fused(s);
+  } else if (op == Op::kLinearBackwardData) {
+    product.m = g.in_width, product.n = g.rows, product.k = g.out_width;
+  } else {
+    product.m = g.in_width, product.n = g.out_width, product.k = g.rows;
+    product.transpose_b = true;
+    if (g.has_output[1]) product.epilogue = cublas_lt::kBiasGradientB;
+  }
+  return product;
+}
+
+// Makes `plan`, which does without, one that uses the library where that takes the problem.
+void use_library(const Problem& problem, Plan& plan) {
+  const State& s = state_of(plan.state);
+  if (s.g.quantized) return;
+  cublas_lt::Product product = product_of(problem.op, s);
+  LibraryLinear layer{plan, problem.op, cublas_lt::plan_matmul(product), {}, {}, Activation::kNone};
+  if (!layer.product && product.epilogue == cublas_lt::kBiasGradientB) {  // not of every type
+    product.epilogue = cublas_lt::kPlain;
+    layer.product = cublas_lt::plan_matmul(product);
+  }
+  if (!layer.product) return;
+  std::size_t sums = 0;
+  if (problem.op == Op::kLinearBackwardWeights)
+    sums = column_bytes(s.g.rows, s.g.out_width);
+  else
+    layer.weights = {s.g.out_width * s.g.in_width, problem.inputs[1].dtype, s.g.x_type};
+  if (s.g.has_input[2]) layer.bias = {s.g.out_width, problem.inputs[2].dtype, s.g.y_type};
+  const bool activates = (product.epilogue & (cublas_lt::kRelu | cublas_lt::kGelu)) != 0;
+  if (problem.op == Op::kLinear && !activates) layer.then = s.attrs.activation;
+  const std::size_t bytes =
+      bytes_of_parts({layer.product->workspace_bytes, layer.weights.bytes(), layer.bias.bytes(), sums});
+  replace_plan(plan, new LibraryLinear(std::move(layer)), run_by_library, bytes);
+}
+
+}  // namespace
+
 bool prepare_linear(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kLinear               ? run_linear
                   : problem.op == Op::kLinearBackwardData ? run_linear_backward_data
@@ -78,6 +180,7 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   if (!s) return false;
   if (problem.op == Op::kLinearBackwardWeights)
     plan.workspace_bytes = std::max(product_bytes(weights_size(s->g)), column_bytes(s->g.rows, s->g.out_width));
+  use_library(problem, plan);
   return true;
 }
 

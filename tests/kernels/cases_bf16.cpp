@@ -1,5 +1,6 @@
 // The problems in bf16: casts, products of bf16 with sums in f32, and what reads or writes it beside f32. Weights are
-// f32 that bf16 does not hold exactly, so that a kernel which does not round them is found out.
+// f32 that bf16 does not hold exactly, so that a kernel which does not round them is found out; biases too but where y
+// is bf16, when a kernel may round them or not.
 #include <fmt/format.h>
 
 #include <array>
@@ -8,11 +9,19 @@
 #include <limits>
 
 #include "cases.h"
+#include "kernels/bf16.h"
 
 namespace mlx::kernels::test {
 namespace {
 
 constexpr DType kResults[] = {DType::kF32, DType::kBF16};
+
+// The nearest that bf16 holds, as f32.
+Tensor rounded(Tensor tensor) {
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+    tensor.data<float>()[i] = widen(narrow(tensor.data<float>()[i]));
+  return tensor;
+}
 
 Tensor from_bits(const std::vector<std::uint32_t>& bits) {
   Tensor tensor = zeros(DType::kF32, {static_cast<std::int64_t>(bits.size())});
@@ -49,8 +58,9 @@ void linear(Cases& cases) {
                                                                            {301, 96, 384}}) {
     const std::string name = fmt::format("bf16 {}x{} to {}", rows, k, n);
     const Tensor x = as_bf16(rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1));
-    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = as_bf16(random({rows, n}, 4));
+    const Tensor w = random({n, k}, 2), dy = as_bf16(random({rows, n}, 4));
     for (const DType to : kResults) {
+      const Tensor b = to == DType::kBF16 ? rounded(random({n}, 3)) : random({n}, 3);
       const std::string title = fmt::format("{} as {}", name, name_of(to));
       for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
         if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice

@@ -270,9 +270,16 @@ std::string difference(const Tensor& expected, const Tensor& got, Tolerance tole
 // f32 has 2^-24 = 6e-8 of relative rounding error. Sums of a few hundred terms lose up to about 1e-6 of the size of
 // their terms; what is allowed is several times what was measured, and far below what a wrong formula or a lost term
 // would give.
-Tolerance tolerance_of(Op op, Backend backend) {
+Tolerance tolerance_of(const Case& test, Backend backend) {
   if (backend == Backend::kRef) return {};  // the oracle equals itself
-  switch (op) {
+  switch (test.op) {
+    case Op::kLinear:
+      // NVIDIA's library states no accuracy for its gelu; the tanh of the hardware is off by up to 2^-11 (PTX ISA,
+      // tanh.approx), which counts where x is a few units.
+      if (backend == Backend::kCuda && test.attrs.activation == Activation::kGelu &&
+          test.outputs[0].dtype == DType::kBF16)
+        return {1e-5, 1e-3};
+      return {1e-5, 1e-5};
     case Op::kRelu:
     case Op::kReluBackward:
     case Op::kRelu6:

@@ -1,0 +1,54 @@
+// Emulated cuBLASLt and cuDNN: the functions that kernels/cuda uses, on the host's memory. They are strict: what the
+// real ones document as invalid or not supported is refused, and so is whatever mlx has no reason to ask for. What they
+// launch is launched as kernels are, so that it is captured and replayed with them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+
+#include "kernels/bf16.h"
+#include "kernels/cuda_emulation/cuda_runtime.h"
+
+namespace mlx::emulation {
+
+struct Function {
+  const char* name;
+  void* address;
+};
+std::span<const Function> cublas_lt_functions();
+std::span<const Function> cudnn_functions();
+
+// A row of those lists; the function has the type that Api declares.
+template <typename Api, typename Result, typename... Arguments>
+Function exported(const char* name, Result (*Api::*)(Arguments...), Result (*function)(Arguments...)) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+// Whether a test wants this function of a library to fail: MLX_EMULATED_GPU_LIBRARY_FAILS is its name.
+bool wanted_to_fail(const char* name);
+
+// Runs `work` when its turn comes on the stream.
+inline bool launch_on(cudaStream_t stream, std::function<void()> work) {
+  cudaLaunchConfig_t config;
+  config.stream = stream;
+  return mlx_launch(config, work) == cudaSuccess;
+}
+
+inline bool multiple_of(const void* pointer, std::uint64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+// Elements of f32 or bf16.
+inline float load(const void* data, bool bf16, std::int64_t i) {
+  return bf16 ? kernels::widen(static_cast<const kernels::BF16*>(data)[i]) : static_cast<const float*>(data)[i];
+}
+inline void store(void* data, bool bf16, std::int64_t i, float value) {
+  if (bf16)
+    static_cast<kernels::BF16*>(data)[i] = kernels::narrow(value);
+  else
+    static_cast<float*>(data)[i] = value;
+}
+
+}  // namespace mlx::emulation
