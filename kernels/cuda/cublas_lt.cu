@@ -37,7 +37,7 @@ void* handle() {
   static void* const only = [] {
     void* created = nullptr;
     const int status = api()->create(&created);
-    if (status != kSuccess) report("a GPU", "cublasLtCreate", api()->get_status_string(status));
+    if (status != kSuccess) report("cuBLASLt", "cublasLtCreate", api()->get_status_string(status));
     return status == kSuccess ? created : nullptr;
   }();
   return only;

@@ -43,7 +43,7 @@ Handle& handle() {
   static Handle only;
   static const int status = api()->create(&only.context);
   if (status != kSuccess) {
-    report("a GPU", "cudnnCreate", api()->get_error_string(status));
+    report("cuDNN", "cudnnCreate", api()->get_error_string(status));
     only.context = nullptr;
   }
   return only;

@@ -35,8 +35,10 @@ void check_device(const kernels::Device& device, const std::string& node) {
   if (device.host) return;
   const char* problem = device.wait();
   if (!problem) return;
-  throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
-              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation; nvidia-smi tells of ECC errors");
+  throw Error(
+      ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
+      "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation, or with MLX_CUDA_LIBRARIES=0 to go without "
+      "cuBLASLt and cuDNN; nvidia-smi tells of ECC errors");
 }
 
 Bytes fetch(const kernels::Device& device, const void* from, std::size_t bytes) {
