@@ -113,7 +113,7 @@ namespace {
 
 // A convolution that is cuDNN's.
 struct LibraryConv {
-  Plan own;  // the same without the library: for tensors that are not aligned()
+  Plan own;  // the same without the library: for tensors that are not aligned(), and where it declines late
   std::unique_ptr<cudnn::Convolution> convolution;
   Recast weights;
 };
@@ -139,7 +139,8 @@ void run_by_library(const void* state, const Args& args, int phase, int slice) {
   void* workspace = parts.take(s.convolution->workspace_bytes);
   const Op op = s.convolution->op;
   if (op != Op::kConv2dBackwardWeights) second = recast_to(args, s.weights, second, parts.take(s.weights.bytes()));
-  cudnn::run_convolution(args, *s.convolution, first, second, args.outputs[0], workspace);
+  if (!cudnn::run_convolution(args, *s.convolution, first, second, args.outputs[0], workspace))
+    return s.own.run(s.own.state, args, phase, slice);
   if (op == Op::kConv2d) finish(args, own);
   if (op != Op::kConv2dBackwardWeights) return;
   const std::int64_t rows = own.g.n * own.g.oh * own.g.ow;

@@ -136,30 +136,31 @@ std::unique_ptr<Convolution> plan_convolution(Op op, const Geometry& g, const At
   return made ? std::move(plan) : nullptr;
 }
 
-void run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
+bool run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
                      void* workspace) {
   const Api& dnn = *api();
   Handle& h = handle();
   const std::lock_guard lock(h.mutex);
-  const char* call = "cudnnSetStream";
-  int status = dnn.set_stream(h.context, static_cast<cudaStream_t>(args.stream));
-  if (status != kSuccess) return report(name_of(plan.op), call, dnn.get_error_string(status));
   const float one = 1.0f, zero = 0.0f;
   const std::size_t bytes = plan.workspace_bytes;
-  if (plan.op == Op::kConv2d) {
+  const char* call = "cudnnSetStream";
+  int status = dnn.set_stream(h.context, static_cast<cudaStream_t>(args.stream));
+  if (status == kSuccess && plan.op == Op::kConv2d) {
     call = "cudnnConvolutionForward";
     status = dnn.forward(h.context, &one, plan.x, first, plan.w, second, plan.shape, kForwardPrecomputed, workspace,
                          bytes, &zero, plan.y, result);
-  } else if (plan.op == Op::kConv2dBackwardData) {
+  } else if (status == kSuccess && plan.op == Op::kConv2dBackwardData) {
     call = "cudnnConvolutionBackwardData";
     status = dnn.backward_data(h.context, &one, plan.w, second, plan.y, first, plan.shape, kDataDeterministic,
                                workspace, bytes, &zero, plan.x, result);
-  } else {
+  } else if (status == kSuccess) {
     call = "cudnnConvolutionBackwardFilter";
     status = dnn.backward_filter(h.context, &one, plan.x, first, plan.y, second, plan.shape, kFilterDeterministic,
                                  workspace, bytes, &zero, plan.w, result);
   }
+  if (status >= kNotSupported && status < kNotSupportedEnd) return false;
   if (status != kSuccess) report(name_of(plan.op), call, dnn.get_error_string(status));
+  return true;
 }
 
 }  // namespace mlx::kernels::cuda::cudnn

@@ -9,8 +9,8 @@
 
 namespace mlx::kernels::cuda::cudnn {
 
-inline constexpr int kSuccess = 0;                     // cudnnStatus_t
-inline constexpr int kFloat = 0, kBFloat16 = 9;        // cudnnDataType_t
+inline constexpr int kSuccess = 0, kNotSupported = 3000, kNotSupportedEnd = 4000;  // cudnnStatus_t
+inline constexpr int kFloat = 0, kBFloat16 = 9;                                    // cudnnDataType_t
 inline constexpr int kNhwc = 1;                        // cudnnTensorFormat_t; of filters [K,H,W,C]
 inline constexpr int kCrossCorrelation = 1;            // cudnnConvolutionMode_t
 inline constexpr int kTensorOpMath = 1, kFmaMath = 3;  // cudnnMathType_t; kFmaMath keeps tf32 away from f32
@@ -70,8 +70,10 @@ struct Convolution {
 std::unique_ptr<Convolution> plan_convolution(Op op, const Geometry& g, const Attrs& attrs, DType type);
 
 // Launches it on args.stream; tensors as aligned() has them. `first` and `second` are the operation's inputs in op.h,
-// `result` its first output. What goes wrong is kept for Device::wait, with the operation's name.
-void run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
+// `result` its first output. False, with nothing launched, where the library declines only now: the same for each run
+// of a plan, since it looks at sizes alone. What goes wrong otherwise is kept for Device::wait, with the operation's
+// name.
+bool run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
                      void* workspace);
 
 }  // namespace mlx::kernels::cuda::cudnn

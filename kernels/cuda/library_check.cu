@@ -91,7 +91,7 @@ static_assert(SameCall<decltype(LtApi::matmul), decltype(&cublasLtMatmul)>::valu
 
 #if defined(MLX_HAS_CUDNN)
 using DnnApi = cudnn::Api;
-static_assert(cudnn::kSuccess == CUDNN_STATUS_SUCCESS);
+static_assert(cudnn::kSuccess == CUDNN_STATUS_SUCCESS && cudnn::kNotSupported == CUDNN_STATUS_NOT_SUPPORTED);
 static_assert(cudnn::kFloat == CUDNN_DATA_FLOAT && cudnn::kBFloat16 == CUDNN_DATA_BFLOAT16);
 static_assert(cudnn::kNhwc == CUDNN_TENSOR_NHWC && cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION);
 static_assert(cudnn::kTensorOpMath == CUDNN_TENSOR_OP_MATH && cudnn::kFmaMath == CUDNN_FMA_MATH);

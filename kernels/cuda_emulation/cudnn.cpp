@@ -1,6 +1,6 @@
 // An emulated libcudnn (libraries.h): 2-D convolutions of NHWC images in f32 and bf16 and their gradients. Of what the
-// real one may decline it declines windows of more than 7 × 7, so that what comes in their place is tested. Without
-// kFmaMath f32 is multiplied as tf32.
+// real one may decline it declines windows of more than 7 × 7, and those of 5 × 5 only when they are run, so that what
+// comes in their place is tested. Without kFmaMath f32 is multiplied as tf32.
 #include "kernels/cuda/cudnn.h"
 
 #include <vector>
@@ -14,7 +14,7 @@ using namespace kernels::cuda::cudnn;
 
 // cudnnStatus_t
 constexpr int kNotInitialized = 1001, kBadParam = 2000, kNullPointer = 2002, kMisaligned = 2003, kTooSmall = 2006,
-              kShapeMismatch = 2008, kNotSupported = 3000, kExecutionFailed = 5000;
+              kShapeMismatch = 2008, kExecutionFailed = 5000;
 
 struct Context {
   cudaStream_t stream = nullptr;
@@ -186,6 +186,7 @@ template <typename Compute>
 int launched(const char* name, void* handle, const Convolved& c, const float* factor, const float* beta, int algorithm,
              const Tensor& a_is, const void* a, const Tensor& b_is, const void* b, const Tensor& result_is,
              void* result, void* workspace, std::size_t bytes, Compute compute) {
+  if (c.w.h == 5 && c.w.w == 5) return kNotSupported;
   if (*factor != 1.0f || *beta != 0.0f || algorithm != kForwardPrecomputed) return kNotSupported;
   for (const void* pointer : {a, b, static_cast<const void*>(result), static_cast<const void*>(workspace)}) {
     if (!pointer) return kNullPointer;

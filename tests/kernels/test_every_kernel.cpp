@@ -93,7 +93,7 @@ void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor
     return outputs;
   };
   const std::vector<Tensor> outputs = run({});
-  const auto right = [&](const std::vector<Tensor>& got, const char* where) {
+  const auto right = [&](const std::vector<Tensor>& got, const std::string& where) {
     const std::string wrong = difference(expected, got, tolerance_of(test, kernel.backend));
     CHECK_MESSAGE(wrong.empty(), title(kernel, test) << where << ", " << wrong);
   };
