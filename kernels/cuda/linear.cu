@@ -86,36 +86,42 @@ struct LibraryLinear {
   Activation then = Activation::kNone;  // what the product does not do itself, in place on y
 };
 
-const State& own_of(const LibraryLinear& s) {
-  return state_of(s.own.state);
+void run_forward_or_data(const LibraryLinear& s, const State& own, const Args& args) {
+  const Geometry& g = own.g;
+  const float* bias = f32_in(&own, args, 2);
+  Parts parts(args.workspace);
+  void* workspace = parts.take(s.product->workspace_bytes);
+  const void* w = recast_to(args, s.weights, args.inputs[1], parts.take(s.weights.bytes()));
+  const void* b = bias ? recast_to(args, s.bias, bias, parts.take(s.bias.bytes())) : nullptr;
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product, w, args.inputs[0], args.outputs[0], b, workspace);
+  if (s.then == Activation::kNone) return;
+  const Reals before{args.outputs[0], g.y_type == DType::kBF16};
+  const RealsOut y = reals_out(own, args, 0, g.y_type);
+  const Activation activation = s.then;
+  each(args, g.rows * g.out_width, [=] __device__(std::int64_t i) { y.store(i, activate(activation, before[i])); });
+}
+
+void run_weights(const LibraryLinear& s, const State& own, const Args& args) {
+  const Geometry& g = own.g;
+  float* db = f32_out(&own, args, 1);
+  Parts parts(args.workspace);
+  void* workspace = parts.take(s.product->workspace_bytes);
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product, args.inputs[0], args.inputs[1], args.outputs[0], db,
+                        workspace);
+  if (!db || s.product->takes_vector) return;
+  auto* sums = static_cast<Pair*>(parts.take(column_bytes(g.rows, g.out_width)));
+  bias_gradient(args, g.rows, g.out_width, reals_in(own, args, 1, g.x_type), sums, db);
 }
 
 void run_by_library(const void* state, const Args& args, int phase, int slice) {
   const auto& s = *static_cast<const LibraryLinear*>(state);
-  const State& own = own_of(s);
-  const Geometry& g = own.g;
-  const void *first = args.inputs[0], *second = args.inputs[1], *b = g.has_input[2] ? args.inputs[2] : nullptr;
-  void *result = args.outputs[0], *db = g.has_output[1] ? args.outputs[1] : nullptr;
-  if (!aligned({first, second, b, result, db})) return s.own.run(s.own.state, args, phase, slice);
-  Parts parts(args.workspace);
-  void* workspace = parts.take(s.product->workspace_bytes);
-  if (s.op == Op::kLinearBackwardWeights) {
-    const bool fused = s.product->takes_vector;
-    cublas_lt::run_matmul(name_of(s.op), args, *s.product, first, second, result, db, workspace);
-    if (db && !fused) {
-      auto* sums = static_cast<Pair*>(parts.take(column_bytes(g.rows, g.out_width)));
-      bias_gradient(args, g.rows, g.out_width, reals_in(own, args, 1, g.x_type), sums, static_cast<float*>(db));
-    }
-    return;
-  }
-  const void* w = recast_to(args, s.weights, second, parts.take(s.weights.bytes()));
-  if (b) b = recast_to(args, s.bias, b, parts.take(s.bias.bytes()));
-  cublas_lt::run_matmul(name_of(s.op), args, *s.product, w, first, result, b, workspace);
-  if (s.then == Activation::kNone) return;
-  const Reals before{result, g.y_type == DType::kBF16};
-  const RealsOut y = reals_out(own, args, 0, g.y_type);
-  const Activation activation = s.then;
-  each(args, g.rows * g.out_width, [=] __device__(std::int64_t i) { y.store(i, activate(activation, before[i])); });
+  const State& own = state_of(s.own.state);
+  if (!aligned({args.inputs[0], args.inputs[1], f32_in(&own, args, 2), args.outputs[0], f32_out(&own, args, 1)}))
+    s.own.run(s.own.state, args, phase, slice);
+  else if (s.op == Op::kLinearBackwardWeights)
+    run_weights(s, own, args);
+  else
+    run_forward_or_data(s, own, args);
 }
 
 // Fused with the product: bias and relu, and gelu where y is bf16. The library's tanh has no stated accuracy, which
