@@ -16,7 +16,9 @@ namespace mlx::kernels::cuda {
 namespace {
 
 template <typename T>
-constexpr bool kOpaque = std::is_void_v<T> || std::is_class_v<T>;
+constexpr bool opaque() {
+  return std::is_void_v<T> || std::is_class_v<T>;
+}
 
 // Passed alike: numbers of the same size and kind, an enumeration counting as the integer of its size; pointers to
 // the like, or to what only the library knows, with the same const.
@@ -27,8 +29,8 @@ constexpr bool alike() {
     using Their = std::remove_pointer_t<Theirs>;
     return std::is_const_v<Our> == std::is_const_v<Their> &&
            alike<std::remove_const_t<Our>, std::remove_const_t<Their>>();
-  } else if constexpr (kOpaque<Ours> || kOpaque<Theirs>) {
-    return kOpaque<Ours> && kOpaque<Theirs>;
+  } else if constexpr (opaque<Ours>() || opaque<Theirs>()) {
+    return opaque<Ours>() && opaque<Theirs>();
   } else if constexpr (std::is_integral_v<Ours> && std::is_enum_v<Theirs>) {
     return sizeof(Ours) == sizeof(Theirs);
   } else {

@@ -3,6 +3,7 @@
 // comes in their place is tested. Without kFmaMath f32 is multiplied as tf32.
 #include "kernels/cuda/cudnn.h"
 
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda_emulation/libraries.h"
@@ -125,7 +126,7 @@ int check(void* handle, void* x_desc, void* w_desc, void* y_desc, void* convolut
 }
 
 std::size_t workspace_of(const Convolved& c) {
-  return std::size_t{64} * static_cast<std::size_t>(c.w.h * c.w.w);
+  return std::size_t{64} * static_cast<std::size_t>(c.w.h) * static_cast<std::size_t>(c.w.w);
 }
 
 int size_of(void* handle, void* x, void* w, void* y, void* convolution, int algorithm, std::size_t* bytes) {
@@ -146,9 +147,15 @@ int filter_bytes(void* handle, void* x, void* dy, void* convolution, void* dw, i
   return size_of(handle, x, dw, dy, convolution, algorithm, bytes);
 }
 
+std::size_t elements(const Tensor& t) {
+  std::size_t count = 1;
+  for (const int size : {t.n, t.c, t.h, t.w}) count *= static_cast<std::size_t>(size);
+  return count;
+}
+
 // What is multiplied, in f32.
 std::vector<float> factors(const Convolved& c, const Tensor& tensor, const void* data) {
-  std::vector<float> out(static_cast<std::size_t>(tensor.n) * static_cast<std::size_t>(tensor.h * tensor.w * tensor.c));
+  std::vector<float> out(elements(tensor));
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = load(data, tensor.type == kBFloat16, static_cast<std::int64_t>(i));
     if (tensor.type == kFloat && c.shape.math != kFmaMath)
@@ -159,6 +166,13 @@ std::vector<float> factors(const Convolved& c, const Tensor& tensor, const void*
 void put(const Tensor& tensor, void* data, const std::vector<float>& values) {
   for (std::size_t i = 0; i < values.size(); ++i)
     store(data, tensor.type == kBFloat16, static_cast<std::int64_t>(i), values[i]);
+}
+
+std::size_t at(const Tensor& t, int n, int h, int w, int c) {
+  std::size_t index = 0;
+  for (const auto& [place, size] : {std::pair{n, t.n}, {h, t.h}, {w, t.w}, {c, t.c}})
+    index = index * static_cast<std::size_t>(size) + static_cast<std::size_t>(place);
+  return index;
 }
 
 // body(x, w, y): the index of a pixel of x, of the weight that it meets and of the pixel of y that they count for.
@@ -175,37 +189,48 @@ void each_tap(const Convolved& c, Body body) {
             if (ih < 0 || ih >= x.h || iw < 0 || iw >= x.w) continue;
             for (int o = 0; o < w.n; ++o)
               for (int i = 0; i < w.c; ++i)
-                body(static_cast<std::size_t>(((n * x.h + ih) * x.w + iw) * x.c + o / outputs * w.c + i),
-                     static_cast<std::size_t>(((o * w.h + kh) * w.w + kw) * w.c + i),
-                     static_cast<std::size_t>(((n * y.h + oh) * y.w + ow) * y.c + o));
+                body(at(x, n, ih, iw, o / outputs * w.c + i), at(w, o, kh, kw, i), at(y, n, oh, ow, o));
           }
 }
 
+struct Operand {
+  Tensor is;
+  const void* data;
+};
+struct Call {
+  const char* name;
+  void* handle;
+  const void *alpha, *beta;
+  int algorithm;
+  void* workspace;
+  std::size_t bytes;
+};
+using Values = std::vector<float>;
+
 // Launches compute(values of a, of b, sums) with the sums in `result`, where all is as it was planned.
 template <typename Compute>
-int launched(const char* name, void* handle, const Convolved& c, const float* factor, const float* beta, int algorithm,
-             const Tensor& a_is, const void* a, const Tensor& b_is, const void* b, const Tensor& result_is,
-             void* result, void* workspace, std::size_t bytes, Compute compute) {
+int launched(const Call& call, const Convolved& c, const Operand& a, const Operand& b, const Tensor& result_is,
+             void* result, Compute compute) {
   if (c.w.h == 5 && c.w.w == 5) return kNotSupported;
-  if (*factor != 1.0f || *beta != 0.0f || algorithm != kForwardPrecomputed) return kNotSupported;
-  for (const void* pointer : {a, b, static_cast<const void*>(result), static_cast<const void*>(workspace)}) {
+  if (*static_cast<const float*>(call.alpha) != 1.0f || *static_cast<const float*>(call.beta) != 0.0f ||
+      call.algorithm != kForwardPrecomputed)
+    return kNotSupported;
+  for (const void* pointer :
+       {a.data, b.data, static_cast<const void*>(result), static_cast<const void*>(call.workspace)}) {
     if (!pointer) return kNullPointer;
     if (!multiple_of(pointer, 16)) return kMisaligned;
   }
   const std::size_t needed = workspace_of(c);
-  if (bytes < needed) return kTooSmall;
-  if (wanted_to_fail(name)) return kExecutionFailed;
-  const auto work = [=] {
+  if (call.bytes < needed) return kTooSmall;
+  if (wanted_to_fail(call.name)) return kExecutionFailed;
+  const auto work = [=, workspace = call.workspace] {
     std::memset(workspace, 0xff, needed);
-    std::vector<float> sums(static_cast<std::size_t>(result_is.n) *
-                            static_cast<std::size_t>(result_is.h * result_is.w * result_is.c));
-    compute(factors(c, a_is, a), factors(c, b_is, b), sums);
+    Values sums(elements(result_is));
+    compute(factors(c, a.is, a.data), factors(c, b.is, b.data), sums);
     put(result_is, result, sums);
   };
-  return launch_on(static_cast<Context*>(handle)->stream, work) ? kSuccess : kExecutionFailed;
+  return launch_on(static_cast<Context*>(call.handle)->stream, work) ? kSuccess : kExecutionFailed;
 }
-
-using Values = std::vector<float>;
 
 int forward(void* handle, const void* alpha, void* x_desc, const void* x, void* w_desc, const void* w,
             void* convolution, int algorithm, void* workspace, std::size_t bytes, const void* beta, void* y_desc,
@@ -215,10 +240,10 @@ int forward(void* handle, const void* alpha, void* x_desc, const void* x, void* 
   if (status != kSuccess) return status;
   const auto compute = [c](const Values& from, const Values& weights, Values& sums) {
     each_tap(c,
-             [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) { sums[at_y] += from[at_x] * weights[at_w]; });
+             [&](std::size_t x_at, std::size_t w_at, std::size_t y_at) { sums[y_at] += from[x_at] * weights[w_at]; });
   };
-  return launched("cudnnConvolutionForward", handle, c, static_cast<const float*>(alpha),
-                  static_cast<const float*>(beta), algorithm, c.x, x, c.w, w, c.y, y, workspace, bytes, compute);
+  return launched({"cudnnConvolutionForward", handle, alpha, beta, algorithm, workspace, bytes}, c, {c.x, x}, {c.w, w},
+                  c.y, y, compute);
 }
 
 int backward_data(void* handle, const void* alpha, void* w_desc, const void* w, void* dy_desc, const void* dy,
@@ -229,10 +254,10 @@ int backward_data(void* handle, const void* alpha, void* w_desc, const void* w, 
   if (status != kSuccess) return status;
   const auto compute = [c](const Values& from, const Values& weights, Values& sums) {
     each_tap(c,
-             [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) { sums[at_x] += from[at_y] * weights[at_w]; });
+             [&](std::size_t x_at, std::size_t w_at, std::size_t y_at) { sums[x_at] += from[y_at] * weights[w_at]; });
   };
-  return launched("cudnnConvolutionBackwardData", handle, c, static_cast<const float*>(alpha),
-                  static_cast<const float*>(beta), algorithm, c.y, dy, c.w, w, c.x, dx, workspace, bytes, compute);
+  return launched({"cudnnConvolutionBackwardData", handle, alpha, beta, algorithm, workspace, bytes}, c, {c.y, dy},
+                  {c.w, w}, c.x, dx, compute);
 }
 
 int backward_filter(void* handle, const void* alpha, void* x_desc, const void* x, void* dy_desc, const void* dy,
@@ -243,10 +268,10 @@ int backward_filter(void* handle, const void* alpha, void* x_desc, const void* x
   if (status != kSuccess) return status;
   const auto compute = [c](const Values& from, const Values& gradient, Values& sums) {
     each_tap(c,
-             [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) { sums[at_w] += from[at_x] * gradient[at_y]; });
+             [&](std::size_t x_at, std::size_t w_at, std::size_t y_at) { sums[w_at] += from[x_at] * gradient[y_at]; });
   };
-  return launched("cudnnConvolutionBackwardFilter", handle, c, static_cast<const float*>(alpha),
-                  static_cast<const float*>(beta), algorithm, c.x, x, c.y, dy, c.w, dw, workspace, bytes, compute);
+  return launched({"cudnnConvolutionBackwardFilter", handle, alpha, beta, algorithm, workspace, bytes}, c, {c.x, x},
+                  {c.y, dy}, c.w, dw, compute);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ Function exported(const char* name, Result (*Api::*)(Arguments...), Result (*fun
 bool wanted_to_fail(const char* name);
 
 // Runs `work` when its turn comes on the stream.
-inline bool launch_on(cudaStream_t stream, std::function<void()> work) {
+inline bool launch_on(cudaStream_t stream, const std::function<void()>& work) {
   cudaLaunchConfig_t config;
   config.stream = stream;
   return mlx_launch(config, work) == cudaSuccess;
