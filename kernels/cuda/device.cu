@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "kernels/cuda/library.h"
 #include "kernels/cuda/module.h"
 
 namespace mlx::kernels::cuda {
@@ -18,12 +19,28 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability: Ampere and later
 
-std::string first_problem;  // of this process; empty while all is well
+// What first went wrong in this process; empty while all is well, and never changed afterwards.
+struct Failure {
+  std::mutex mutex;
+  std::array<char, 512> text{};
+};
+Failure first_failure;
 std::string description_text;
 
+// `call`: the library's function that failed, "" for none.
+void keep(const char* what, const char* call, const char* why) {
+  const std::lock_guard lock(first_failure.mutex);
+  auto& text = first_failure.text;
+  if (text[0] != '\0') return;
+  std::snprintf(text.data(), text.size(), "%s%s%s: %s", what, *call ? ": " : "", call, why);
+}
+const char* kept() {  // null while all is well
+  const std::lock_guard lock(first_failure.mutex);
+  return first_failure.text[0] == '\0' ? nullptr : first_failure.text.data();
+}
+
 bool good(cudaError_t status, const char* what) {
-  if (status != cudaSuccess && first_problem.empty())
-    first_problem = std::string(what) + ": " + cudaGetErrorString(status);
+  if (status != cudaSuccess) keep(what, "", cudaGetErrorString(status));
   return status == cudaSuccess;
 }
 
@@ -94,13 +111,13 @@ std::size_t free_bytes() {
 // Launches return nothing: what was wrong with one of them is asked for here.
 const char* problem() {
   good(cudaGetLastError(), "a launch on the GPU");
-  return first_problem.empty() ? nullptr : first_problem.c_str();
+  return kept();
 }
 
 const char* wait() {
   good(cudaGetLastError(), "a launch on the GPU");
   good(cudaStreamSynchronize(stream), "the GPU");
-  return first_problem.empty() ? nullptr : first_problem.c_str();
+  return kept();
 }
 
 void* allocate_pinned(std::size_t bytes) {
@@ -181,7 +198,7 @@ std::string open_first() {
   if (status != cudaSuccess) return cudaGetErrorString(status);
   if (count == 0) return "the driver shows no GPU";
   cudaDeviceProp properties{};
-  if (!good(cudaGetDeviceProperties(&properties, 0), "the GPU's properties")) return first_problem;
+  if (!good(cudaGetDeviceProperties(&properties, 0), "the GPU's properties")) return kept();
   std::array<char, 64> rest{};
   std::snprintf(rest.data(), rest.size(), ", compute capability %d.%d, %.0f GiB, driver ", properties.major,
                 properties.minor, static_cast<double>(properties.totalGlobalMem) / (1 << 30));
@@ -190,7 +207,8 @@ std::string open_first() {
   if (!good(cudaSetDevice(0), "the GPU") ||
       !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU") ||
       !good(cudaStreamCreateWithFlags(&copy_stream, cudaStreamNonBlocking), "a stream of the GPU"))
-    return first_problem;
+    return kept();
+  description_text += ", " + library_versions();
   return {};
 }
 
@@ -204,6 +222,11 @@ const Device* first_device() {
       allocate_pinned, release_pinned, copy,     make_event,    release_event, record,   hold_back, await};
   if (!why_not.empty()) description_text = why_not;
   return why_not.empty() ? &device : nullptr;
+}
+
+void report(const char* operation, const char* call, const char* why) {
+  const cudaError_t status = cudaGetLastError();
+  keep(operation, call, status == cudaSuccess ? why : cudaGetErrorString(status));
 }
 
 const char* description() {

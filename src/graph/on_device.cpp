@@ -21,7 +21,8 @@ std::string size_text(std::size_t bytes) {
 void refuse(const char* problem, const std::string& node) {
   if (!problem) return;
   throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
-              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation; nvidia-smi tells of ECC errors");
+              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation, or with MLX_CUDA_LIBRARIES=0 to go "
+              "without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors");
 }
 
 }  // namespace

@@ -36,6 +36,18 @@ has "$out" "built without CUDA"
 expect 0 gpu version -v --json
 has "$(json "d['gpu']")" "GiB, driver "
 
+# NVIDIA's libraries: which are used is said.
+MLX_CUDA_LIBRARIES=0 expect 0 gpu version -v
+has "$out" ", without cuBLASLt, without cuDNN"
+if [ "$real" != real ]; then
+  expect 0 gpu version -v
+  has "$out" ", cuBLASLt 13.1.0, cuDNN 9.19.0"
+  MLX_EMULATED_GPU_LIBRARIES= expect 0 gpu version -v
+  has "$out" ", without cuBLASLt, without cuDNN"
+  MLX_EMULATED_GPU_LIBRARIES="/usr/local/cuda/lib64/libcublasLt.so.12" expect 0 gpu version -v
+  has "$out" ", cuBLASLt 13.1.0, without cuDNN"
+fi
+
 # At a low rate: MobileNetV2 of eight narrow blocks doubles a rounding error with every step at the default one, on the
 # CPU too.
 sed -i 's/^epochs = 2/epochs = 1/' resnet.toml mobile.toml
@@ -60,6 +72,16 @@ for name in cnn gpt2; do
   f32=$(json "d['summary']['loss']")
   expect 0 gpu train -c "$name.toml" --device cuda --precision bf16 --json
   same "$name: $(json "d['unchanged'], d['summary']['precision'], abs(d['summary']['loss'] - $f32) < 0.03 * $f32")" "$name: (False, 'bf16', True)"
+done
+
+# Without NVIDIA's libraries other kernels compute: a key of its own.
+for name in cnn gpt2; do
+  expect 0 gpu train -c "$name.toml" --device cuda --json
+  loss=$(json "d['summary']['loss']")
+  MLX_CUDA_LIBRARIES=0 expect 0 gpu train -c "$name.toml" --device cuda --json
+  same "$name: $(json "d['unchanged'], abs(d['summary']['loss'] - $loss) < 1e-3 * $loss")" "$name: (False, True)"
+  MLX_CUDA_LIBRARIES=0 expect 0 gpu train -c "$name.toml" --device cuda --json
+  same "$(json "d['unchanged']")" True
 done
 
 # What was trained is used on either.
@@ -122,3 +144,15 @@ has "$err" "CUDA_LAUNCH_BLOCKING"
 run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
 expect 0 gpu show "run:${run#run:}"
 has "$out" failed
+
+# So does a library: its function is named with the operation.
+while read -r config call operation why; do
+  MLX_EMULATED_GPU_LIBRARY_FAILS=$call error 8 "GPU: $operation: $call: $why" gpu train -c "$config.toml" --device cuda --force
+done <<'END'
+gpt2 cublasLtMatmul linear the GPU program failed to execute
+gpt2 cublasLtCreate cuBLASLt the library was not initialized
+cnn cudnnConvolutionForward conv2d CUDNN_STATUS_EXECUTION_FAILED
+cnn cudnnConvolutionBackwardData conv2d_backward_data CUDNN_STATUS_EXECUTION_FAILED
+cnn cudnnConvolutionBackwardFilter conv2d_backward_weights CUDNN_STATUS_EXECUTION_FAILED
+cnn cudnnCreate cuDNN CUDNN_STATUS_NOT_INITIALIZED
+END

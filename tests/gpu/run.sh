@@ -29,9 +29,10 @@ case $gpu in "no GPU:"*) exit 77 ;; esac
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 
 step "kernels against ref" 120 "$build/test_kernels" -tc="kernels: cuda serves*"
+MLX_CUDA_LIBRARIES=0 step "kernels against ref without NVIDIA's libraries" 120 "$build/test_kernels" -tc="kernels: cuda serves*"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck; do
-    step "kernels under $tool" 120 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/test_kernels" \
+    MLX_CUDA_LIBRARIES=0 step "kernels under $tool" 120 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/test_kernels" \
       -tc="kernels: cuda serves*"
   done
 fi

@@ -18,7 +18,7 @@ OWNERS = {
     r"zstd\.h": ("store/codec.",),
     r"curl/.*": ("store/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
-    r"cuda.*": ("kernels/cuda/", "kernels/cuda_emulation/"),
+    r"(cuda|cublas|cudnn).*": ("kernels/cuda/", "kernels/cuda_emulation/"),
     r"openssl/.*": ("src/base/", "store/crypto."),
 }
 
@@ -55,6 +55,7 @@ def self_test():
             "kernels/x.cpp": "// a\n#include <oneapi/dnnl/dnnl.hpp>\n",
             "kernels/x.cu": "// a\n#include <curl/curl.h>\n",
             "src/graph/x.h": "// a\n#include <cuda_runtime.h>\n",
+            "src/nn/x.h": "// a\n#include <cublasLt.h>\n",
         }
         for name, text in files.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)

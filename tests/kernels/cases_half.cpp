@@ -1,6 +1,6 @@
 // The problems in half precision, bf16 and f16: casts, products with sums in f32, and what reads or writes it beside
 // f32. Weights in f32 are numbers that it does not hold exactly, so that a kernel which does not round them is found
-// out. And products in tf32.
+// out; biases too but where y is half, when a kernel may round them or not. And products in tf32.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,12 +9,22 @@
 #include <limits>
 
 #include "cases.h"
+#include "kernels/half.h"
 
 namespace mlx::kernels::test {
 namespace {
 
 std::array<DType, 2> results(DType half) {
   return {DType::kF32, half};
+}
+
+// The nearest that `half` holds, as f32.
+Tensor rounded(Tensor tensor, DType half) {
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i) {
+    float& x = tensor.data<float>()[i];
+    x = half == DType::kBF16 ? widen(to_bf16(x)) : widen(to_f16(x));
+  }
+  return tensor;
 }
 
 Tensor from_bits(const std::vector<std::uint32_t>& bits) {
@@ -55,8 +65,9 @@ void linear(Cases& cases, DType half) {
                                                                            {301, 96, 384}}) {
     const std::string name = fmt::format("{} {}x{} to {}", name_of(half), rows, k, n);
     const Tensor x = stored(rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1), half);
-    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = stored(random({rows, n}, 4), half);
+    const Tensor w = random({n, k}, 2), dy = stored(random({rows, n}, 4), half);
     for (const DType to : results(half)) {
+      const Tensor b = to == half ? rounded(random({n}, 3), half) : random({n}, 3);
       const std::string title = fmt::format("{} as {}", name, name_of(to));
       for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
         if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice
@@ -67,7 +78,7 @@ void linear(Cases& cases, DType half) {
       cases.push_back({title + " no bias", Op::kLinear, {}, {x, w, absent()}, {shape_of(to, {rows, n})}, {}, {}});
       cases.push_back({title, Op::kLinearBackwardData, {}, {dy, w}, {shape_of(to, {rows, k})}, {}, {}});
     }
-    const Tensor half_w = stored(w, half);
+    const Tensor half_w = stored(w, half), b = rounded(random({n}, 3), half);
     const std::string title = name + " with weights in half";
     cases.push_back({title, Op::kLinear, {}, {x, half_w, b}, {shape_of(half, {rows, n})}, {}, {}});
     cases.push_back({title, Op::kLinearBackwardData, {}, {dy, half_w}, {shape_of(half, {rows, k})}, {}, {}});

@@ -296,6 +296,13 @@ Tolerance tolerance_of(const Case& test, Backend backend) {
   // errors of the terms that add up like the terms themselves.
   if (test.attrs.tf32) return {2e-3, 4e-3};
   switch (test.op) {
+    case Op::kLinear:
+      // NVIDIA's library states no accuracy for its gelu; the tanh of the hardware is off by up to 2^-11 (PTX ISA,
+      // tanh.approx), which counts where x is a few units.
+      if (backend == Backend::kCuda && test.attrs.activation == Activation::kGelu &&
+          size_of(test.outputs[0].dtype) == 2)
+        return {1e-5, 1e-3};
+      return {1e-5, 1e-5};
     case Op::kRelu:
     case Op::kReluBackward:
     case Op::kRelu6:

@@ -52,14 +52,14 @@ std::int64_t first_apart(const Tensor& a, const Tensor& b) {
   return -1;
 }
 
-// How many cases each row served.
-using Served = std::map<Op, int>;
+// How many cases each row served: an operation may have several, which differ in how they prepare.
+using Served = std::map<std::pair<Op, bool (*)(const Problem&, Plan&)>, int>;
 
 void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor>& expected, const Device& device,
                 Served& served) {
   Prepared prepared;
   if (!prepare_case(kernel, test, prepared)) return;
-  ++served[kernel.op];
+  ++served[{kernel.op, kernel.prepare}];
   std::string damage;
   const auto run = [&](RunOptions options) {
     auto outputs = run_case(prepared.plan(), test, options, damage, device);
@@ -96,7 +96,8 @@ void check_rows(const std::vector<Kernel>& rows, const Device& device = host_dev
       if (kernel.op == test.op) check_case(kernel, test, expected, device, served);
   }
   for (const Kernel& kernel : rows)
-    CHECK_MESSAGE(served[kernel.op] > 0, name_of(kernel.backend) << " " << name_of(kernel.op) << " served no case");
+    CHECK_MESSAGE((served[{kernel.op, kernel.prepare}] > 0), name_of(kernel.backend)
+                                                                 << " " << name_of(kernel.op) << " served no case");
 }
 
 // That the rows serve every operation there is.

@@ -1,0 +1,97 @@
+// cuBLASLt: the part of its API that is used, declared here so that mlx is built without its headers, and products
+// planned with it. Values and signatures are those of the cuBLAS Library User Guide, "Using the cuBLASLt API"
+// (versions 12 and 13); library_check.cu compares them with the real header where there is one. Used by linear.cu.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/library.h"
+
+namespace mlx::kernels::cuda::cublas_lt {
+
+inline constexpr int kSuccess = 0;                                       // cublasStatus_t
+inline constexpr int kReal32 = 0, kReal16 = 2, kReal16B = 14;            // cudaDataType_t
+inline constexpr int kCompute32 = 68, kComputeTF32 = 77;                 // cublasComputeType_t
+inline constexpr int kKeep = 0, kTranspose = 1;                          // cublasOperation_t
+inline constexpr unsigned kReduceInPlace = 1, kReduceInComputeType = 2;  // cublasLtReductionScheme_t
+// cublasLtEpilogue_t. The tanh form of GELU; the gradient of the bias from B is the sum over k of each column of op(B).
+inline constexpr unsigned kPlain = 1, kRelu = 2, kBias = 4, kGelu = 32, kBiasGradientB = 512;
+// cublasLtMatmulDescAttributes_t, with the type of each value
+inline constexpr int kTransposeA = 3, kTransposeB = 4;  // int32_t
+inline constexpr int kEpilogue = 7;                     // uint32_t
+inline constexpr int kBiasPointer = 8;                  // pointer
+inline constexpr int kBiasType = 26;                    // int32_t
+// cublasLtMatmulPreferenceAttributes_t
+inline constexpr int kMaxWorkspace = 1;                                                   // uint64_t
+inline constexpr int kReductionSchemes = 3;                                               // uint32_t, a mask
+inline constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;  // uint32_t, bytes
+
+struct Algorithm {  // cublasLtMatmulAlgo_t
+  std::uint64_t data[8];
+};
+struct Heuristic {  // cublasLtMatmulHeuristicResult_t
+  Algorithm algorithm;
+  std::size_t workspace_bytes;
+  int state;  // cublasStatus_t
+  float waves;
+  int reserved[4];
+};
+
+// The functions by their names in the library; handles and descriptors are pointers to what only it knows.
+struct Api {
+  std::size_t (*get_version)();                                         // cublasLtGetVersion
+  const char* (*get_status_string)(int status);                         // cublasLtGetStatusString
+  int (*create)(void** handle);                                         // cublasLtCreate
+  int (*matmul_desc_create)(void** operation, int compute, int scale);  // cublasLtMatmulDescCreate
+  int (*matmul_desc_destroy)(void* operation);                          // cublasLtMatmulDescDestroy
+  int (*matmul_desc_set)(void* operation, int attribute, const void* value, std::size_t bytes);
+  // cublasLtMatrixLayoutCreate: column-major; `leading` elements between columns
+  int (*layout_create)(void** layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t leading);
+  int (*layout_destroy)(void* layout);
+  int (*preference_create)(void** preference);
+  int (*preference_destroy)(void* preference);
+  int (*preference_set)(void* preference, int attribute, const void* value, std::size_t bytes);
+  int (*heuristic)(void* handle, void* operation, void* a, void* b, void* c, void* d, void* preference, int wanted,
+                   Heuristic* results, int* found);  // cublasLtMatmulAlgoGetHeuristic
+  // cublasLtMatmul: D = alpha · op(A) · op(B) + beta · C
+  int (*matmul)(void* handle, void* operation, const void* alpha, const void* a, void* a_layout, const void* b,
+                void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                const Algorithm* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
+};
+// Null where there is no such library; opened once.
+const Api* api();
+
+// D[m,n] = op(A) · op(B), all of them column-major and dense: A is [m,k], or [k,m] where it is transposed, B likewise.
+// A row-major [r,c] is a column-major [c,r].
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  DType factors = DType::kF32, result = DType::kF32;
+  bool tf32 = false;           // factors in f32 may count as tf32
+  unsigned epilogue = kPlain;  // with kBias: a vector of m; with kBiasGradientB: of n; both of the result's type
+};
+
+// A product with the algorithm that the library chose for it. Its descriptors change with each run: one thread at a
+// time.
+struct Matmul {
+  void *operation = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
+  Algorithm algorithm{};
+  std::size_t workspace_bytes = 0;  // at a multiple of kWorkspaceAlignment
+  bool takes_vector = false;        // the epilogue reads or writes one
+
+  Matmul() = default;
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
+  ~Matmul();
+};
+
+// Null where there is no library, or it declines. Sums are in f32. Split sums are added
+// by a step of their own, from f32: neither in the result's type nor in the order in which blocks finish.
+std::unique_ptr<Matmul> plan_matmul(const Product& product);
+
+// Launches it on args.stream; tensors are at multiples of kTensorAlignment. What goes wrong is kept for Device::wait,
+// with the operation's name.
+void run_matmul(const char* operation, const Args& args, const Matmul& plan, const void* a, const void* b, void* d,
+                const void* vector, void* workspace);
+
+}  // namespace mlx::kernels::cuda::cublas_lt
