@@ -28,6 +28,8 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
+}  // namespace
+
 graph::Tensor first_loss_scale() {
   graph::Tensor tensor;
   tensor.shape.rank = 1;
@@ -37,8 +39,6 @@ graph::Tensor first_loss_scale() {
   tensor.data.assign(bytes, bytes + sizeof start);
   return tensor;
 }
-
-}  // namespace
 
 TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                            kernels::Level level, Pool& pool)
