@@ -21,7 +21,8 @@ namespace {
 struct Model {
   const char* name;
   Graph graph;
-  double tolerance;  // of gradients; larger where a relu or a maximum near zero may change sides
+  double tolerance;      // of gradients; larger where a relu or a maximum near zero may change sides
+  double gpu_tolerance;  // where the first convolution is rounded too, so that more of them do
 };
 
 // images[batch,12,12,2] → a convolution in f32, a residual block, one more convolution, dense to 4; batch norm behind
@@ -55,10 +56,10 @@ Graph residual() {
 
 std::vector<Model> models() {
   std::vector<Model> all;
-  all.push_back({"cnn", sample::cnn(0.0f), 0.08});
-  all.push_back({"residual", residual(), 0.08});
-  all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03});
-  all.push_back({"llama", sample::llama(), 0.03});
+  all.push_back({"cnn", sample::cnn(0.0f), 0.08, 0.25});
+  all.push_back({"residual", residual(), 0.08, 0.15});
+  all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03, 0.03});
+  all.push_back({"llama", sample::llama(), 0.03, 0.03});
   return all;
 }
 
@@ -277,7 +278,7 @@ TEST_CASE("mixed precision on a GPU: gradients are those of f32, whether scaled 
         const std::vector<float> before = sample::floats(start.at(value.name).data),
                                  exact = sample::floats(f32.tensors.at(value.name).data),
                                  own = sample::floats(rounded.tensors.at(value.name).data);
-        CHECK(norm(own, exact) < model.tolerance * norm(before, exact));
+        CHECK(norm(own, exact) < model.gpu_tolerance * norm(before, exact));
       }
     }
   }
