@@ -67,6 +67,7 @@ const Device& host_device() {
                                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
                              },
                              nullptr,
+                             []() -> const char* { return nullptr; },
                              []() -> const char* { return nullptr; }};
   return device;
 }

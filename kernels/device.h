@@ -9,8 +9,9 @@
 
 namespace mlx::kernels {
 
-// Of a GPU, everything happens in the order it was asked for, on `stream`. None of these throws; what went wrong stays
-// and is told by `wait`.
+// A GPU has two streams, on each of which everything happens in the order it was asked for, and nobody waits for it but
+// who says so: `stream`, on which all happens that names no other, and `copy_stream` beside it, whose order with the
+// first events decide. None of these throws; what went wrong stays and is told by `problem` and `wait`.
 struct Device {
   bool host = true;                                // its memory is the host's: pointers may be followed
   void* stream = nullptr;                          // for Args
@@ -21,13 +22,31 @@ struct Device {
   void (*clear)(void* memory, std::size_t bytes) = nullptr;                   // zeros
   std::size_t (*free_bytes)() = nullptr;
   std::size_t (*peak_bytes)() = nullptr;  // the most that this process has held at once; null on the host
-  const char* (*wait)() = nullptr;        // until all is done; null, or what has gone wrong
+  const char* (*problem)() = nullptr;     // null, or what is known to have gone wrong; does not wait
+  const char* (*wait)() = nullptr;        // until all of `stream` is done; null, or what has gone wrong
   // Null on the host. Between the first two nothing but launches is asked for, and none of them happens; what comes of
   // it (null where it could not be captured) is launched as one by `replay`, any number of times, until `forget`.
   void (*begin_capture)() = nullptr;
   void* (*end_capture)() = nullptr;
   void (*replay)(void* captured) = nullptr;
   void (*forget)(void* captured) = nullptr;
+
+  // Copies that nobody waits for; all of these are null on the host.
+  void* copy_stream = nullptr;
+  // Page-locked memory of the host, which the GPU copies from and to by itself; null where there is no more. It is
+  // given back once no copy uses it.
+  void* (*allocate_pinned)(std::size_t bytes) = nullptr;
+  void (*release_pinned)(void* memory) = nullptr;
+  // Between memory of the device and memory of the device or pinned memory. Until an event behind it has come neither
+  // side is touched by anyone else. Other memory of the host serves too: then it may wait until the copy is made.
+  void (*copy)(void* to, const void* from, std::size_t bytes, void* on_stream) = nullptr;
+  // An event comes when everything is done that `on_stream` was asked for before it was last recorded; at once where it
+  // never was.
+  void* (*make_event)() = nullptr;
+  void (*release_event)(void* event) = nullptr;
+  void (*record)(void* event, void* on_stream) = nullptr;
+  void (*hold_back)(void* on_stream, void* event) = nullptr;  // what is asked for from now on until the event comes
+  void (*await)(void* event) = nullptr;                       // the host waits
 };
 
 const Device& host_device();

@@ -85,6 +85,7 @@ struct RandomKey {
   std::uint64_t seed = 0, step = 0;
 };
 
+// Tensors on a device that is not the host are 64-byte aligned.
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
   void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/half.h"
 #include "kernels/plan.h"
@@ -31,14 +32,26 @@ inline constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 }
 
 // Nothing is launched for an empty grid. A launch that fails is found by the device's check (kernels/device.h).
+// `shared_bytes`: of block_memory() (ptx.h), up to kMostShared.
+inline constexpr std::size_t kMostShared = std::size_t{99} << 10;  // what every chip from 8.0 on has for a block
 template <typename... Expected, typename... Actual>
-void launch(const Args& args, void (*kernel)(Expected...), dim3 grid, int threads, Actual&&... actual) {
+void launch_with(const Args& args, std::size_t shared_bytes, void (*kernel)(Expected...), dim3 grid, int threads,
+                 Actual&&... actual) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  constexpr std::size_t kWithoutAsking = std::size_t{48} << 10;
+  if (shared_bytes > kWithoutAsking)
+    static_cast<void>(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = static_cast<cudaStream_t>(args.stream);
   static_cast<void>(cudaLaunchKernelEx(&config, kernel, static_cast<Expected>(actual)...));
+}
+template <typename... Expected, typename... Actual>
+void launch(const Args& args, void (*kernel)(Expected...), dim3 grid, int threads, Actual&&... actual) {
+  launch_with(args, 0, kernel, grid, threads, std::forward<Actual>(actual)...);
 }
 
 inline dim3 blocks(std::int64_t x, std::int64_t y = 1, std::int64_t z = 1) {
@@ -295,6 +308,8 @@ void each_row(const Args& args, std::int64_t rows, Body body) {
   launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
 }
 
+bool prepare_tensor_linear(const Problem& problem, Plan& plan);  // what tensor cores take of it
+bool prepare_tensor_conv(const Problem& problem, Plan& plan);
 bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, half and quantized
 bool prepare_conv(const Problem& problem, Plan& plan);
 bool prepare_depthwise(const Problem& problem, Plan& plan);  // a group for each channel

@@ -1,5 +1,5 @@
-// One GPU as a device (kernels/device.h): the first that the driver shows (CUDA_VISIBLE_DEVICES chooses), one stream.
-// The first error stays, with the call that met it.
+// One GPU as a device (kernels/device.h): the first that the driver shows (CUDA_VISIBLE_DEVICES chooses), with a stream
+// for its work and one for copies beside it. The first error stays, with the call that met it.
 #include "kernels/device.h"
 
 #include <cuda_runtime.h>
@@ -27,7 +27,14 @@ bool good(cudaError_t status, const char* what) {
   return status == cudaSuccess;
 }
 
-cudaStream_t stream = nullptr;
+cudaStream_t stream = nullptr, copy_stream = nullptr;
+
+cudaEvent_t event_of(void* event) {
+  return static_cast<cudaEvent_t>(event);
+}
+cudaStream_t stream_of(void* on_stream) {
+  return static_cast<cudaStream_t>(on_stream);
+}
 
 // What is held, under a lock: sessions of several threads share the device.
 struct Held {
@@ -84,10 +91,54 @@ std::size_t free_bytes() {
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
+// Launches return nothing: what was wrong with one of them is asked for here.
+const char* problem() {
+  good(cudaGetLastError(), "a launch on the GPU");
+  return first_problem.empty() ? nullptr : first_problem.c_str();
+}
+
 const char* wait() {
   good(cudaGetLastError(), "a launch on the GPU");
   good(cudaStreamSynchronize(stream), "the GPU");
   return first_problem.empty() ? nullptr : first_problem.c_str();
+}
+
+void* allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
+  static_cast<void>(cudaGetLastError());  // as of the device's memory
+  return nullptr;
+}
+
+void release_pinned(void* memory) {
+  static_cast<void>(cudaFreeHost(memory));
+}
+
+void copy(void* to, const void* from, std::size_t bytes, void* on_stream) {
+  if (bytes > 0)
+    good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(on_stream)), "a copy to or from the GPU");
+}
+
+void* make_event() {
+  cudaEvent_t event = nullptr;
+  good(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event of the GPU");
+  return event;
+}
+
+void release_event(void* event) {
+  if (event) static_cast<void>(cudaEventDestroy(event_of(event)));
+}
+
+void record(void* event, void* on_stream) {
+  good(cudaEventRecord(event_of(event), stream_of(on_stream)), "an event of the GPU");
+}
+
+void hold_back(void* on_stream, void* event) {
+  good(cudaStreamWaitEvent(stream_of(on_stream), event_of(event), 0), "an event of the GPU");
+}
+
+void await(void* event) {
+  good(cudaEventSynchronize(event_of(event)), "the GPU");
 }
 
 void begin_capture() {
@@ -137,7 +188,8 @@ std::string open_first() {
   description_text = properties.name + std::string(rest.data()) + version_text(driver);
   if (properties.major < kLeastMajor) return description_text + ": compute capability 8.0 or later is needed";
   if (!good(cudaSetDevice(0), "the GPU") ||
-      !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU"))
+      !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU") ||
+      !good(cudaStreamCreateWithFlags(&copy_stream, cudaStreamNonBlocking), "a stream of the GPU"))
     return first_problem;
   return {};
 }
@@ -145,11 +197,13 @@ std::string open_first() {
 }  // namespace
 
 const Device* first_device() {
-  static const std::string problem = open_first();
-  static const Device device{false,      stream,     allocate, release,       upload,      download, clear,
-                             free_bytes, peak_bytes, wait,     begin_capture, end_capture, replay,   forget};
-  if (!problem.empty()) description_text = problem;
-  return problem.empty() ? &device : nullptr;
+  static const std::string why_not = open_first();
+  static const Device device{
+      false,           stream,         allocate, release,       upload,        download, clear,     free_bytes,
+      peak_bytes,      problem,        wait,     begin_capture, end_capture,   replay,   forget,    copy_stream,
+      allocate_pinned, release_pinned, copy,     make_event,    release_event, record,   hold_back, await};
+  if (!why_not.empty()) description_text = why_not;
+  return why_not.empty() ? &device : nullptr;
 }
 
 const char* description() {

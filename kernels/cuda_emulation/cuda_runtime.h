@@ -2,10 +2,11 @@
 // thread by thread, so that tests check what kernels compute, and sanitizers what they touch, without a GPU. Never
 // installed, and slow.
 //
-// A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
-// which runs until it waits for the others of its block or warp; every second block runs its threads backwards, so that
-// a missing
-// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's.
+// What a stream is asked for happens when someone waits for it (streams.cpp). A launch runs block after block, in the
+// waiting thread, while others wait. A thread of a block is a fiber, which runs until it waits for the others of its
+// block or warp, and a warp runs as far ahead as it can; every second block runs backwards, so that a missing
+// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
+// asynchronous copies are in ptx.h here.
 #pragma once
 
 #include <cmath>
@@ -17,6 +18,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 #define __shared__ static  // one grid runs at a time, and one block of it
 
 struct dim3 {
@@ -28,20 +30,34 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace mlx::emulation {
 
-void run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread);
+void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 void wait_for_block();
-// What `lane` of this thread's warp gave to the same call; all lanes that still run take part.
-std::uint64_t exchange(std::uint64_t value, unsigned lane);
+bool any_of_block(bool vote);  // whether any thread of the block says so; waits for all
+
+// What each lane of this thread's warp gave to the same call; all lanes that still run take part. Valid until the
+// second call after this one.
+inline constexpr std::size_t kMostGiven = 32;  // bytes
+struct Given {
+  const unsigned char* first = nullptr;
+  std::size_t apart = 0;
+  const void* of_lane(unsigned lane) const { return first + lane * apart; }
+};
+Given give(const void* data, std::size_t bytes);
 
 template <typename T>
 T exchange(T value, unsigned lane) {
-  static_assert(sizeof(T) <= sizeof(std::uint64_t));
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  bits = exchange(bits, lane);
-  std::memcpy(&value, &bits, sizeof value);
+  static_assert(sizeof(T) <= kMostGiven);
+  std::memcpy(&value, give(&value, sizeof value).of_lane(lane % 32), sizeof value);
   return value;
 }
+
+// The block's dynamic shared memory, of as many bytes as it was launched with; its contents are undefined.
+void* block_memory();
+
+// Asynchronous copies of this thread: none has happened before it is waited for.
+void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros);  // `zeros` behind the bytes
+void commit_copies();                   // those since the last call are a group
+void wait_copies(std::size_t pending);  // until no more than so many groups are left
 
 }  // namespace mlx::emulation
 
@@ -57,18 +73,36 @@ T __shfl_xor_sync(unsigned, T value, int apart) {
   return mlx::emulation::exchange(value, threadIdx.x % 32 ^ static_cast<unsigned>(apart));
 }
 
+inline unsigned __ballot_sync(unsigned, int vote) {
+  const mlx::emulation::Given given = mlx::emulation::give(&vote, sizeof vote);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32 && threadIdx.x / 32 * 32 + lane < blockDim.x; ++lane) {
+    int other = 0;
+    std::memcpy(&other, given.of_lane(lane), sizeof other);
+    votes |= static_cast<unsigned>(other != 0) << lane;
+  }
+  return votes;
+}
+inline int __syncthreads_or(int vote) {
+  return mlx::emulation::any_of_block(vote != 0);
+}
+inline int __ffs(int bits) {
+  return __builtin_ffs(bits);
+}
+
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInsufficientDriver = 35,
   cudaErrorLaunchFailure = 719,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDefault = 4 };
 using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphExec_t = struct CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
-inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0;
 
 struct cudaDeviceProp {
   char name[256];
@@ -91,8 +125,15 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
@@ -103,6 +144,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, u
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches);
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+template <typename... Expected>
+cudaError_t cudaFuncSetAttribute(void (*)(Expected...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 template <typename... Expected>

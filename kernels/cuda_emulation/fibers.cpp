@@ -1,6 +1,7 @@
 // Blocks of threads as fibers of one thread of the host (cuda_runtime.h here).
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,12 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr std::size_t kStack = std::size_t{64} << 10;
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes, zeros;
+};
+
 enum class Waits { kNot, kForWarp, kForBlock, kDone };
 
 struct Fiber {
@@ -51,8 +58,11 @@ struct Fiber {
   void* at = nullptr;  // its stack pointer while it does not run
   void* shadow = nullptr;
   Waits waits = Waits::kNot;
+  bool vote = false;
   unsigned exchanges = 0;
-  std::uint64_t given[2] = {};  // to exchanges of even and odd numbers: a lane is at most one ahead of another
+  // To exchanges of even and odd numbers: a lane is at most one ahead of another.
+  alignas(16) unsigned char given[2][kMostGiven] = {};
+  std::vector<std::vector<Copy>> copies;  // by group, the last not yet committed
 };
 
 struct Block {
@@ -63,6 +73,7 @@ struct Block {
   void* shadow = nullptr;
   const void* bottom = nullptr;  // of the scheduler's stack
   std::size_t size = 0;
+  std::unique_ptr<unsigned char[]> memory;  // shared, dynamic: its own allocation, so that ASan sees its ends
 };
 
 Block block;
@@ -105,6 +116,7 @@ void prepare(Fiber& fiber) {
   fiber.at = slots;
   fiber.waits = Waits::kNot;
   fiber.exchanges = 0;
+  fiber.copies.assign(1, {});
 }
 
 void go_on(unsigned index) {
@@ -129,31 +141,40 @@ bool release(unsigned begin, unsigned end, Waits what) {
   return any;
 }
 
+// Until all of a warp wait for the block, or are done.
+void run_warp(unsigned begin, unsigned end, bool backwards) {
+  do {
+    for (unsigned i = begin; i < end; ++i) {
+      const unsigned index = backwards ? begin + end - 1 - i : i;
+      if (block.fibers[index].waits == Waits::kNot) go_on(index);
+    }
+  } while (release(begin, end, Waits::kForWarp));
+}
+
+// A warp runs as far ahead of the others as barriers let it.
 void run_block(unsigned threads, bool backwards) {
   if (block.fibers.size() < threads) block.fibers.resize(threads);
   for (unsigned i = 0; i < threads; ++i) prepare(block.fibers[i]);
-  for (;;) {
-    for (unsigned i = 0; i < threads; ++i) {
-      const unsigned index = backwards ? threads - 1 - i : i;
-      if (block.fibers[index].waits == Waits::kNot) go_on(index);
+  const unsigned warps = (threads + kWarp - 1) / kWarp;
+  do {
+    for (unsigned i = 0; i < warps; ++i) {
+      const unsigned first = (backwards ? warps - 1 - i : i) * kWarp;
+      run_warp(first, std::min(first + kWarp, threads), backwards);
     }
-    bool released = release(0, threads, Waits::kForBlock);
-    for (unsigned first = 0; first < threads; first += kWarp)
-      released |= release(first, std::min(first + kWarp, threads), Waits::kForWarp);
-    if (released) continue;
-    for (unsigned i = 0; i < threads; ++i) {
-      if (block.fibers[i].waits == Waits::kDone) continue;
-      std::fprintf(stderr, "emulated CUDA: thread %u of a block waits for others that do not come\n", i);
-      std::abort();
-    }
-    return;
+  } while (release(0, threads, Waits::kForBlock));
+  for (unsigned i = 0; i < threads; ++i) {
+    if (block.fibers[i].waits == Waits::kDone) continue;
+    std::fprintf(stderr, "emulated CUDA: thread %u of a block waits for others that do not come\n", i);
+    std::abort();
   }
 }
 
 }  // namespace
 
-void run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread) {
+void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread) {
   block.thread = &thread;
+  block.memory.reset(new unsigned char[shared_bytes]);
+  std::memset(block.memory.get(), 0xff, shared_bytes);  // NaN, whatever the elements
   gridDim = grid;
   blockDim = dim3(threads);
   for (unsigned z = 0; z < grid.z; ++z)
@@ -168,12 +189,46 @@ void wait_for_block() {
   to_scheduler(Waits::kForBlock);
 }
 
-std::uint64_t exchange(std::uint64_t value, unsigned lane) {
+bool any_of_block(bool vote) {
   Fiber& own = *block.running;
-  const unsigned index = threadIdx.x, which = own.exchanges++ % 2;
-  own.given[which] = value;
+  own.vote = vote;
+  to_scheduler(Waits::kForBlock);
+  bool any = false;
+  for (unsigned i = 0; i < blockDim.x; ++i) any |= block.fibers[i].waits != Waits::kDone && block.fibers[i].vote;
+  to_scheduler(Waits::kForBlock);  // nobody votes again before all have counted
+  return any;
+}
+
+Given give(const void* data, std::size_t bytes) {
+  Fiber& own = *block.running;
+  const unsigned first = threadIdx.x / kWarp * kWarp, which = own.exchanges++ % 2;
+  std::memcpy(own.given[which], data, bytes);
   to_scheduler(Waits::kForWarp);
-  return block.fibers[index / kWarp * kWarp + lane % kWarp].given[which];
+  return {block.fibers[first].given[which], sizeof(Fiber)};
+}
+
+void* block_memory() {
+  return block.memory.get();
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros) {
+  block.running->copies.back().push_back({to, from, bytes, zeros});
+}
+
+void commit_copies() {
+  block.running->copies.emplace_back();
+}
+
+void wait_copies(std::size_t pending) {
+  auto& groups = block.running->copies;
+  const std::size_t done = groups.size() - 1 > pending ? groups.size() - 1 - pending : 0;
+  for (std::size_t i = 0; i < done; ++i) {
+    for (const Copy& copy : groups[i]) {
+      if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
+      std::memset(static_cast<unsigned char*>(copy.to) + copy.bytes, 0, copy.zeros);
+    }
+  }
+  groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 }  // namespace mlx::emulation

@@ -1,13 +1,18 @@
 // The emulated driver (cuda_runtime.h here): one device whose memory is the host's. For tests of what goes wrong:
-// MLX_EMULATED_GPU_BYTES is how much memory it has, MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1,
-// MLX_EMULATED_GPU_DRIVER the driver's version, 0 for none.
+// MLX_EMULATED_GPU_BYTES is how much memory it has, MLX_EMULATED_GPU_PINNED how much of the host's may be pinned,
+// MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1, MLX_EMULATED_GPU_DRIVER the driver's version, 0 for
+// none.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "kernels/cuda_emulation/cuda_runtime.h"
+#include "kernels/cuda_emulation/streams.h"
 
 namespace {
 
@@ -18,13 +23,39 @@ std::size_t setting(const char* name, std::size_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+struct Memory {
+  std::map<const void*, std::size_t> blocks;
+  std::size_t total = 0, used = 0;
+
+  cudaError_t allocate(void** memory, std::size_t bytes) {
+    if (bytes > total - used) return cudaErrorMemoryAllocation;
+    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    blocks[*memory] = bytes;
+    used += bytes;
+    return cudaSuccess;
+  }
+  void release(void* memory) {
+    const auto found = blocks.find(memory);
+    if (found == blocks.end()) return;  // null
+    used -= found->second;
+    blocks.erase(found);
+    std::free(memory);
+  }
+  bool holds(const void* address) const {
+    const auto behind = blocks.upper_bound(address);
+    if (behind == blocks.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(behind);
+    return address < static_cast<const char*>(begin) + bytes;
+  }
+};
+
 struct Driver {
-  std::mutex mutex, running;
-  std::map<void*, std::size_t> blocks;
-  std::size_t total = setting("MLX_EMULATED_GPU_BYTES", std::size_t{16} << 30), used = 0;
+  std::mutex mutex;
+  Memory own{.total = setting("MLX_EMULATED_GPU_BYTES", std::size_t{16} << 30)};
+  Memory pinned{.total = setting("MLX_EMULATED_GPU_PINNED", std::size_t{1} << 30)};
   std::size_t launches = 0, fails_at = setting("MLX_EMULATED_GPU_FAILS_AT", 0);
   int version = static_cast<int>(setting("MLX_EMULATED_GPU_DRIVER", kVersion));
-  bool failed = false;  // for good, as after a fault on a GPU
+  std::atomic<bool> failed = false;  // for good, as after a fault on a GPU
 };
 
 Driver& driver() {
@@ -37,10 +68,25 @@ struct Launch {
   std::function<void()> thread;
 };
 using Launches = std::vector<Launch>;
-thread_local Launches* captured = nullptr;  // where this thread's launches go while it captures
+using SharedLaunches = std::shared_ptr<const Launches>;  // kept by those that are still to run
+thread_local Launches* captured = nullptr;               // where this thread's launches go while it captures
 
 cudaError_t state() {
   return driver().failed ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+// Of the GPU or pinned: copied from and to when the stream comes to it.
+bool reached(const void* address) {
+  Driver& d = driver();
+  const std::lock_guard lock(d.mutex);
+  return d.own.holds(address) || d.pinned.holds(address);
+}
+
+void run(const Launch& launch) {
+  Driver& d = driver();
+  if (++d.launches == d.fails_at) d.failed = true;
+  const cudaLaunchConfig_t& config = launch.config;
+  if (!d.failed) mlx::emulation::run_grid(config.gridDim, config.blockDim.x, config.dynamicSmemBytes, launch.thread);
 }
 
 }  // namespace
@@ -77,7 +123,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
-  properties->totalGlobalMem = driver().total;
+  properties->totalGlobalMem = driver().own.total;
   properties->major = 9;
   return cudaSuccess;
 }
@@ -86,35 +132,29 @@ cudaError_t cudaSetDevice(int) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(driver().mutex);
-  *free = driver().total - driver().used;
-  *total = driver().total;
+  *free = driver().own.total - driver().own.used;
+  *total = driver().own.total;
   return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return state();
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  Driver& d = driver();
-  const std::lock_guard lock(d.mutex);
-  if (bytes > d.total - d.used) return cudaErrorMemoryAllocation;
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  d.blocks[*memory] = bytes;
-  d.used += bytes;
-  return cudaSuccess;
+  const std::lock_guard lock(driver().mutex);
+  return driver().own.allocate(memory, bytes);
 }
 cudaError_t cudaFree(void* memory) {
-  Driver& d = driver();
-  const std::lock_guard lock(d.mutex);
-  const auto found = d.blocks.find(memory);
-  if (found == d.blocks.end()) return cudaSuccess;  // null
-  d.used -= found->second;
-  d.blocks.erase(found);
-  std::free(memory);
+  mlx::emulation::finish_all();
+  const std::lock_guard lock(driver().mutex);
+  driver().own.release(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  const std::lock_guard lock(driver().mutex);
+  return driver().pinned.allocate(memory, bytes);
+}
+cudaError_t cudaFreeHost(void* memory) {
+  mlx::emulation::finish_all();
+  const std::lock_guard lock(driver().mutex);
+  driver().pinned.release(memory);
   return cudaSuccess;
 }
 
@@ -122,15 +162,25 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   std::memcpy(to, from, bytes);
   return state();
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+// Memory of the host that is not pinned may change, or is read, as soon as the call returns.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (reached(from)) {
+    mlx::emulation::ask(stream, [=] { std::memcpy(to, from, bytes); });
+  } else {
+    const auto* first = static_cast<const char*>(from);
+    mlx::emulation::ask(stream, [to, staged = std::vector<char>(first, first + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+  }
+  if (!reached(to)) mlx::emulation::finish(stream);
+  return state();
 }
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  std::memset(memory, value, bytes);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  mlx::emulation::ask(stream, [=] { std::memset(memory, value, bytes); });
   return state();
 }
 
-// Handles are pointers to what was captured; a graph and what is instantiated from it are copies of each other.
+// Handles are pointers to what was captured, a graph's to its own copy of it.
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   captured = new Launches;
   return cudaSuccess;
@@ -141,22 +191,23 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, unsigned long long) {
-  *launches = reinterpret_cast<cudaGraphExec_t>(new Launches(*reinterpret_cast<const Launches*>(graph)));
+  auto* shared = new SharedLaunches(new Launches(*reinterpret_cast<const Launches*>(graph)));
+  *launches = reinterpret_cast<cudaGraphExec_t>(shared);
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete reinterpret_cast<Launches*>(graph);
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t) {
-  for (const Launch& launch : *reinterpret_cast<const Launches*>(launches)) {
-    const cudaError_t status = mlx_launch(launch.config, launch.thread);
-    if (status != cudaSuccess) return status;
-  }
-  return cudaSuccess;
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launches, cudaStream_t stream) {
+  const auto replay = [shared = *reinterpret_cast<const SharedLaunches*>(launches)] {
+    for (const Launch& launch : *shared) run(launch);
+  };
+  mlx::emulation::ask(stream, replay, &mlx::emulation::Counts::replays);
+  return state();
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches) {
-  delete reinterpret_cast<Launches*>(launches);
+  delete reinterpret_cast<SharedLaunches*>(launches);
   return cudaSuccess;
 }
 
@@ -165,10 +216,7 @@ cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<voi
     captured->push_back({config, thread});
     return cudaSuccess;
   }
-  Driver& d = driver();
-  const std::lock_guard lock(d.running);
-  if (++d.launches == d.fails_at) d.failed = true;
-  if (d.failed) return cudaErrorLaunchFailure;
-  mlx::emulation::run_grid(config.gridDim, config.blockDim.x, thread);
-  return cudaSuccess;
+  const auto run_it = [launch = Launch{config, thread}] { run(launch); };
+  mlx::emulation::ask(config.stream, run_it, &mlx::emulation::Counts::launches);
+  return state();
 }

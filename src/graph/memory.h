@@ -1,4 +1,4 @@
-// Memory for arenas, states and packed weights, of the host or of a GPU.
+// Memory for arenas, states and packed weights, of the host or of a GPU; memory and events for copies between the two.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,31 @@ inline Memory allocate(std::size_t bytes, const kernels::Device& device = kernel
   void* memory = device.allocate(bytes);
   if (!memory && device.host) throw std::bad_alloc();
   return {memory, FreeMemory{&device}};
+}
+
+struct FreePinned {
+  const kernels::Device* device = nullptr;  // null: it is not pinned
+  void operator()(void* memory) const {
+    device ? device->release_pinned(memory) : kernels::host_device().release(memory);
+  }
+};
+using PinnedMemory = std::unique_ptr<void, FreePinned>;
+
+// Of the host, for copies from and to a GPU. Where none can be pinned it is memory like any other: such copies are as
+// right, but the host waits for them. Throws std::bad_alloc where there is none at all.
+inline PinnedMemory allocate_pinned(std::size_t bytes, const kernels::Device& device) {
+  if (void* memory = device.allocate_pinned(bytes)) return {memory, FreePinned{&device}};
+  return {allocate(bytes).release(), FreePinned{}};
+}
+
+struct FreeEvent {
+  const kernels::Device* device = nullptr;
+  void operator()(void* event) const { device->release_event(event); }
+};
+using Event = std::unique_ptr<void, FreeEvent>;
+
+inline Event make_event(const kernels::Device& device) {
+  return {device.make_event(), FreeEvent{&device}};
 }
 
 }  // namespace mlx::graph

@@ -3,16 +3,25 @@
 #include "graph/on_device.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
 namespace mlx::graph {
 namespace {
 
-constexpr std::size_t kNamed = 3;  // of those who hold most
+constexpr std::size_t kNamed = 3;          // of those who hold most
+constexpr std::size_t kFewCollected = 32;  // copies at first
 
 std::string size_text(std::size_t bytes) {
   return format_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+void refuse(const char* problem, const std::string& node) {
+  if (!problem) return;
+  throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
+              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation; nvidia-smi tells of ECC errors");
 }
 
 }  // namespace
@@ -32,49 +41,21 @@ Memory take(const kernels::Device& device, std::size_t bytes, const std::string&
 }
 
 void check_device(const kernels::Device& device, const std::string& node) {
-  if (device.host) return;
-  const char* problem = device.wait();
-  if (!problem) return;
-  throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
-              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation; nvidia-smi tells of ECC errors");
+  if (!device.host) refuse(device.wait(), node);
 }
 
-Bytes fetch(const kernels::Device& device, const void* from, std::size_t bytes) {
-  const auto* first = static_cast<const std::uint8_t*>(from);
-  if (device.host) return {first, first + bytes};
-  Bytes copy(bytes);
-  device.download(copy.data(), from, bytes);
-  check_device(device, "a copy to the host");
-  return copy;
+OnDevice::OnDevice(const kernels::Device& device, std::size_t values)
+    : device_(device), feeding_(device, values), fetched_(values) {}
+
+OnDevice::~OnDevice() {
+  device_.wait();
+  forget();
 }
 
-OnDevice::OnDevice(const kernels::Device& device, std::size_t values, const Take& take)
-    : device_(device), fed_(values), fed_bytes_(values, 0), fetched_(values) {
-  key_ = take(sizeof(kernels::RandomKey), "random numbers");
-}
-
-const void* OnDevice::feed(ValueId id, const void* data, std::size_t bytes, const std::string& name, const Take& take) {
-  const auto at = static_cast<std::size_t>(id);
-  if (!fed_[at] || fed_bytes_[at] < bytes) {
-    fed_[at].reset();
-    fed_[at] = take(bytes, "'" + name + "'");
-    fed_bytes_[at] = bytes;
-  }
-  device_.upload(fed_[at].get(), data, bytes);
-  return fed_[at].get();
-}
-
-ByteView OnDevice::view(ValueId id, const void* data, std::size_t bytes) {
-  Bytes& copy = fetched_[static_cast<std::size_t>(id)];
-  copy = fetch(device_, data, bytes);
-  return copy;
-}
-
-void OnDevice::start_run(kernels::Args& args) {
-  const kernels::RandomKey key{args.seed, args.step};
-  device_.upload(key_.get(), &key, sizeof key);
-  args.key = static_cast<const kernels::RandomKey*>(key_.get());
+void OnDevice::start_run(kernels::Args& args, const std::string& last) {
+  args.key = feeding_.key();
   args.stream = device_.stream;
+  last_ = last;
 }
 
 void OnDevice::run(const Stretch& stretch, const std::function<void()>& steps) {
@@ -91,6 +72,46 @@ void OnDevice::run(const Stretch& stretch, const std::function<void()>& steps) {
   } else {
     steps();
   }
+}
+
+void OnDevice::check_launches() const {
+  refuse(device_.problem(), last_);
+}
+
+void OnDevice::wait() const {
+  check_device(device_, last_);
+}
+
+Bytes OnDevice::fetch(const void* from, std::size_t bytes) const {
+  Bytes copy(bytes);
+  device_.download(copy.data(), from, bytes);
+  wait();
+  return copy;
+}
+
+ByteView OnDevice::view(ValueId id, const void* data, std::size_t bytes) {
+  Bytes& copy = fetched_[static_cast<std::size_t>(id)];
+  copy = fetch(data, bytes);
+  return copy;
+}
+
+void OnDevice::collect(const void* from, std::size_t bytes) {
+  CHECK(bytes <= Session::kCollected);
+  if (collected_count_ == collected_capacity_) {
+    wait();  // the copies so far have come
+    const std::size_t capacity = std::max(kFewCollected, 2 * collected_capacity_);
+    PinnedMemory larger = allocate_pinned(capacity * Session::kCollected, device_);
+    if (collected_) std::memcpy(larger.get(), collected_.get(), collected_count_ * Session::kCollected);
+    collected_ = std::move(larger);
+    collected_capacity_ = capacity;
+  }
+  auto* const to = static_cast<std::uint8_t*>(collected_.get()) + collected_count_++ * Session::kCollected;
+  device_.copy(to, from, bytes, device_.stream);
+}
+
+ByteView OnDevice::collected() {
+  wait();
+  return {static_cast<const std::uint8_t*>(collected_.get()), std::exchange(collected_count_, 0) * Session::kCollected};
 }
 
 void OnDevice::forget() {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "graph/feeding.h"
 #include "graph/graph.h"
 #include "graph/memory.h"
+#include "graph/session.h"
 
 namespace mlx::graph {
 
@@ -22,11 +24,8 @@ struct Holder {  // of memory, by name
 // `bytes` for `what`. kMissing where a GPU has no more: what was asked, what is free, and the largest of `holders`.
 Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders);
 
-// kMissing where something has gone wrong on the device up to now, naming `node`, which was launched last.
+// Waits; kMissing where something has gone wrong on the device up to now, naming `node`, which was launched last.
 void check_device(const kernels::Device& device, const std::string& node);
-
-// A copy in the host's memory, when everything before it is done.
-Bytes fetch(const kernels::Device& device, const void* from, std::size_t bytes);
 
 // Nodes [first, last) of a bucket.
 struct Stretch {
@@ -37,24 +36,32 @@ struct Stretch {
 
 class OnDevice {
  public:
-  using Take = std::function<Memory(std::size_t bytes, const std::string& what)>;
-
-  OnDevice(const kernels::Device& device, std::size_t values, const Take& take);
+  OnDevice(const kernels::Device& device, std::size_t values);
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
-  ~OnDevice() { forget(); }
+  ~OnDevice();  // waits until none of its memory is used
 
-  // Where the copy of what was fed for a value stands.
-  const void* feed(ValueId id, const void* data, std::size_t bytes, const std::string& name, const Take& take);
-  // A copy on the host, valid until the next of the same value.
-  ByteView view(ValueId id, const void* data, std::size_t bytes);
-  // Seed and step of `args` go to where kernels read them.
-  void start_run(kernels::Args& args);
+  Feeding& feeding() { return feeding_; }
+
+  // Readies `args` for kernels of a run, which was fed. `last` names its last node in errors, for as long as no other
+  // run starts.
+  void start_run(kernels::Args& args, const std::string& last);
   // Runs `steps`, which launches the stretch's kernels and nothing else: the first time as it stands, the second time
-  // it is captured, and from then on replayed without being called.
+  // it is captured, and from then on replayed without being called. Does not wait.
   void run(const Stretch& stretch, const std::function<void()>& steps);
+  void check_launches() const;  // kMissing where one could not be made; does not wait
+  void wait() const;            // until all is done; kMissing where something has gone wrong
   // Captured launches hold addresses: called where any of them may have changed.
   void forget();
+
+  // A copy in the host's memory, when everything before it is done.
+  Bytes fetch(const void* from, std::size_t bytes) const;
+  // The same, valid until the next of the same value.
+  ByteView view(ValueId id, const void* data, std::size_t bytes);
+  // A copy of up to Session::kCollected bytes, as they are behind what was launched before; does not wait.
+  void collect(const void* from, std::size_t bytes);
+  // What was collected since the last call, each in as many, by one wait; valid until the next collect().
+  ByteView collected();
 
  private:
   struct Captured {
@@ -62,11 +69,12 @@ class OnDevice {
     bool refused = false;  // it could not be captured
   };
   const kernels::Device& device_;
-  std::vector<Memory> fed_;             // by value
-  std::vector<std::size_t> fed_bytes_;  // by value
-  std::vector<Bytes> fetched_;          // by value
-  Memory key_;                          // kernels::RandomKey
+  Feeding feeding_;
+  std::vector<Bytes> fetched_;  // by value
   std::map<Stretch, Captured> stretches_;
+  std::string last_ = "the start";
+  PinnedMemory collected_;
+  std::size_t collected_count_ = 0, collected_capacity_ = 0;
 };
 
 }  // namespace mlx::graph

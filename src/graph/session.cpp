@@ -1,271 +1,14 @@
 // Sessions: feeds bind symbols, symbols choose a bucket, the bucket's steps run through the pool.
-//
-// What outlives a step is held by value id and written in place by kernels. Every value has a version, counted up when
-// it is written, so that packed weights are made again only when they are stale.
 
 #include "graph/session.h"
 
 #include <algorithm>
-#include <cstring>
-#include <list>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "graph/bucket.h"
-#include "graph/node_profile.h"
-#include "graph/on_device.h"
+#include "graph/session_state.h"
 
 namespace mlx::graph {
-namespace {
-
-constexpr std::size_t kMaxBuckets = 32;  // beyond, the one used longest ago is dropped
-
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
-std::string shape_text(const std::vector<std::int64_t>& dims) {
-  std::string text = "[";
-  for (const std::int64_t size : dims) text += fmt::format("{}{}", text.size() > 1 ? "," : "", size);
-  return text + "]";
-}
-
-}  // namespace
-
-struct Session::State {
-  State(Graph&& g, const SessionOptions& o, Pool& p)
-      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level)) {}
-
-  Graph graph;
-  SessionOptions options;
-  Pool& pool;
-  const kernels::Device& device;
-
-  std::vector<Memory> held;  // by value: what outlives a step; null for the others and before it came into being
-  std::vector<std::size_t> held_bytes;  // by value
-  std::vector<std::uint64_t> version;   // by value, from 1
-  std::vector<char> fixed_symbol;       // by symbol: a state or bind_symbol fixed it
-  std::vector<std::int64_t> bound;      // by symbol: the size where it is fixed, else 0
-  std::vector<std::int64_t> sizes;      // by symbol, of this run
-
-  std::list<Bucket> buckets;
-  Bucket* current = nullptr;
-  std::uint64_t uses = 0;
-  Memory arena;
-  std::size_t arena_capacity = 0;
-  std::vector<const void*> fed;         // by value
-  std::unique_ptr<OnDevice> on_device;  // null on the host
-
-  // The step that runs, for the pool's body.
-  const Step* step = nullptr;
-  kernels::Args args;
-  int phase = 0;
-  std::function<void(std::int64_t)> body = [this](std::int64_t slice) {
-    const kernels::Plan& plan = step->kernel.plan();
-    plan.run(plan.state, args, phase, static_cast<int>(slice));
-  };
-
-  OnDevice::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
-
-  std::vector<Step*> stale;  // whose packed weights are older than the weights
-  std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
-
-  NodeProfile profile;
-
-  Memory take(std::size_t bytes, const std::string& what);
-  ByteView view(ValueId id, const void* data, std::size_t bytes) const;
-  void start(const Tensors& tensors);
-  void create_states(const Tensors* tensors);
-  bool known(const Value& value) const;
-  ValueId held_named(const std::string& name) const;
-  void bind(const std::vector<Feed>& feeds);
-  void bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size);
-  Bucket& bucket_for_sizes();
-  void drop_buckets();
-  void* address(const Bucket& bucket, ValueId id);
-  void fill_pointers(Bucket& bucket);
-  ValueId packed_root(const Step& each) const {
-    return current->plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
-  }
-  bool is_stale(const Step& each) const;
-  void pack(Step& each);
-  void pack_stale(Bucket& bucket, const RunOptions& run);
-  void run_step(Step& step_to_run);
-  void run_steps(Bucket& bucket, const RunOptions& run);
-  void run_timed(Step& each);
-};
-
-Memory Session::State::take(std::size_t bytes, const std::string& what) {
-  if (device.host) return allocate(bytes);
-  if (on_device) on_device->forget();
-  std::vector<Holder> holders{{"activations", arena_capacity}};
-  for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
-  return graph::take(device, bytes, what, std::move(holders));
-}
-
-// Bytes of a value that lies at `data`, on the host.
-ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) const {
-  return on_device ? on_device->view(id, data, bytes) : ByteView{static_cast<const std::uint8_t*>(data), bytes};
-}
-
-// Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
-void Session::State::start(const Tensors& tensors) {
-  std::string wrong;
-  for (const Value& value : graph.values) {
-    if (!outlives_step(value.role) || !known(value)) continue;
-    const auto found = tensors.find(value.name);
-    if (found == tensors.end()) {
-      if (value.role != Role::kState) wrong += fmt::format("{}'{}' is missing", wrong.empty() ? "" : ", ", value.name);
-      continue;
-    }
-    const kernels::Shape wanted = concrete(value, bound);
-    const Tensor& tensor = found->second;
-    if (tensor.shape != wanted || tensor.data.size() != wanted.bytes()) {
-      const auto dims = [](const kernels::Shape& shape) {
-        return shape_text({shape.dims.begin(), shape.dims.begin() + std::max(shape.rank, 0)});
-      };
-      wrong += fmt::format("{}'{}' is {}{} instead of {}{}", wrong.empty() ? "" : ", ", value.name,
-                           kernels::name_of(tensor.shape.dtype), dims(tensor.shape), kernels::name_of(value.dtype),
-                           dims(wanted));
-    }
-  }
-  if (!wrong.empty()) fail(ErrorKind::kCorrupt, "weights: {}", wrong);
-  create_states(&tensors);
-}
-
-bool Session::State::known(const Value& value) const {
-  return std::ranges::all_of(
-      value.dims, [&](Dim dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol)] > 0; });
-}
-
-// Those whose sizes are all known by now and that are not there yet; zero where `tensors` does not say otherwise.
-void Session::State::create_states(const Tensors* tensors) {
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    if (!outlives_step(value.role) || held[i] || !known(value)) continue;
-    const std::size_t bytes = concrete(value, bound).bytes();
-    held[i] = take(bytes, "'" + value.name + "'");
-    held_bytes[i] = bytes;
-    version[i] = 1;
-    const auto found = tensors ? tensors->find(value.name) : Tensors::const_iterator{};
-    if (tensors && found != tensors->end()) {
-      device.upload(held[i].get(), found->second.data.data(), bytes);
-    } else {
-      device.clear(held[i].get(), bytes);
-    }
-  }
-}
-
-ValueId Session::State::held_named(const std::string& name) const {
-  const ValueId id = graph.find(name);
-  if (id == kNone || !outlives_step(graph.value(id).role)) {
-    fail(ErrorKind::kNotFound, "the session has no parameter, state or constant '{}'", name);
-  }
-  if (!held[index(id)]) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
-  return id;
-}
-
-void Session::State::bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size) {
-  const auto symbol = static_cast<std::size_t>(value.dims[axis].symbol);
-  if (size < 1) fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name, graph.symbols[symbol], size);
-  if (sizes[symbol] > 0 && sizes[symbol] != size) {
-    fail(ErrorKind::kUsage, "'{}': {} is {}, but it was {} before{}", value.name, graph.symbols[symbol], size,
-         sizes[symbol], bound[symbol] > 0 ? " and the session's state has that size" : "");
-  }
-  sizes[symbol] = size;
-}
-
-void Session::State::bind(const std::vector<Feed>& feeds) {
-  std::ranges::copy(bound, sizes.begin());
-  std::ranges::fill(fed, nullptr);
-  for (const Feed& feed : feeds) {
-    if (feed.value < 0 || index(feed.value) >= graph.values.size() || graph.value(feed.value).role != Role::kInput) {
-      fail(ErrorKind::kUsage, "value {} is not an input and cannot be fed", feed.value);
-    }
-    const Value& value = graph.value(feed.value);
-    const bool fits = feed.dims.size() == value.dims.size() && feed.data;
-    for (std::size_t axis = 0; fits && axis < feed.dims.size(); ++axis) {
-      if (value.dims[axis].symbolic()) {
-        bind_symbol_of_feed(value, axis, feed.dims[axis]);
-      } else if (value.dims[axis].size != feed.dims[axis]) {
-        fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims),
-             shape_text(feed.dims));
-      }
-    }
-    if (!fits)
-      fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims), shape_text(feed.dims));
-    fed[index(feed.value)] = feed.data;
-    if (on_device) {
-      std::size_t bytes = kernels::size_of(value.dtype);
-      for (const std::int64_t size : feed.dims) bytes *= static_cast<std::size_t>(size);
-      fed[index(feed.value)] = on_device->feed(feed.value, feed.data, bytes, value.name, taking);
-    }
-    ++version[index(feed.value)];
-  }
-  for (const ValueId id : graph.inputs) {
-    if (!fed[index(id)]) fail(ErrorKind::kUsage, "the input '{}' was not fed", graph.value(id).name);
-  }
-  bool new_states = false;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 1) {
-      throw Error(ErrorKind::kUsage, fmt::format("the size '{}' is not bound", graph.symbols[i]),
-                  "call bind_symbol first");
-    }
-    if (fixed_symbol[i] != 0 && bound[i] == 0) {
-      bound[i] = sizes[i];
-      new_states = true;
-    }
-  }
-  if (new_states) create_states(nullptr);
-}
-
-Bucket& Session::State::bucket_for_sizes() {
-  if (!current || current->symbol_sizes != sizes) {
-    const auto found =
-        std::ranges::find_if(buckets, [&](const Bucket& bucket) { return bucket.symbol_sizes == sizes; });
-    if (found != buckets.end()) {
-      current = &*found;
-    } else {
-      std::vector<const void*> constants(graph.values.size(), nullptr);
-      for (std::size_t i = 0; i < graph.values.size(); ++i) {
-        const Role role = graph.values[i].role;
-        const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
-        if (known_now && device.host) constants[i] = held[i].get();
-      }
-      Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
-      if (buckets.size() >= kMaxBuckets) {
-        if (on_device) on_device->forget();
-        buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
-      }
-      buckets.push_back(std::move(made));
-      current = &buckets.back();
-    }
-  }
-  current->last_use = ++uses;
-  if (current->plan.arena_bytes > arena_capacity) {
-    arena.reset();  // first, so that the two are never there at once
-    arena_capacity = 0;
-    arena = take(current->plan.arena_bytes, "activations");
-    arena_capacity = current->plan.arena_bytes;
-  }
-  return *current;
-}
-
-void Session::State::drop_buckets() {
-  current = nullptr;
-  if (on_device) on_device->forget();
-  buckets.clear();
-}
-
-void* Session::State::address(const Bucket& bucket, ValueId id) {
-  const int block = bucket.plan.block[index(id)];
-  if (block >= 0)
-    return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
-  const ValueId root = bucket.plan.root[index(id)];
-  if (held[index(root)]) return held[index(root)].get();
-  return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules see to it
-}
 
 void Session::State::fill_pointers(Bucket& bucket) {
   for (Step& each : bucket.steps) {
@@ -357,6 +100,32 @@ void Session::State::run_timed(Step& each) {
   profile.add(each, start, seconds_now() - start, &each == &current->steps.back());
 }
 
+kernels::RandomKey Session::State::key_of(const RunOptions& run) const {
+  constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // keys of Philox differ wherever seed or part do
+  return {options.seed + run.part * kPart, run.step};
+}
+
+// What was fed and bound.
+void Session::State::launch(const RunOptions& run) {
+  Bucket& bucket = bucket_for_sizes();
+  fill_pointers(bucket);
+  const kernels::RandomKey key = key_of(run);
+  args.seed = key.seed;
+  args.step = key.step;
+  stale.reserve(bucket.steps.size());
+  pack_stale(bucket, run);
+  profile.begin_run(bucket.steps.size());
+  if (!on_device) return run_steps(bucket, run);
+  const std::size_t end = std::min(run.last, graph.nodes.size());
+  on_device->start_run(args, end > 0 ? graph.nodes[end - 1].name : "the start");
+  if (profile.on() || run.after) {
+    run_steps(bucket, run);
+  } else {
+    on_device->run({&bucket, run.first, run.last}, [&] { run_steps(bucket, run); });
+  }
+  on_device->check_launches();
+}
+
 Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
     : state_(std::make_unique<State>(std::move(graph), options, pool)) {
   State& s = *state_;
@@ -369,7 +138,7 @@ Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& opti
   s.fixed_symbol.assign(symbols, 0);
   s.bound.assign(symbols, 0);
   s.sizes.assign(symbols, 0);
-  if (!s.device.host) s.on_device = std::make_unique<OnDevice>(s.device, values, s.taking);
+  if (!s.device.host) s.on_device = std::make_unique<OnDevice>(s.device, values);
   for (const Value& value : s.graph.values) {
     if (!outlives_step(value.role)) continue;
     for (const Dim dim : value.dims) {
@@ -402,25 +171,55 @@ void Session::bind_symbol(const std::string& name, std::int64_t size) {
 }
 
 void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
-  constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // keys of Philox differ wherever seed or part do
   State& s = *state_;
   s.bind(feeds);
-  Bucket& bucket = s.bucket_for_sizes();
-  s.fill_pointers(bucket);
-  s.args.seed = s.options.seed + options.part * kPart;
-  s.args.step = options.step;
-  s.stale.reserve(bucket.steps.size());
-  s.pack_stale(bucket, options);
-  s.profile.begin_run(bucket.steps.size());
-  if (!s.on_device) return s.run_steps(bucket, options);
-  s.on_device->start_run(s.args);
-  if (s.profile.on() || options.after) {
-    s.run_steps(bucket, options);
-  } else {
-    s.on_device->run({&bucket, options.first, options.last}, [&] { s.run_steps(bucket, options); });
+  if (s.on_device) {
+    s.on_device->feeding().upload(s.bytes_of(feeds), s.key_of(options), s.taking);
+    s.place(feeds);
   }
-  const std::size_t end = std::min(options.last, s.graph.nodes.size());
-  check_device(s.device, end > 0 ? s.graph.nodes[end - 1].name : "the start");
+  s.launch(options);
+}
+
+bool Session::runs_ahead() const {
+  return state_->on_device != nullptr;
+}
+
+void Session::stage(const std::vector<Feed>& feeds, const RunOptions& options) {
+  State& s = *state_;
+  CHECK(s.on_device != nullptr);
+  for (const Feed& feed : feeds) s.check(feed);
+  s.on_device->feeding().stage(s.bytes_of(feeds), s.key_of(options), s.taking);
+  s.staged = feeds;
+  s.staged_options = options;
+}
+
+bool Session::staged() const {
+  return state_->on_device && state_->on_device->feeding().staged();
+}
+
+void Session::run_staged() {
+  State& s = *state_;
+  CHECK(staged());
+  s.bind(s.staged);
+  s.on_device->feeding().use_staged(s.taking);
+  s.place(s.staged);
+  s.launch(s.staged_options);
+}
+
+void Session::collect(const std::vector<ValueId>& values) {
+  State& s = *state_;
+  CHECK(s.on_device != nullptr);
+  for (const ValueId value : values)
+    s.on_device->collect(s.address(*s.current, value), s.current->shapes[index(value)].bytes());
+}
+
+ByteView Session::collected() {
+  CHECK(state_->on_device != nullptr);
+  return state_->on_device->collected();
+}
+
+void Session::wait() const {
+  if (state_->on_device) state_->on_device->wait();
 }
 
 ByteView Session::output(ValueId value) const {
@@ -448,8 +247,7 @@ Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const 
   Tensors tensors;
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
     if (!s.held[i] || (wanted && !wanted(s.graph.values[i]))) continue;
-    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound),
-                                       fetch(s.device, s.held[i].get(), s.held_bytes[i])};
+    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), s.fetch(s.held[i].get(), s.held_bytes[i])};
   }
   return tensors;
 }

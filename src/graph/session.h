@@ -3,6 +3,10 @@
 //
 // One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
 // planned.
+//
+// On a GPU a run is launched and not waited for. Whatever hands out bytes waits for those that it hands out; what went
+// wrong in a run, kMissing with "at NODE or shortly before", is thrown by that or by the next run, whichever comes
+// first. What is staged is sent while the run before computes.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +66,22 @@ class Session {
   // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
   void run(const std::vector<Feed>& feeds, std::uint64_t step = 0) { run(feeds, RunOptions{.step = step}); }
   void run(const std::vector<Feed>& feeds, const RunOptions& options);
+  void wait() const;  // until what was launched is done; throws what went wrong
+
+  // What follows up to collected() is there where runs_ahead(): on a GPU.
+  bool runs_ahead() const;
+  // What the next run_staged() runs: the feeds are copied at once, so that their data may change when it returns. A
+  // run() in between, or another stage(), drops it.
+  void stage(const std::vector<Feed>& feeds, const RunOptions& options);
+  bool staged() const;
+  void run_staged();
+  // Copies of these outputs and states, of at most kCollected bytes each, as the last run leaves them; does not wait.
+  void collect(const std::vector<ValueId>& values);
+  // What was collected since the last call, in that order, each in kCollected bytes, by one wait; valid until the next
+  // collect().
+  ByteView collected();
+  static constexpr std::size_t kCollected = 8;
+
   // An output's bytes and shape as the last run left them; valid until the next. On a GPU: a copy, made when asked.
   ByteView output(ValueId value) const;
   // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read.

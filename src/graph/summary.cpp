@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "graph/bucket.h"
+#include "graph/feeding.h"
 #include "graph/op_def.h"
 
 namespace mlx::graph {
@@ -90,6 +91,7 @@ PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>
   for (const Step& step : bucket.steps) {
     if (step.kernel.plan().packed_input >= 0) planned.packed += step.kernel.plan().packed_bytes;
   }
+  if (level == kernels::Level::kCuda) planned.fed = feeding_bytes(graph, sizes);
   return planned;
 }
 

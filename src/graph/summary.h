@@ -40,6 +40,7 @@ struct PlannedMemory {
   std::size_t held = 0;    // what outlives a step: parameters, states, constants
   std::size_t arena = 0;   // activations and workspaces
   std::size_t packed = 0;  // weights in the layouts that kernels want
+  std::size_t fed = 0;     // of a GPU: the inputs of a run; those of the next that are staged take as much again
 };
 // With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,

@@ -26,15 +26,19 @@ bool weights_are_finite(const graph::Tensors& tensors, const graph::Graph& graph
 
 std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress) {
-  std::optional<graph::NotFinite> found = training.explain(batch_of(step), step, rate_of(step));
-  if (found && !found->node.empty()) return at(step, std::move(found));
+  std::optional<graph::NotFinite> found;
+  if (!training.runs_ahead()) {
+    found = training.explain(batch_of(step), step, rate_of(step));
+    if (found && !found->node.empty()) return at(step, std::move(found));
+  }
   training.start(good.tensors);
   progress.begin("looking for its origin", static_cast<std::uint64_t>(step + 1 - good.step), "steps");
   for (std::int64_t again = good.step; again <= step && g_interrupted.load() == 0; ++again) {
     const graph::Tensors before = training.state();
     const StepOutcome outcome = training.run(batch_of(again), again, rate_of(again));
     progress.advance(1);
-    if (std::isfinite(outcome.loss) && weights_are_finite(training.state(), training.graph())) continue;
+    const bool scaled = !training.scales() || outcome.loss_scale >= 1;
+    if (std::isfinite(outcome.loss) && scaled && weights_are_finite(training.state(), training.graph())) continue;
     training.start(before);
     found = training.explain(batch_of(again), again, rate_of(again));
     progress.end();

@@ -75,7 +75,7 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const graph::PlannedMemory planned = graph::planned_memory(used, sizes_of(used, batch, built.context), level, false);
   const auto held = static_cast<std::int64_t>(planned.held);
   if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
-    return held + static_cast<std::int64_t>(planned.arena) + batch_bytes(data.valid.about, batch, built.context, false);
+    return held + static_cast<std::int64_t>(planned.arena + planned.fed);
   }
   const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
                             batch_bytes(data.valid.about, batch, built.context, false);
@@ -137,14 +137,14 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   MemoryForecast out;
   out.gpu = level == kernels::Level::kCuda;
   const data::Description& about = data.train.about;
-  out.batches = batch_bytes(about, config.batch, built.context, config.augment.mixup > 0);
   if (out.gpu) {
     const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
     size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;  // never without a limit
   } else {
-    out.batches +=
+    out.batches =
+        batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
         (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
-        static_cast<std::int64_t>(sizeof(std::int64_t));
+            static_cast<std::int64_t>(sizeof(std::int64_t));
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level);
@@ -154,6 +154,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
+  if (out.gpu) out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
   if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);

@@ -18,7 +18,7 @@ struct MemoryForecast {
   std::int64_t process = 0;     // the program and the data that it has read
   std::int64_t weights = 0;     // parameters, the optimizer's state, statistics; what kernels pack of them
   std::int64_t arena = 0;       // activations and workspaces
-  std::int64_t batches = 0;     // inputs and labels, and their order
+  std::int64_t batches = 0;     // inputs and labels, and their order; of a GPU, those of two micro-batches
   std::int64_t validation = 0;  // beside all of these, at the end of an epoch
   std::int64_t checkpoint = 0;  // the same, while one is stored
   std::int64_t peak = 0;

@@ -109,9 +109,14 @@ class Loop {
     const double started = seconds_now(), cpu = cpu_seconds();
     std::int64_t units = 0;
     source_->start(static_cast<std::uint64_t>(epoch), first);
-    while (const data::BatchView* batch = next_batch()) {
-      train_step(*batch);
+    const data::BatchView* batch = next_batch();
+    while (batch) {
       units += batch->units;
+      const double rate = rate_at(now_.step);
+      training_.launch(*batch, now_.step, rate);
+      const bool ahead = training_.runs_ahead() && !options_.profiler;  // which tells steps apart
+      if (ahead) batch = stage_next();
+      finish_step(rate);
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
@@ -123,7 +128,15 @@ class Loop {
       checkpoints_.collect();
       if (now_.step < total_steps_ && checkpoints_.due(now_.step, steps_per_epoch_)) checkpoint();
       if (g_interrupted.load() != 0) stop_interrupted();
+      if (!ahead) batch = next_batch();
     }
+  }
+
+  // The batch of the step after the one that is launched, made and sent while that computes.
+  const data::BatchView* stage_next() {
+    const data::BatchView* batch = source_->next();
+    if (batch) training_.stage(*batch, now_.step + 1, rate_at(now_.step + 1));
+    return batch;
   }
 
   const data::BatchView* next_batch() {
@@ -134,9 +147,9 @@ class Loop {
     return batch;
   }
 
-  void train_step(const data::BatchView& batch) {
-    const double rate = rate_at(now_.step);
-    const StepOutcome outcome = training_.run(batch, now_.step, rate);
+  // Of the step that is launched: waits for it. Where its loss is not finite, nothing that it wrote is used again.
+  void finish_step(double rate) {
+    const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
       stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step);
     ++now_.step;

@@ -28,6 +28,13 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
+template <typename T>
+T scalar(const std::uint8_t* bytes) {
+  T out;
+  std::memcpy(&out, bytes, sizeof out);
+  return out;
+}
+
 }  // namespace
 
 graph::Tensor first_loss_scale() {
@@ -67,6 +74,8 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.training = true;
   session_.reset();  // first, so that the two are never there at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
+  figures_ = {training_.loss};
+  if (counts()) figures_.insert(figures_.end(), {training_.correct, training_.counted});
 }
 
 std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
@@ -94,29 +103,71 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
   return out;
 }
 
+void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  if (!runs_ahead()) return compute(batch, step, learning_rate);
+  CHECK(!session_->staged() || staged_step_ == step);
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    if (!session_->staged()) session_->stage(feeds(batch, part, step, learning_rate), options(part, step));
+    session_->run_staged();
+    session_->collect(figures_);
+  }
+  if (training_.gradient_norm != graph::kNone) session_->collect({training_.gradient_norm});
+  if (scales()) session_->collect({training_.loss_scale});
+}
+
+StepOutcome TrainingStep::finish() {
+  return runs_ahead() ? collected() : computed_;
+}
+
 StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  StepOutcome outcome;
+  if (runs_ahead()) stage(batch, step, learning_rate);
+  launch(batch, step, learning_rate);
+  return finish();
+}
+
+void TrainingStep::stage(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  session_->stage(feeds(batch, 0, step, learning_rate), options(0, step));
+  staged_step_ = step;
+}
+
+void TrainingStep::compute(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  computed_ = {};
+  const auto output = [&](graph::ValueId value) { return session_->output(value).data(); };
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     const std::vector<graph::Feed> fed = feeds(batch, part, step, learning_rate);
     const graph::RunOptions all = options(part, step);
     graph::RunOptions forward = all, rest = all;
     forward.last = rest.first = training_.loss_end;
     session_->run(fed, forward);
-    const double loss = double{scalar<float>(training_.loss)};
-    outcome.loss += loss / static_cast<double>(config_.accumulate);
+    const double loss = double{scalar<float>(output(training_.loss))};
+    computed_.loss += loss / static_cast<double>(config_.accumulate);
     if (counts()) {
-      outcome.correct += scalar<std::int32_t>(training_.correct);
-      outcome.counted += scalar<std::int32_t>(training_.counted);
+      computed_.correct += scalar<std::int32_t>(output(training_.correct));
+      computed_.counted += scalar<std::int32_t>(output(training_.counted));
     }
-    if (!std::isfinite(loss)) return outcome;
+    if (!std::isfinite(loss)) return;
     session_->run(fed, rest);
   }
-  if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(training_.gradient_norm)};
-  if (training_.loss_scale != graph::kNone) {
-    kernels::LossScale now;
-    std::memcpy(&now, session_->state(graph::kLossScale), sizeof now);
-    outcome.loss_scale = double{now.scale};
+  if (training_.gradient_norm != graph::kNone)
+    computed_.gradient_norm = double{scalar<float>(output(training_.gradient_norm))};
+}
+
+// As compute() has them: of micro-batches behind one whose loss is not finite nothing is told.
+StepOutcome TrainingStep::collected() {
+  StepOutcome outcome;
+  const std::uint8_t* at = session_->collected().data();
+  const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const double loss = double{scalar<float>(next())};
+    outcome.loss += loss / static_cast<double>(config_.accumulate);
+    if (counts()) {
+      outcome.correct += scalar<std::int32_t>(next());
+      outcome.counted += scalar<std::int32_t>(next());
+    }
+    if (!std::isfinite(loss)) return outcome;
   }
+  if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
+  if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
   return outcome;
 }
 
@@ -145,13 +196,6 @@ graph::Tensors TrainingStep::model() const {
     const bool averaged = value.role == graph::Role::kParameter && average != all.end();
     out.emplace(value.name, std::move(averaged ? average->second : found->second));
   }
-  return out;
-}
-
-template <typename T>
-T TrainingStep::scalar(graph::ValueId value) const {
-  T out;
-  std::memcpy(&out, session_->output(value).data(), sizeof out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// One step of a training: its micro-batches through the session, the loss looked at before any parameter is written.
-// Used by the training loop.
+// One step of a training: its micro-batches through the session. On a GPU it is launched, and waited for once, when its
+// figures are asked for, so that the next batch can be made and sent meanwhile. Used by the training loop.
 #pragma once
 
 #include <array>
@@ -36,10 +36,22 @@ class TrainingStep {
   // From here on: weights, and what else outlives a step, as `tensors` says. Averages that it lacks start as the
   // weights.
   void start(graph::Tensors tensors);
-  // Step `step`, counted from 0. Where the loss is not finite the step ends there, and the parameters are as before.
+  // Step `step`, counted from 0, of which finish() tells what came of it; on a CPU all is done when launch() returns.
+  // Where the loss is not finite, on a CPU the step ends there, with the parameters as before; on a GPU, where nobody
+  // looks at the loss in between, it is done to its end and has spoiled them: start() comes next, or nothing.
+  // `batch` is not read any more once launch() returns, and not at all where it was staged.
+  void launch(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  StepOutcome finish();
+  // Both, of this batch and no staged one.
   StepOutcome run(const data::BatchView& batch, std::int64_t step, double learning_rate);
-  // The same step again, up to what is the first not to be finite; nullopt where everything is. Ends in the middle of
-  // the step: start() comes next, or nothing.
+  // Whether launch() leaves a step to itself and stage() may be called: on a GPU.
+  bool runs_ahead() const { return session_->runs_ahead(); }
+  // The batch of the next launch(): copied at once, and sent while the step that was launched computes. run() and
+  // start() drop it.
+  void stage(const data::BatchView& batch, std::int64_t step, double learning_rate);
+
+  // The same step again from parameters as they were before it, up to what is the first not to be finite; nullopt where
+  // everything is. Ends in the middle of the step: start() comes next, or nothing.
   std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
 
   // Whether predictions are right or wrong, as they are not where they are numbers.
@@ -59,8 +71,8 @@ class TrainingStep {
   std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                  double learning_rate);
   graph::RunOptions options(std::int64_t part, std::int64_t step) const;
-  template <typename T>
-  T scalar(graph::ValueId value) const;
+  void compute(const data::BatchView& batch, std::int64_t step, double learning_rate);  // launch() on a CPU
+  StepOutcome collected();                                                              // finish() on a GPU
 
   const nn::Built& built_;
   const TrainConfig& config_;
@@ -69,6 +81,9 @@ class TrainingStep {
   graph::TrainingGraph training_;
   graph::ValueId input_;
   std::unique_ptr<graph::Session> session_;
+  StepOutcome computed_;                 // on a CPU
+  std::vector<graph::ValueId> figures_;  // of a micro-batch, in the order of StepOutcome
+  std::int64_t staged_step_ = 0;
   float rate_ = 0;
   std::array<float, 2> accumulation_{}, average_{};
 };

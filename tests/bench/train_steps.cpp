@@ -119,16 +119,27 @@ void run(const std::string& folder, const How& how) {
   const std::size_t target_bytes = targets.size() / static_cast<std::size_t>(what.distinct);
   const auto rate = static_cast<float>(config.schedule.rate);
   Json losses = Json::array(), seconds = Json::array();
+  const auto feeds = [&](std::int64_t step) -> std::vector<graph::Feed> {
+    const auto at = static_cast<std::size_t>(step % what.distinct);
+    return {{input, inputs.data() + at * input_bytes, input_dims},
+            {training.labels, targets.data() + at * target_bytes, target_dims},
+            {training.learning_rate, &rate, {1}}};
+  };
+  const auto stage = [&](std::int64_t step) { session.stage(feeds(step), {.step = static_cast<std::uint64_t>(step)}); };
+  if (how.gpu) stage(0);
   for (std::int64_t step = 0; step < what.steps; ++step) {
     if (how.profile && step == 3) session.set_profiling(true);
-    const auto at = static_cast<std::size_t>(step % what.distinct);
     const double started = seconds_now();
-    session.run({{input, inputs.data() + at * input_bytes, input_dims},
-                 {training.labels, targets.data() + at * target_bytes, target_dims},
-                 {training.learning_rate, &rate, {1}}},
-                static_cast<std::uint64_t>(step));
     float loss = 0;
-    std::memcpy(&loss, session.output(training.loss).data(), sizeof loss);
+    if (how.gpu) {  // as the training loop does it
+      session.run_staged();
+      session.collect({training.loss});
+      if (step + 1 < what.steps) stage(step + 1);
+      std::memcpy(&loss, session.collected().data(), sizeof loss);
+    } else {
+      session.run(feeds(step), static_cast<std::uint64_t>(step));
+      std::memcpy(&loss, session.output(training.loss).data(), sizeof loss);
+    }
     losses.push_back(loss);
     seconds.push_back(seconds_now() - started);
   }

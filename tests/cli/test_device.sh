@@ -132,6 +132,12 @@ expect 0 gpu lineage gpt2
 expect 0 gpu gc
 expect 0 gpu fsck
 
+# Where no memory of the host can be pinned, copies from other memory do as well.
+if [ "$real" != real ]; then
+  MLX_EMULATED_GPU_PINNED=0 expect 0 gpu train -c gpt2.toml --device cuda --force --json
+  same "$(json "d['unchanged'], d['digest']")" "(False, '$digest')"
+fi
+
 # Too little memory: before the first step where it is known, else with what was asked and what is free.
 error 2 "of the GPU's memory" gpu train -c cnn.toml --device cuda --force --memory 50KiB
 [ "$real" != real ] || exit 0

@@ -73,11 +73,14 @@ void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor
   }
   RunOptions options;
   options.reverse = true, options.fill = '\xff';  // workspace full of NaN
+  if (!device.host) options.offset = 64;          // nothing on a GPU is less aligned (kernel.h), or cut into slices
   CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test)
                                                       << ": depends on the order of slices or on old memory");
-  options = {};
-  options.offset = 4;
-  CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test) << ": depends on alignment");
+  if (device.host) {
+    options = {};
+    options.offset = 4;
+    CHECK_MESSAGE(same_bits(outputs, run(options)), title(kernel, test) << ": depends on alignment");
+  }
   if (test.may_share.empty()) return;
   options = {};
   options.share = true;

@@ -28,7 +28,7 @@ struct World {
     TrainOptions options;
     options.resume = resume;
     options.force = force;
-    options.level = kernels::best_level();
+    options.level = level;
     return train::train(*repository, config(), options, progress);
   }
   TrainOutcome train(const std::string& resume = {}, bool force = false) {
@@ -38,6 +38,7 @@ struct World {
   std::string run() { return "run:" + registry::runs(*repository).back().id; }
   std::string id() { return registry::resolve(*repository, "clf").digest.hex(); }
 
+  kernels::Level level = kernels::best_level();
   TempFolder folder;
   Pool pool;
   std::unique_ptr<store::Disk> disk;

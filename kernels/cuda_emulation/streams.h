@@ -1,0 +1,17 @@
+// Streams of the emulated driver. Used by kernels/cuda_emulation only.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "kernels/cuda_emulation/cuda_runtime.h"
+#include "kernels/cuda_emulation/probe.h"
+
+namespace mlx::emulation {
+
+// `work` happens behind what the stream was asked for before, when someone waits for it; counted as `counted`.
+void ask(cudaStream_t stream, std::function<void()> work, std::size_t Counts::*counted = nullptr);
+void finish(cudaStream_t stream);  // the host waits for it
+void finish_all();                 // as memory is given back
+
+}  // namespace mlx::emulation

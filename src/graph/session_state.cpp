@@ -1,0 +1,217 @@
+// Where a session's values stand: what it holds, what it is fed, and the bucket for their sizes (session_state.h).
+
+#include "graph/session_state.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace mlx::graph {
+namespace {
+
+constexpr std::size_t kMaxBuckets = 32;  // beyond, the one used longest ago is dropped
+
+std::string shape_text(const std::vector<std::int64_t>& dims) {
+  std::string text = "[";
+  for (const std::int64_t size : dims) text += fmt::format("{}{}", text.size() > 1 ? "," : "", size);
+  return text + "]";
+}
+
+}  // namespace
+
+Memory Session::State::take(std::size_t bytes, const std::string& what) {
+  if (device.host) return allocate(bytes);
+  if (on_device) on_device->forget();
+  std::vector<Holder> holders{{"activations", arena_capacity}};
+  for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
+  return graph::take(device, bytes, what, std::move(holders));
+}
+
+Bytes Session::State::fetch(const void* data, std::size_t bytes) const {
+  if (on_device) return on_device->fetch(data, bytes);
+  const auto* first = static_cast<const std::uint8_t*>(data);
+  return {first, first + bytes};
+}
+
+// Bytes of a value that lies at `data`, on the host.
+ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) const {
+  return on_device ? on_device->view(id, data, bytes) : ByteView{static_cast<const std::uint8_t*>(data), bytes};
+}
+
+// Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
+void Session::State::start(const Tensors& tensors) {
+  std::string wrong;
+  for (const Value& value : graph.values) {
+    if (!outlives_step(value.role) || !known(value)) continue;
+    const auto found = tensors.find(value.name);
+    if (found == tensors.end()) {
+      if (value.role != Role::kState) wrong += fmt::format("{}'{}' is missing", wrong.empty() ? "" : ", ", value.name);
+      continue;
+    }
+    const kernels::Shape wanted = concrete(value, bound);
+    const Tensor& tensor = found->second;
+    if (tensor.shape != wanted || tensor.data.size() != wanted.bytes()) {
+      const auto dims = [](const kernels::Shape& shape) {
+        return shape_text({shape.dims.begin(), shape.dims.begin() + std::max(shape.rank, 0)});
+      };
+      wrong += fmt::format("{}'{}' is {}{} instead of {}{}", wrong.empty() ? "" : ", ", value.name,
+                           kernels::name_of(tensor.shape.dtype), dims(tensor.shape), kernels::name_of(value.dtype),
+                           dims(wanted));
+    }
+  }
+  if (!wrong.empty()) fail(ErrorKind::kCorrupt, "weights: {}", wrong);
+  create_states(&tensors);
+}
+
+bool Session::State::known(const Value& value) const {
+  return std::ranges::all_of(
+      value.dims, [&](Dim dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol)] > 0; });
+}
+
+// Those whose sizes are all known by now and that are not there yet; zero where `tensors` does not say otherwise.
+void Session::State::create_states(const Tensors* tensors) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (!outlives_step(value.role) || held[i] || !known(value)) continue;
+    const std::size_t bytes = concrete(value, bound).bytes();
+    held[i] = take(bytes, "'" + value.name + "'");
+    held_bytes[i] = bytes;
+    version[i] = 1;
+    const auto found = tensors ? tensors->find(value.name) : Tensors::const_iterator{};
+    if (tensors && found != tensors->end()) {
+      device.upload(held[i].get(), found->second.data.data(), bytes);
+    } else {
+      device.clear(held[i].get(), bytes);
+    }
+  }
+}
+
+ValueId Session::State::held_named(const std::string& name) const {
+  const ValueId id = graph.find(name);
+  if (id == kNone || !outlives_step(graph.value(id).role)) {
+    fail(ErrorKind::kNotFound, "the session has no parameter, state or constant '{}'", name);
+  }
+  if (!held[index(id)]) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
+  return id;
+}
+
+// Of one feed by itself; kUsage naming the input.
+void Session::State::check(const Feed& feed) const {
+  if (feed.value < 0 || index(feed.value) >= graph.values.size() || graph.value(feed.value).role != Role::kInput) {
+    fail(ErrorKind::kUsage, "value {} is not an input and cannot be fed", feed.value);
+  }
+  const Value& value = graph.value(feed.value);
+  bool fits = feed.dims.size() == value.dims.size() && feed.data;
+  for (std::size_t axis = 0; fits && axis < feed.dims.size(); ++axis) {
+    const Dim dim = value.dims[axis];
+    if (dim.symbolic() && feed.dims[axis] < 1) {
+      fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name,
+           graph.symbols[static_cast<std::size_t>(dim.symbol)], feed.dims[axis]);
+    }
+    fits = dim.symbolic() || dim.size == feed.dims[axis];
+  }
+  if (!fits)
+    fail(ErrorKind::kUsage, "'{}' must be {}, not {}", value.name, to_text(graph, value.dims), shape_text(feed.dims));
+}
+
+void Session::State::bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size) {
+  const auto symbol = static_cast<std::size_t>(value.dims[axis].symbol);
+  if (sizes[symbol] > 0 && sizes[symbol] != size) {
+    fail(ErrorKind::kUsage, "'{}': {} is {}, but it was {} before{}", value.name, graph.symbols[symbol], size,
+         sizes[symbol], bound[symbol] > 0 ? " and the session's state has that size" : "");
+  }
+  sizes[symbol] = size;
+}
+
+void Session::State::bind(const std::vector<Feed>& feeds) {
+  std::ranges::copy(bound, sizes.begin());
+  std::ranges::fill(fed, nullptr);
+  for (const Feed& feed : feeds) {
+    check(feed);
+    const Value& value = graph.value(feed.value);
+    for (std::size_t axis = 0; axis < feed.dims.size(); ++axis)
+      if (value.dims[axis].symbolic()) bind_symbol_of_feed(value, axis, feed.dims[axis]);
+    fed[index(feed.value)] = feed.data;
+    ++version[index(feed.value)];
+  }
+  for (const ValueId id : graph.inputs) {
+    if (!fed[index(id)]) fail(ErrorKind::kUsage, "the input '{}' was not fed", graph.value(id).name);
+  }
+  bool new_states = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1) {
+      throw Error(ErrorKind::kUsage, fmt::format("the size '{}' is not bound", graph.symbols[i]),
+                  "call bind_symbol first");
+    }
+    if (fixed_symbol[i] != 0 && bound[i] == 0) {
+      bound[i] = sizes[i];
+      new_states = true;
+    }
+  }
+  if (new_states) create_states(nullptr);
+}
+
+// On a GPU, of feeds that fit.
+const std::vector<FedBytes>& Session::State::bytes_of(const std::vector<Feed>& feeds) {
+  fed_bytes.clear();
+  for (const Feed& feed : feeds) {
+    std::size_t bytes = kernels::size_of(graph.value(feed.value).dtype);
+    for (const std::int64_t size : feed.dims) bytes *= static_cast<std::size_t>(size);
+    fed_bytes.push_back({feed.value, feed.data, bytes});
+  }
+  return fed_bytes;
+}
+
+// On a GPU, where kernels read not what was given but its copy.
+void Session::State::place(const std::vector<Feed>& feeds) {
+  for (const Feed& feed : feeds) fed[index(feed.value)] = on_device->feeding().place(feed.value);
+}
+
+Bucket& Session::State::bucket_for_sizes() {
+  if (!current || current->symbol_sizes != sizes) {
+    const auto found =
+        std::ranges::find_if(buckets, [&](const Bucket& bucket) { return bucket.symbol_sizes == sizes; });
+    if (found != buckets.end()) {
+      current = &*found;
+    } else {
+      std::vector<const void*> constants(graph.values.size(), nullptr);
+      for (std::size_t i = 0; i < graph.values.size(); ++i) {
+        const Role role = graph.values[i].role;
+        const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
+        if (known_now && device.host) constants[i] = held[i].get();
+      }
+      Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
+      if (buckets.size() >= kMaxBuckets) {
+        if (on_device) on_device->forget();
+        buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
+      }
+      buckets.push_back(std::move(made));
+      current = &buckets.back();
+    }
+  }
+  current->last_use = ++uses;
+  if (current->plan.arena_bytes > arena_capacity) {
+    arena.reset();  // first, so that the two are never there at once
+    arena_capacity = 0;
+    arena = take(current->plan.arena_bytes, "activations");
+    arena_capacity = current->plan.arena_bytes;
+  }
+  return *current;
+}
+
+void Session::State::drop_buckets() {
+  current = nullptr;
+  if (on_device) on_device->forget();
+  buckets.clear();
+}
+
+void* Session::State::address(const Bucket& bucket, ValueId id) {
+  const int block = bucket.plan.block[index(id)];
+  if (block >= 0)
+    return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
+  const ValueId root = bucket.plan.root[index(id)];
+  if (held[index(root)]) return held[index(root)].get();
+  return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules see to it
+}
+
+}  // namespace mlx::graph

@@ -1,0 +1,99 @@
+// What a session holds: its values' memory, the sizes of this run, the buckets made so far, and a GPU's side of it.
+// Binding and memory stand in session_state.cpp, running in session.cpp; nobody else uses it.
+//
+// What outlives a step is held by value id and written in place by kernels. Every value has a version, counted up when
+// it is written, so that packed weights are made again only when they are stale.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/bucket.h"
+#include "graph/node_profile.h"
+#include "graph/on_device.h"
+#include "graph/session.h"
+
+namespace mlx::graph {
+
+inline std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
+
+struct Session::State {
+  State(Graph&& g, const SessionOptions& o, Pool& p)
+      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level)) {}
+
+  Graph graph;
+  SessionOptions options;
+  Pool& pool;
+  const kernels::Device& device;
+
+  std::vector<Memory> held;  // by value: what outlives a step; null for the others and before it came into being
+  std::vector<std::size_t> held_bytes;  // by value
+  std::vector<std::uint64_t> version;   // by value, from 1
+  std::vector<char> fixed_symbol;       // by symbol: a state or bind_symbol fixed it
+  std::vector<std::int64_t> bound;      // by symbol: the size where it is fixed, else 0
+  std::vector<std::int64_t> sizes;      // by symbol, of this run
+
+  std::list<Bucket> buckets;
+  Bucket* current = nullptr;
+  std::uint64_t uses = 0;
+  Memory arena;
+  std::size_t arena_capacity = 0;
+  std::vector<const void*> fed;     // by value: where kernels read it
+  std::vector<FedBytes> fed_bytes;  // of a GPU: what goes there
+  std::vector<Feed> staged;         // for the next run, whose data is the session's by now
+  RunOptions staged_options;
+  std::unique_ptr<OnDevice> on_device;  // null on the host
+
+  // The step that runs, for the pool's body.
+  const Step* step = nullptr;
+  kernels::Args args;
+  int phase = 0;
+  std::function<void(std::int64_t)> body = [this](std::int64_t slice) {
+    const kernels::Plan& plan = step->kernel.plan();
+    plan.run(plan.state, args, phase, static_cast<int>(slice));
+  };
+
+  Feeding::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
+
+  std::vector<Step*> stale;  // whose packed weights are older than the weights
+  std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
+
+  NodeProfile profile;
+
+  Memory take(std::size_t bytes, const std::string& what);
+  Bytes fetch(const void* data, std::size_t bytes) const;
+  ByteView view(ValueId id, const void* data, std::size_t bytes) const;
+  void start(const Tensors& tensors);
+  void create_states(const Tensors* tensors);
+  bool known(const Value& value) const;
+  ValueId held_named(const std::string& name) const;
+  void check(const Feed& feed) const;
+  void bind(const std::vector<Feed>& feeds);
+  const std::vector<FedBytes>& bytes_of(const std::vector<Feed>& feeds);
+  void place(const std::vector<Feed>& feeds);
+  kernels::RandomKey key_of(const RunOptions& run) const;
+  void bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size);
+  Bucket& bucket_for_sizes();
+  void drop_buckets();
+  void* address(const Bucket& bucket, ValueId id);
+  void fill_pointers(Bucket& bucket);
+  ValueId packed_root(const Step& each) const {
+    return current->plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
+  }
+  bool is_stale(const Step& each) const;
+  void pack(Step& each);
+  void pack_stale(Bucket& bucket, const RunOptions& run);
+  void run_step(Step& step_to_run);
+  void run_steps(Bucket& bucket, const RunOptions& run);
+  void run_timed(Step& each);
+  void launch(const RunOptions& run);
+};
+
+}  // namespace mlx::graph
