@@ -16,8 +16,9 @@ namespace mlx::kernels {
 using Dims = std::vector<std::int64_t>;
 
 inline constexpr std::initializer_list<DType> kFloat = {DType::kF32};
-inline constexpr std::initializer_list<DType> kReal = {DType::kF32, DType::kBF16};
-inline constexpr std::initializer_list<DType> kRealOrBytes = {DType::kF32, DType::kBF16, DType::kU8, DType::kS8};
+inline constexpr std::initializer_list<DType> kReal = {DType::kF32, DType::kBF16, DType::kF16};
+inline constexpr std::initializer_list<DType> kRealOrBytes = {DType::kF32, DType::kBF16, DType::kF16, DType::kU8,
+                                                              DType::kS8};
 inline constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
 inline constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
 
@@ -50,7 +51,7 @@ class Checker {
   void output_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
     if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
   }
-  // What is computed in f32 and may be stored as bf16.
+  // What is computed in f32 and may be stored in half precision.
   void input_stored(int i, const Dims& dims) {
     if (input_is(i, 0, kReal)) input_equals(i, dims, input(i).dtype);
   }

@@ -3,6 +3,7 @@
 // outside its tensors.
 #include "kernels/geometry.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/checker.h"
@@ -23,8 +24,16 @@ void check_scales(Checker& check, const Attrs& attrs) {
 
 // What products of such numbers may be stored as.
 std::initializer_list<DType> results_of(const Shape& factor) {
-  if (factor.dtype == DType::kBF16) return kReal;
+  if (is_half(factor.dtype)) return kReal;
   return factor.dtype == DType::kF32 ? kFloat : kFloatOrBytes;
+}
+
+// Input 1, the weights beside such a factor: bytes beside bytes, else f32 or, where the factor is in half precision, as
+// that.
+bool weights_are(Checker& check, int least_rank, const Shape& factor) {
+  if (is_quantized(factor)) return check.input_is(1, least_rank, {DType::kS8});
+  if (is_half(factor.dtype)) return check.input_is(1, least_rank, {DType::kF32, factor.dtype});
+  return check.input_is(1, least_rank);
 }
 
 void linear(Checker& check, const Problem& problem, Geometry& g) {
@@ -40,9 +49,9 @@ void linear(Checker& check, const Problem& problem, Geometry& g) {
     check.optional_output(1, {g.out_width});
     return;
   }
-  if (!check.input_is(1, 2, {g.quantized ? DType::kS8 : DType::kF32})) return;
+  if (!weights_are(check, 2, first)) return;
   g.out_width = dim(check.input(1), 0), g.in_width = dim(check.input(1), 1);
-  check.input_equals(1, {g.out_width, g.in_width}, g.quantized ? DType::kS8 : DType::kF32);
+  check.input_equals(1, {g.out_width, g.in_width}, check.input(1).dtype);
   check.require(last(first) == (data ? g.out_width : g.in_width),
                 "the last dim of input 0 must be that of the weights");
   const Dims result = with_last(first, data ? g.in_width : g.out_width);
@@ -82,9 +91,8 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
   image(data ? check.output(0) : first, g);
   if (!window(check, problem.attrs, g)) return;
   g.quantized = forward && is_quantized(first);
-  const DType weights = g.quantized ? DType::kS8 : DType::kF32;
   const bool weights_out = problem.op == Op::kConv2dBackwardWeights;
-  if (weights_out ? !check.output_is(0, 4) : !check.input_is(1, 4, {weights})) return;
+  if (weights_out ? !check.output_is(0, 4) : !weights_are(check, 4, first)) return;
   g.o = dim(weights_out ? check.output(0) : check.input(1), 0);
   check.require(g.c % g.groups == 0 && g.o % g.groups == 0, "channels must be a multiple of groups");
   if (!check.ok()) return;
@@ -94,7 +102,7 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
     check.output_equals(0, kernel);
     return check.optional_output(1, {g.o});
   }
-  check.input_equals(1, kernel, weights);
+  check.input_equals(1, kernel, check.input(1).dtype);
   if (data) return check.input_equals(0, y, first.dtype);
   check.optional_input(2, {g.o});
   if (!check.output_is(0, 4, results_of(first))) return;
@@ -103,7 +111,7 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
-// What is kept for the backward pass, or only goes into products, may be stored as bf16.
+// What is kept for the backward pass, or only goes into products, may be stored in half precision.
 void batch_norm(Checker& check, const Problem& problem) {
   const bool training = problem.op != Op::kBatchNormInference;
   if (!check.input_is(0, 1, training ? kReal : kFloat)) return;
@@ -133,7 +141,7 @@ void same_shape(Checker& check, int inputs) {
   check.outputs_like(0, 0);
 }
 
-// The same where each of them may be stored as bf16.
+// The same where each of them may be stored in half precision.
 void activation(Checker& check, int inputs) {
   if (!check.input_is(0, 0, kReal)) return;
   const Dims dims = Checker::dims_of(check.input(0));
@@ -214,7 +222,7 @@ void quantize(Checker& check, const Problem& problem) {
 
 void cast(Checker& check) {
   if (!check.input_is(0, 0, kReal) || !check.output_is(0, 0, kReal)) return;
-  check.require(check.input(0).dtype != check.output(0).dtype, "a cast is between f32 and bf16");
+  check.require(check.input(0).dtype != check.output(0).dtype, "a cast is between f32 and bf16 or f16");
   check.output_equals(0, Checker::dims_of(check.input(0)), check.output(0).dtype);
 }
 
@@ -319,6 +327,12 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
 
 }  // namespace
 
+bool has_dtype(const Problem& problem, DType dtype) {
+  const auto is = [dtype](const Shape& shape) { return shape.rank >= 0 && shape.dtype == dtype; };
+  return std::any_of(problem.inputs, problem.inputs + problem.input_count, is) ||
+         std::any_of(problem.outputs, problem.outputs + problem.output_count, is);
+}
+
 std::string describe(const Problem& problem, Geometry& geometry) {
   geometry = {};
   if (problem.input_count < 0 || problem.input_count > kMaxTensors || problem.output_count < 0 ||
@@ -326,6 +340,8 @@ std::string describe(const Problem& problem, Geometry& geometry) {
     return fmt::format("at most {} inputs and outputs", kMaxTensors);
   Checker check(problem);
   check_family(check, problem, geometry);
+  check.require(!(has_dtype(problem, DType::kBF16) && has_dtype(problem, DType::kF16)),
+                "bf16 and f16 do not stand together");
   if (!check.ok()) return check.wrong();
   for (int i = 0; i < kMaxTensors; ++i) {
     geometry.has_input[i] = check.has_input(i);
@@ -337,7 +353,7 @@ std::string describe(const Problem& problem, Geometry& geometry) {
   geometry.rows = first.rank > 0 ? leading(first) : 1;
   geometry.x_type = first.dtype;
   geometry.y_type = problem.outputs[0].dtype;
-  if (geometry.has_input[1]) geometry.dy_type = problem.inputs[1].dtype;
+  if (geometry.has_input[1]) geometry.dy_type = geometry.w_type = problem.inputs[1].dtype;
   return {};
 }
 

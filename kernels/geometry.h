@@ -26,10 +26,13 @@ struct Geometry {
   std::int64_t kv_heads = 1, kv_dim = 0, head = 0;  // attention: heads of keys, their width in all, and of one head
   std::int64_t table = 0;                           // rows of a table or positions of a cache: V, P
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
-  bool quantized = false;                            // x is u8 or s8
-  DType x_type = DType::kF32, y_type = DType::kF32;  // of input 0 and output 0
-  DType dy_type = DType::kF32;                       // of input 1 where that is a gradient
+  bool quantized = false;                             // x is u8 or s8
+  DType x_type = DType::kF32, y_type = DType::kF32;   // of input 0 and output 0
+  DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 where that is a gradient, or weights
 };
+
+// Whether a tensor of the problem is of such numbers.
+bool has_dtype(const Problem& problem, DType dtype);
 
 // Checks ranks, sizes and dtypes against op.h. Returns "" or what is wrong ("input 1 must be [64, 32]").
 std::string describe(const Problem& problem, Geometry& geometry);

@@ -81,8 +81,8 @@ void add_positions(Checker& check, const Problem& problem, Geometry& g) {
 }
 
 // qkv[B,T,(H + 2·G)·d] by attrs.heads and kv_heads.
-bool grouped(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 3)) return false;
+bool grouped(Checker& check, const Problem& problem, Geometry& g, std::initializer_list<DType> dtypes = kFloat) {
+  if (!check.input_is(0, 3, dtypes)) return false;
   const Shape& qkv = check.input(0);
   constexpr std::int64_t kMost = 1 << 20;
   g.heads = problem.attrs.heads, g.kv_heads = problem.attrs.kv_heads > 0 ? problem.attrs.kv_heads : g.heads;
@@ -92,7 +92,7 @@ bool grouped(Checker& check, const Problem& problem, Geometry& g) {
   check.require(dim(qkv, 2) % (g.heads + 2 * g.kv_heads) == 0, "the width must be a multiple of heads + 2 kv_heads");
   g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.head = dim(qkv, 2) / (g.heads + 2 * g.kv_heads);
   g.dim = g.heads * g.head, g.kv_dim = g.kv_heads * g.head;
-  check.input_equals(0, {g.batch, g.time, dim(qkv, 2)});
+  check.input_equals(0, {g.batch, g.time, dim(qkv, 2)}, qkv.dtype);
   return check.ok();
 }
 
@@ -107,15 +107,16 @@ void rope(Checker& check, const Problem& problem, Geometry& g) {
 }
 
 void attention(Checker& check, const Problem& problem, Geometry& g) {
-  if (!grouped(check, problem, g)) return;
+  if (!grouped(check, problem, g, problem.op == Op::kAttentionCached ? kFloat : kReal)) return;
+  const DType type = check.input(0).dtype;
   const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
   if (problem.op == Op::kAttentionBackward) {
-    check.input_equals(1, y);
+    check.input_equals(1, y, type);
     check.input_equals(2, lse);
-    check.input_equals(3, y);
-    return check.outputs_like(0, 0);
+    check.input_equals(3, y, type);
+    return check.output_equals(0, Checker::dims_of(check.input(0)), type);
   }
-  check.output_equals(0, y);
+  check.output_equals(0, y, type);
   if (problem.op == Op::kAttention) return check.optional_output(1, lse);
   if (!check.input_is(1, 3)) return;
   g.table = dim(check.input(1), 1);

@@ -16,9 +16,12 @@
 
 namespace mlx::kernels {
 
-enum class DType : std::uint8_t { kF32, kBF16, kS32, kS8, kU8, kI64 };
+enum class DType : std::uint8_t { kF32, kBF16, kF16, kS32, kS8, kU8, kI64 };
+constexpr bool is_half(DType dtype) {  // the types of half precision (half.h)
+  return dtype == DType::kBF16 || dtype == DType::kF16;
+}
 std::size_t size_of(DType dtype);
-const char* name_of(DType dtype);  // "f32", "bf16", "s32", "s8", "u8", "i64"
+const char* name_of(DType dtype);  // "f32", "bf16", "f16", "s32", "s8", "u8", "i64"
 
 inline constexpr int kMaxRank = 6;
 struct Shape {
@@ -52,7 +55,7 @@ struct Attrs {
   float scale_x = 1.0f;  // quantized: real = scale * stored (zero point 0); input
   float scale_y = 1.0f;  // quantized: output
   bool nesterov = false;
-  DType output = DType::kF32;  // quantized, bf16: what the output is stored as (for the graph's shape rule; kernels see
+  DType output = DType::kF32;  // quantized, half: what the output is stored as (for the graph's shape rule; kernels see
                                // the shape)
   std::uint64_t stream = 0;    // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add

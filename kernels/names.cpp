@@ -74,6 +74,8 @@ const char* name_of(DType dtype) {
       return "f32";
     case DType::kBF16:
       return "bf16";
+    case DType::kF16:
+      return "f16";
     case DType::kS32:
       return "s32";
     case DType::kS8:
@@ -92,6 +94,7 @@ std::size_t size_of(DType dtype) {
     case DType::kU8:
       return 1;
     case DType::kBF16:
+    case DType::kF16:
       return 2;
     case DType::kF32:
     case DType::kS32:

@@ -2,7 +2,8 @@
 // for each family with shape rule, backward and cost.
 //
 // Notation: x[N,H,W,C] input, y output, dx gradient of x; B batch, T positions, D width, V vocabulary, "…" any leading
-// dims; (x?) optional. All f32 unless said otherwise. "in place" names what may share memory.
+// dims; (x?) optional. All f32 unless said otherwise; "half" is bf16 or f16, one of them throughout an operation. "in
+// place" names what may share memory.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,31 @@ namespace mlx::kernels {
 enum class Op : std::uint16_t {
   // Linear: y[…,N] = act(x[…,K] · wᵀ + b), w[N,K], (b[N]). attrs.activation.
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
-  //   bf16: x and dy bf16, y and dx f32 or bf16; w, b, dw, db stay f32, and w counts rounded to bf16. Sums are of f32.
+  //   half: x and dy half, y and dx f32 or half; w half, or f32 that counts rounded to it; b, dw, db stay f32. Sums are
+  //   of f32. w in half is for GPUs: CPUs have packed weights.
   kLinear,
   kLinearBackwardData,     // dy[…,N], w → dx[…,K]
   kLinearBackwardWeights,  // x, dy → dw[N,K], (db[N])
 
   // Convolution: x[N,H,W,C], w[O,KH,KW,C/groups], (b[O]) → y[N,OH,OW,O]. attrs kernel, stride, pad, groups, activation.
-  //   quantized as for linear: w_scales f32[O] is input 3. bf16 as for linear.
+  //   quantized as for linear: w_scales f32[O] is input 3. half as for linear.
   kConv2d,
   kConv2dBackwardData,     // dy, w → dx
   kConv2dBackwardWeights,  // x, dy → dw, (db)
 
   // Batch norm over all but the last dim: x, gamma[C], beta[C], running_mean[C], running_var[C] → y, saved_mean[C],
   // saved_rstd[C], and running_mean, running_var again (in place, outputs 3 and 4; unbiased variance, attrs.momentum).
-  // attrs.epsilon, attrs.activation (none, relu, relu6). In training x, y and dx are each f32 or bf16.
+  // attrs.epsilon, attrs.activation (none, relu, relu6). In training x, y and dx are each f32 or half.
   kBatchNorm,
   kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (beta: for an activation) → dx, dgamma, dbeta
   kBatchNormInference,  // x, gamma, beta, running_mean, running_var → y
 
   // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.
-  // y f32 or bf16.
+  // y f32 or half.
   kLayerNorm,
   kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
 
-  // Activations and their gradients: the first input and the output are each f32 or bf16.
+  // Activations and their gradients: the first input and the output are each f32 or half.
   kRelu,           // x → y, in place
   kReluBackward,   // y, dy → dx, in place on dy
   kRelu6,          // x → min(max(x, 0), 6), in place
@@ -48,7 +50,7 @@ enum class Op : std::uint16_t {
   kAddPositionsBackward,  // dy, (positions) → dtable[P,D]   (attrs.axis: P)
 
   // x[N,H,W,C] → y, index s32 (offset into the window's image plane); attrs kernel, stride, pad.
-  // x and y are each f32 or bf16, or both u8 or s8.
+  // x and y are each f32 or half, or both u8 or s8.
   kMaxPool,
   kMaxPoolBackward,  // dy, index → dx   (output shape given)
   kAvgPool,          // global: x[N,H,W,C] → y[N,C]. f32, or u8|s8 → f32 at scale_x
@@ -67,7 +69,7 @@ enum class Op : std::uint16_t {
 
   // Causal self-attention with grouped queries (Ainslie et al. 2023): qkv[B,T,(H+2G)d], H heads of queries, then G of
   // keys, then G of values, each d wide → y[B,T,Hd], lse[B,H,T]. attrs.heads H, kv_heads G (0: H): query head h attends
-  // to keys and values h / (H/G).
+  // to keys and values h / (H/G). qkv, y and their gradients are all f32 or all half; lse is f32.
   kAttention,
   kAttentionBackward,  // qkv, y, lse, dy → dqkv
   // With a cache: qkv[B,T,(H+2G)d] of T new positions, k_cache[B,P,Gd], v_cache[B,P,Gd] (in place: outputs 1 and 2),
@@ -95,12 +97,12 @@ enum class Op : std::uint16_t {
   kNorm,        // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
 
   // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D] → y, saved_rstd[…]. attrs.epsilon.
-  // y f32 or bf16.
+  // y f32 or half.
   kRmsNorm,
   kRmsNormBackward,  // x, dy, gamma, saved_rstd → dx, dgamma
 
   // Gated linear unit with SiLU (Shazeer 2020): x[…,2H], gate and up one behind another → y[…,H] = silu(gate) · up.
-  // y and dx each f32 or bf16.
+  // y and dx each f32 or half.
   kSwiGlu,
   kSwiGluBackward,  // x, dy → dx
 
@@ -117,7 +119,7 @@ enum class Op : std::uint16_t {
                         // one half), (counted s32[1]). attrs.rate: label smoothing.
   kRegressionLoss,      // squared error; with attrs.delta that of Huber (1964), half the square up to delta
 
-  kCast,  // x f32 → y bf16, rounded to nearest even, or x bf16 → y f32. attrs.output
+  kCast,  // x f32 → y half, rounded to nearest even, or x half → y f32. attrs.output
 
   // Softmax cross-entropy against shares of the classes: logits[…,V], targets[…,V] → loss[1] (mean over the rows),
   // (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does), (counted

@@ -9,10 +9,15 @@ namespace {
 constexpr std::int64_t kMaxSlices = 16;
 constexpr std::int64_t kSliceBytes = 32 * 1024;
 
-bool has_bf16(const Problem& problem) {
-  const auto is_bf16 = [](const Shape& shape) { return shape.rank >= 0 && shape.dtype == DType::kBF16; };
-  return std::any_of(problem.inputs, problem.inputs + problem.input_count, is_bf16) ||
-         std::any_of(problem.outputs, problem.outputs + problem.output_count, is_bf16);
+bool has_weights(Op op) {
+  return op == Op::kLinear || op == Op::kLinearBackwardData || op == Op::kConv2d || op == Op::kConv2dBackwardData;
+}
+
+bool is_taken(const Problem& problem, const Geometry& geometry, Takes takes) {
+  if (takes == Takes::kHalf) return true;
+  if (has_dtype(problem, DType::kF16)) return false;
+  if (takes == Takes::kF32) return !has_dtype(problem, DType::kBF16);
+  return !(has_weights(problem.op) && geometry.w_type == DType::kBF16);
 }
 
 }  // namespace
@@ -20,7 +25,7 @@ bool has_bf16(const Problem& problem) {
 State* new_state(const Problem& problem, Plan& plan, Run run, Takes takes) {
   Geometry geometry;
   if (!describe(problem, geometry).empty()) return nullptr;
-  if (takes == Takes::kF32 && has_bf16(problem)) return nullptr;
+  if (!is_taken(problem, geometry, takes)) return nullptr;
   auto* state = new State{problem.attrs, geometry, {}, {}};
   for (int phase = 0; phase < kMaxPhases; ++phase) {
     state->items[phase] = 1;

@@ -19,9 +19,11 @@ struct State {
 
 using Run = void (*)(const void* state, const Args& args, int phase, int slice);
 
-// Owned by `plan` afterwards. Null where the problem is inconsistent (describe), or has a bf16 tensor and the kernel
-// does not say that it takes them.
-enum class Takes { kF32, kBF16 };
+// What a kernel takes beside f32: nothing; bf16 activations and their gradients, but weights in f32 only; both types of
+// half precision wherever op.h allows them.
+enum class Takes { kF32, kBF16, kHalf };
+// Owned by `plan` afterwards. Null where the problem is inconsistent (describe), or has a tensor in half precision that
+// the kernel does not say it takes.
 State* new_state(const Problem& problem, Plan& plan, Run run, Takes takes = Takes::kF32);
 
 // Phase `phase` is cut over `items` that touch `bytes` of memory in all: at most 16 slices, each at least 32 KiB.

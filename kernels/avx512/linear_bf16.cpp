@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "kernels/avx512/avx512.h"
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 #include "kernels/simd/linear.h"
 
 namespace mlx::kernels::avx512 {

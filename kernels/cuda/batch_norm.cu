@@ -134,7 +134,7 @@ bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kBatchNorm           ? run_batch_norm
                   : problem.op == Op::kBatchNormBackward ? run_batch_norm_backward
                                                          : run_batch_norm_inference;
-  const State* s = new_state(problem, plan, run, training ? Takes::kBF16 : Takes::kF32);
+  const State* s = new_state(problem, plan, run, training ? Takes::kHalf : Takes::kF32);
   if (!s) return false;
   if (training) plan.workspace_bytes = column_bytes(s->g.rows, s->g.width);
   return true;

@@ -1,4 +1,4 @@
-// 2-D convolution on NHWC images with groups on CUDA, and its gradients, f32, bf16 and quantized (op.h, kConv2d…), as
+// 2-D convolution on NHWC images with groups on CUDA, and its gradients, f32, half and quantized (op.h, kConv2d…), as
 // implicit products: a tile gathers the pixels that it needs.
 #include "kernels/cuda/product.h"
 
@@ -40,7 +40,7 @@ void run_conv(const void* state, const Args& args, int, int) {
         });
   }
   const Reals x = reals_in(s, args, 0, g.x_type);
-  const Weights w{f32_in(&s, args, 1), g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   product<float>(
       args, size,
       [=] __device__(std::int64_t group, std::int64_t m, std::int64_t k) -> float {
@@ -60,7 +60,7 @@ void run_conv_backward_data(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;
   const Reals dy = reals_in(s, args, 0, g.x_type);
-  const Weights w{f32_in(&s, args, 1), g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   const RealsOut dx = reals_out(s, args, 0, g.y_type);
   const std::int64_t outputs = g.o / g.groups, per_group = g.c / g.groups;
   product<float>(
@@ -111,7 +111,7 @@ bool prepare_conv(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kConv2d               ? run_conv
                   : problem.op == Op::kConv2dBackwardData ? run_conv_backward_data
                                                           : run_conv_backward_weights;
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   if (problem.op == Op::kConv2dBackwardWeights) {
     const std::int64_t outputs = s->g.n * s->g.oh * s->g.ow;

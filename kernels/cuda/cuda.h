@@ -1,6 +1,6 @@
-// What all kernels for CUDA share: how they are launched, elements stored as f32 or bf16, sums over warps, blocks and
-// columns. Used by kernels/cuda only. The sources are CUDA for nvcc, and C++ for the emulation (kernels/cuda_emulation)
-// that runs them on the host in tests.
+// What all kernels for CUDA share: how they are launched, elements stored as f32, bf16 or f16, sums over warps, blocks
+// and columns. Used by kernels/cuda only. The sources are CUDA for nvcc, and C++ for the emulation
+// (kernels/cuda_emulation) that runs them on the host in tests.
 //
 // A plan has one phase of one slice, which launches kernels on args.stream and returns. Blocks are one-dimensional.
 // Every sum is added in an order that the shape alone fixes: no atomics, nothing depends on how many processors there
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 #include "kernels/plan.h"
 
 namespace mlx::kernels::cuda {
@@ -71,29 +71,76 @@ void each(const Args& args, std::int64_t count, Body body) {
   launch(args, each_kernel<Body>, blocks(std::min(divide_up(count, kThreads), kMostBlocks)), kThreads, count, body);
 }
 
-// Elements that are computed with in f32 and stored as f32 or bf16. Null where the tensor is absent.
+// The conversions of kernels/half.h by the GPU's own instructions where there are any (PTX ISA, section cvt): they give
+// the same numbers, and for NaN one of their own.
+__device__ inline float from_half(BF16 x) {
+  return widen(x);
+}
+__device__ inline float from_half(F16 x) {
+#ifdef __CUDA_ARCH__
+  float widened;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(widened) : "h"(x.bits));
+  return widened;
+#else
+  return widen(x);
+#endif
+}
+__device__ inline void to_half(float x, BF16* to) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#else
+  *to = to_bf16(x);
+#endif
+}
+__device__ inline void to_half(float x, F16* to) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#else
+  *to = to_f16(x);
+#endif
+}
+// x rounded to what `type` holds.
+__device__ inline float rounded_to(DType type, float x) {
+  if (type == DType::kBF16) {
+    BF16 half;
+    to_half(x, &half);
+    return from_half(half);
+  }
+  if (type == DType::kF16) {
+    F16 half;
+    to_half(x, &half);
+    return from_half(half);
+  }
+  return x;
+}
+
+// Elements that are computed with in f32 and stored as f32, bf16 or f16. Null where the tensor is absent.
 struct Reals {
   const void* data = nullptr;
-  bool bf16 = false;
+  DType type = DType::kF32;
   __device__ float operator[](std::int64_t i) const {
-    return bf16 ? widen(static_cast<const BF16*>(data)[i]) : static_cast<const float*>(data)[i];
+    if (type == DType::kBF16) return from_half(static_cast<const BF16*>(data)[i]);
+    if (type == DType::kF16) return from_half(static_cast<const F16*>(data)[i]);
+    return static_cast<const float*>(data)[i];
   }
 };
 struct RealsOut {
   void* data = nullptr;
-  bool bf16 = false;
+  DType type = DType::kF32;
   __device__ void store(std::int64_t i, float value) const {
-    if (bf16)
-      static_cast<BF16*>(data)[i] = narrow(value);
+    if (type == DType::kBF16)
+      to_half(value, static_cast<BF16*>(data) + i);
+    else if (type == DType::kF16)
+      to_half(value, static_cast<F16*>(data) + i);
     else
       static_cast<float*>(data)[i] = value;
   }
 };
 inline Reals reals_in(const State& s, const Args& args, int i, DType type) {
-  return {s.g.has_input[i] ? args.inputs[i] : nullptr, type == DType::kBF16};
+  return {s.g.has_input[i] ? args.inputs[i] : nullptr, type};
 }
 inline RealsOut reals_out(const State& s, const Args& args, int i, DType type) {
-  return {s.g.has_output[i] ? args.outputs[i] : nullptr, type == DType::kBF16};
+  return {s.g.has_output[i] ? args.outputs[i] : nullptr, type};
 }
 
 // Elements that are u8 or s8; stored to nearest even, saturating, NaN as 0.
@@ -261,7 +308,7 @@ void each_row(const Args& args, std::int64_t rows, Body body) {
   launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
 }
 
-bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, bf16 and quantized
+bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, half and quantized
 bool prepare_conv(const Problem& problem, Plan& plan);
 bool prepare_depthwise(const Problem& problem, Plan& plan);  // a group for each channel
 bool prepare_batch_norm(const Problem& problem, Plan& plan);

@@ -8,7 +8,7 @@ void run_depthwise(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;
   const Reals x = reals_in(s, args, 0, g.x_type);
-  const Weights w{f32_in(&s, args, 1), g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   const Epilogue epilogue = epilogue_of(s, args);
   each(args, g.n * g.oh * g.ow * g.c, [=] __device__(std::int64_t i) {
     const std::int64_t c = i % g.c, m = i / g.c;
@@ -28,7 +28,7 @@ void run_depthwise_backward_data(const void* state, const Args& args, int, int) 
   const State& s = state_of(state);
   const Geometry g = s.g;
   const Reals dy = reals_in(s, args, 0, g.x_type);
-  const Weights w{f32_in(&s, args, 1), g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   const RealsOut dx = reals_out(s, args, 0, g.y_type);
   each(args, g.n * g.h * g.w * g.c, [=] __device__(std::int64_t i) {
     const std::int64_t c = i % g.c, m = i / g.c, n = m / g.w / g.h;
@@ -72,7 +72,7 @@ bool prepare_depthwise(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kConv2d               ? run_depthwise
                   : problem.op == Op::kConv2dBackwardData ? run_depthwise_backward_data
                                                           : run_depthwise_backward_weights;
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s || s->g.quantized || s->g.groups < 2 || s->g.groups != s->g.c || s->g.o != s->g.c) return false;
   if (problem.op == Op::kConv2dBackwardWeights) plan.workspace_bytes = column_bytes(s->g.n * s->g.oh * s->g.ow, s->g.c);
   return true;

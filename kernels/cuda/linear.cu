@@ -1,4 +1,4 @@
-// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, bf16 and quantized (op.h, kLinear…).
+// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, half and quantized (op.h, kLinear…).
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
@@ -27,7 +27,7 @@ void run_linear(const void* state, const Args& args, int, int) {
         });
   }
   const Reals x = reals_in(s, args, 0, s.g.x_type);
-  const Weights w{f32_in(&s, args, 1), s.g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   product<float>(
       args, size, [=] __device__(std::int64_t, std::int64_t m, std::int64_t k) -> float { return x[m * k_count + k]; },
       [=] __device__(std::int64_t, std::int64_t k, std::int64_t n) -> float { return w[n * k_count + k]; },
@@ -40,7 +40,7 @@ void run_linear_backward_data(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
   const Reals dy = reals_in(s, args, 0, s.g.x_type);
-  const Weights w{f32_in(&s, args, 1), s.g.x_type == DType::kBF16};
+  const Weights w = weights_in(s, args);
   const RealsOut dx = reals_out(s, args, 0, s.g.y_type);
   product<float>(
       args, ProductSize{s.g.rows, k_count, n_count},
@@ -74,7 +74,7 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   const Run run = problem.op == Op::kLinear               ? run_linear
                   : problem.op == Op::kLinearBackwardData ? run_linear_backward_data
                                                           : run_linear_backward_weights;
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   if (problem.op == Op::kLinearBackwardWeights)
     plan.workspace_bytes = std::max(product_bytes(weights_size(s->g)), column_bytes(s->g.rows, s->g.out_width));

@@ -92,7 +92,7 @@ static Run pointwise_run(Op op) {
 
 bool prepare_pointwise(const Problem& problem, Plan& plan) {
   const Run run = pointwise_run(problem.op);
-  return run && new_state(problem, plan, run, Takes::kBF16);
+  return run && new_state(problem, plan, run, Takes::kHalf);
 }
 
 }  // namespace mlx::kernels::cuda

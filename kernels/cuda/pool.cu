@@ -96,7 +96,7 @@ bool prepare_pool(const Problem& problem, Plan& plan) {
                   : problem.op == Op::kMaxPoolBackward ? run_max_pool_backward
                   : problem.op == Op::kAvgPool         ? run_avg_pool
                                                        : run_avg_pool_backward;
-  return new_state(problem, plan, run, Takes::kBF16) != nullptr;
+  return new_state(problem, plan, run, Takes::kHalf) != nullptr;
 }
 
 }  // namespace mlx::kernels::cuda

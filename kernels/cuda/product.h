@@ -86,12 +86,17 @@ void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float
   });
 }
 
-// Weights are stored as f32 and count as what activations are stored as.
+// Weights, stored as f32 or as activations are; in f32 they count rounded to those.
 struct Weights {
-  const float* data = nullptr;
-  bool bf16 = false;
-  __device__ float operator[](std::int64_t i) const { return bf16 ? widen(narrow(data[i])) : data[i]; }
+  Reals stored;
+  DType factor = DType::kF32;
+  __device__ float operator[](std::int64_t i) const {
+    return stored.type == factor ? stored[i] : rounded_to(factor, stored[i]);
+  }
 };
+inline Weights weights_in(const State& s, const Args& args) {
+  return {reals_in(s, args, 1, s.g.w_type), s.g.x_type};
+}
 
 // What becomes of a sum in a forward pass: y[row, column] = act(sum · scales + bias).
 struct Epilogue {

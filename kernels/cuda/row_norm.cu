@@ -88,7 +88,7 @@ void run_rms_norm_backward(const void* state, const Args& args, int, int) {
 }
 
 static bool prepare_rows(const Problem& problem, Plan& plan, bool back, Run run) {
-  const State* s = new_state(problem, plan, run, Takes::kBF16);
+  const State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   if (back) plan.workspace_bytes = column_bytes(s->g.rows, s->g.width);
   return true;

@@ -34,7 +34,7 @@ void run_swiglu_backward(const void* state, const Args& args, int, int) {
 }
 
 bool prepare_swiglu(const Problem& problem, Plan& plan) {
-  return new_state(problem, plan, problem.op == Op::kSwiGlu ? run_swiglu : run_swiglu_backward, Takes::kBF16) !=
+  return new_state(problem, plan, problem.op == Op::kSwiGlu ? run_swiglu : run_swiglu_backward, Takes::kHalf) !=
          nullptr;
 }
 

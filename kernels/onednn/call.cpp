@@ -36,6 +36,7 @@ dnnl::memory::data_type data_type(DType dtype) {
       return Type::s8;
     case DType::kU8:
       return Type::u8;
+    case DType::kF16:
     case DType::kI64:
       break;
   }

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 #include "kernels/onednn/linear.h"
 #include "kernels/onednn/quantized.h"
 #include "kernels/onednn/sliced.h"

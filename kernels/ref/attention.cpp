@@ -2,29 +2,42 @@
 // cache, and its gradient. Sliced by (sequence, head of keys): the queries of a group share a slice.
 //
 // A query at position p sums over keys 0 … p in that order whether they come from this call or from the cache, so that
-// decoding step by step gives the bits of full evaluation.
+// decoding step by step gives the bits of full evaluation. T: float, BF16 or F16, what all but lse and the cache, which
+// are f32, is stored as.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
 namespace {
 
 // One head's rows of queries, keys or values: row i begins at data + i * stride.
+template <typename T>
 struct Rows {
-  const float* data;
+  const T* data;
   std::int64_t stride;
-  const float* operator[](std::int64_t i) const { return data + i * stride; }
+  const T* operator[](std::int64_t i) const { return data + i * stride; }
 };
 
-double dot(const float* a, const float* b, std::int64_t size) {
+template <typename T>
+double dot(const T* a, const T* b, std::int64_t size) {
   double sum = 0.0;
-  for (std::int64_t i = 0; i < size; ++i) sum += double{a[i]} * b[i];
+  for (std::int64_t i = 0; i < size; ++i) sum += double{widen(a[i])} * widen(b[i]);
   return sum;
+}
+
+void store(float* to, double value) {
+  *to = static_cast<float>(value);
+}
+void store(BF16* to, double value) {
+  *to = to_bf16(static_cast<float>(value));
+}
+void store(F16* to, double value) {
+  *to = to_f16(static_cast<float>(value));
 }
 
 // y[size] of one query over the first `count` keys, at least one; `sums` is scratch for `size` doubles. Returns the log
 // of the sum of exponentials.
-double attend(const float* query, Rows keys, Rows values, std::int64_t count, std::int64_t size, double* sums,
-              float* y) {
+template <typename T>
+double attend(const T* query, Rows<T> keys, Rows<T> values, std::int64_t count, std::int64_t size, double* sums, T* y) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(size));
   double max = -INFINITY, total = 0.0;
   for (std::int64_t j = 0; j < count; ++j) max = std::fmax(max, scale * dot(query, keys[j], size));
@@ -32,17 +45,18 @@ double attend(const float* query, Rows keys, Rows values, std::int64_t count, st
   for (std::int64_t j = 0; j < count; ++j) {
     const double weight = std::exp(scale * dot(query, keys[j], size) - max);
     total += weight;
-    for (std::int64_t i = 0; i < size; ++i) sums[i] += weight * values[j][i];
+    for (std::int64_t i = 0; i < size; ++i) sums[i] += weight * widen(values[j][i]);
   }
-  for (std::int64_t i = 0; i < size; ++i) y[i] = static_cast<float>(sums[i] / total);
+  for (std::int64_t i = 0; i < size; ++i) store(y + i, sums[i] / total);
   return max + std::log(total);
 }
 
 // Where one head of queries of one sequence lies, and the keys and values of its group.
+template <typename T>
 struct Item {
   std::int64_t batch, head, group, size, stride;
-  Rows q, k, v;
-  Item(const State& s, const float* qkv, std::int64_t query_head)
+  Rows<T> q, k, v;
+  Item(const State& s, const T* qkv, std::int64_t query_head)
       : batch(query_head / s.g.heads),
         head(query_head % s.g.heads),
         group(head / (s.g.heads / s.g.kv_heads)),
@@ -60,13 +74,14 @@ Range heads_of(const State& s, int phase, int slice) {
   return {items.begin * group, items.end * group};
 }
 
+template <typename T>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range heads = heads_of(s, phase, slice);
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
-    const Item item(s, f32_in(&s, args, 0), i);
+    const Item<T> item(s, reals_in<T>(args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
-    float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
+    T* y = static_cast<T*>(args.outputs[0]) + item.batch * s.g.time * s.g.dim + item.head * item.size;
     for (std::int64_t t = 0; t < s.g.time; ++t) {
       const double lse = attend(item.q[t], item.k, item.v, t + 1, item.size, scratch, y + t * s.g.dim);
       if (s.g.has_output[1]) f32_out(&s, args, 1)[i * s.g.time + t] = static_cast<float>(lse);
@@ -79,7 +94,7 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range heads = heads_of(s, phase, slice);
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
-    const Item item(s, f32_in(&s, args, 0), i);
+    const Item<float> item(s, f32_in(&s, args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
     const std::int64_t at = item.batch * s.g.table * s.g.kv_dim + item.group * item.size;
     float *keys = f32_out(&s, args, 1) + at, *values = f32_out(&s, args, 2) + at;
@@ -94,20 +109,22 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
         values[(held + t) * s.g.kv_dim + d] = item.v[t][d];
       }
     for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend(item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t + 1, item.size, scratch, y + t * s.g.dim);
+      attend<float>(item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t + 1, item.size, scratch,
+                    y + t * s.g.dim);
   }
 }
 
 // With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j,
 // dk_j = sum_t ds_tj q_t. The keys' and values' gradients are summed over the heads of their group in order.
+template <typename T>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range heads = heads_of(s, phase, slice);
   const std::int64_t time = s.g.time, group = s.g.heads / s.g.kv_heads;
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
-    const Item item(s, f32_in(&s, args, 0), i);
+    const Item<T> item(s, reals_in<T>(args, 0), i);
     const std::int64_t size = item.size, at = item.batch * time * s.g.dim + item.head * size;
-    const Rows y{f32_in(&s, args, 1) + at, s.g.dim}, dy{f32_in(&s, args, 3) + at, s.g.dim};
+    const Rows<T> y{reals_in<T>(args, 1) + at, s.g.dim}, dy{reals_in<T>(args, 3) + at, s.g.dim};
     const float* lse = f32_in(&s, args, 2) + i * time;
     double* dq = static_cast<double*>(args.workspace) + slice * 3 * time * size;
     double *dk = dq + time * size, *dv = dk + time * size;
@@ -120,20 +137,20 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
         const double p = std::exp(scale * dot(item.q[t], item.k[j], size) - lse[t]);
         const double ds = p * (dot(dy[t], item.v[j], size) - own) * scale;
         for (std::int64_t d = 0; d < size; ++d) {
-          dv[j * size + d] += p * dy[t][d];
-          dq[t * size + d] += ds * item.k[j][d];
-          dk[j * size + d] += ds * item.q[t][d];
+          dv[j * size + d] += p * widen(dy[t][d]);
+          dq[t * size + d] += ds * widen(item.k[j][d]);
+          dk[j * size + d] += ds * widen(item.q[t][d]);
         }
       }
     }
-    float* dqkv = f32_out(&s, args, 0) + item.batch * time * item.stride;
+    T* dqkv = static_cast<T*>(args.outputs[0]) + item.batch * time * item.stride;
     const std::int64_t columns[3] = {item.head * size, s.g.dim + item.group * size,
                                      s.g.dim + s.g.kv_dim + item.group * size};
     const std::int64_t parts = i % group == group - 1 ? 3 : 1;
     for (std::int64_t t = 0; t < time; ++t)
       for (std::int64_t part = 0; part < parts; ++part)
         for (std::int64_t d = 0; d < size; ++d)
-          dqkv[t * item.stride + columns[part] + d] = static_cast<float>(dq[(part * time + t) * size + d]);
+          store(dqkv + t * item.stride + columns[part] + d, dq[(part * time + t) * size + d]);
   }
 }
 
@@ -141,8 +158,14 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_attention(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kAttentionBackward;
-  State* s = new_state(problem, plan, back ? backward : problem.op == Op::kAttention ? forward : cached);
+  State* s = new_state(problem, plan, cached, Takes::kHalf);
   if (!s) return false;
+  if (problem.op != Op::kAttentionCached) {
+    plan.run = by_type(s->g.x_type, [back](auto as) -> Run {
+      using T = decltype(as);
+      return back ? backward<T> : forward<T>;
+    });
+  }
   const std::int64_t held = problem.op == Op::kAttentionCached ? s->g.table : s->g.time;
   cut(s, plan, 0, s->g.batch * s->g.kv_heads, s->g.count * held);
   const std::int64_t doubles = (back ? 3 * s->g.time : 1) * s->g.head * plan.slices[0];

@@ -5,7 +5,7 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// X: float or BF16, what x is stored as.
+// X: float, BF16 or F16, what x is stored as.
 // Phase 0, sliced by channel: the statistics; phase 1, sliced by row: the normalised rows.
 template <typename X>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
@@ -97,11 +97,14 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_batch_norm(const Problem& problem, Plan& plan) {
   const bool training = problem.op != Op::kBatchNormInference, back = problem.op == Op::kBatchNormBackward;
-  State* s = new_state(problem, plan, inference, training ? Takes::kBF16 : Takes::kF32);
+  State* s = new_state(problem, plan, inference, training ? Takes::kHalf : Takes::kF32);
   if (!s) return false;
-  const bool bf16 = s->g.x_type == DType::kBF16;
-  if (back) plan.run = bf16 ? backward<BF16> : backward<float>;
-  if (training && !back) plan.run = bf16 ? forward<BF16> : forward<float>;
+  if (training) {
+    plan.run = by_type(s->g.x_type, [back](auto as) -> Run {
+      using X = decltype(as);
+      return back ? backward<X> : forward<X>;
+    });
+  }
   const std::int64_t bytes = s->g.count * 8;
   if (training) cut(s, plan, 0, s->g.width, bytes);
   cut(s, plan, training ? 1 : 0, s->g.rows, bytes);

@@ -1,4 +1,4 @@
-// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, bf16 and quantized (op.h,
+// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, half and quantized (op.h,
 // kConv2d…).
 #include "kernels/ref/ref.h"
 
@@ -37,10 +37,11 @@ template <typename T>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const T* x = reals_in<T>(args, 0);
-  const float *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
+  const Weights<T> w = weights_in<T>(s, args);
+  const float* b = f32_in(&s, args, 2);
   for_outputs(s, range_of(&s, phase, slice), [&](auto n, auto oh, auto ow, auto o, auto out) {
     double sum = b ? b[o] : 0.0;
-    for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sum += double{widen(x[xi])} * weight<T>(w[wi]); });
+    for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sum += double{widen(x[xi])} * w[wi]; });
     store_real(args.outputs[0], s.g.y_type, out, activate(s.attrs.activation, sum));
   });
 }
@@ -67,7 +68,7 @@ template <typename T>
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const T* dy = reals_in<T>(args, 0);
-  const float* w = f32_in(&s, args, 1);
+  const Weights<T> w = weights_in<T>(s, args);
   const std::int64_t plane = s.g.h * s.g.w * s.g.c;
   double* sums = static_cast<double*>(args.workspace) + plane * slice;
   const Range images = range_of(&s, phase, slice);
@@ -75,7 +76,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t i = 0; i < plane; ++i) sums[i] = 0.0;
     for_outputs(s, {image, image + 1}, [&](auto n, auto oh, auto ow, auto o, auto out) {
       const double d = widen(dy[out]);
-      for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sums[xi - n * plane] += d * weight<T>(w[wi]); });
+      for_taps(s.g, n, oh, ow, o, [&](auto xi, auto wi) { sums[xi - n * plane] += d * w[wi]; });
     });
     for (std::int64_t i = 0; i < plane; ++i) store_real(args.outputs[0], s.g.y_type, image * plane + i, sums[i]);
   }
@@ -109,22 +110,23 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 }  // namespace
 
 bool prepare_conv(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, forward<float>, Takes::kBF16);
+  State* s = new_state(problem, plan, forward_quantized, Takes::kHalf);
   if (!s) return false;
   const Geometry& g = s->g;
-  const bool bf16 = g.x_type == DType::kBF16;
-  if (bf16) plan.run = forward<BF16>;
-  const std::int64_t work = g.n * g.oh * g.ow * g.o * g.kh * g.kw * (g.c / g.groups);
   const bool weights = problem.op == Op::kConv2dBackwardWeights;
-  cut(s, plan, 0, weights ? g.o : g.n, work);
-  if (g.quantized) plan.run = forward_quantized;
-  if (weights) {
-    plan.run = bf16 ? backward_weights<BF16> : backward_weights<float>;
-    plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.o * g.kh * g.kw * (g.c / g.groups));
-  } else if (problem.op == Op::kConv2dBackwardData) {
-    plan.run = bf16 ? backward_data<BF16> : backward_data<float>;
-    plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.h * g.w * g.c * plan.slices[0]);
+  if (!g.quantized) {
+    plan.run = by_type(g.x_type, [&](auto as) -> Run {
+      using T = decltype(as);
+      if (weights) return backward_weights<T>;
+      return problem.op == Op::kConv2d ? forward<T> : backward_data<T>;
+    });
   }
+  const std::int64_t work = g.n * g.oh * g.ow * g.o * g.kh * g.kw * (g.c / g.groups);
+  cut(s, plan, 0, weights ? g.o : g.n, work);
+  if (weights)
+    plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.o * g.kh * g.kw * (g.c / g.groups));
+  else if (problem.op == Op::kConv2dBackwardData)
+    plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(g.h * g.w * g.c * plan.slices[0]);
   return true;
 }
 

@@ -62,7 +62,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_layer_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kLayerNormBackward;
-  State* s = new_state(problem, plan, back ? backward : forward, Takes::kBF16);
+  State* s = new_state(problem, plan, back ? backward : forward, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (back) cut(s, plan, 1, s->g.width, s->g.count * 8);

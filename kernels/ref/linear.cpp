@@ -1,4 +1,4 @@
-// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, bf16 and quantized (op.h, kLinear…).
+// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, half and quantized (op.h, kLinear…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -9,13 +9,13 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
   const T* x = reals_in<T>(args, 0);
-  const float *w = f32_in(&s, args, 1), *b = f32_in(&s, args, 2);
+  const Weights<T> w = weights_in<T>(s, args);
+  const float* b = f32_in(&s, args, 2);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t row = rows.begin; row < rows.end; ++row)
     for (std::int64_t n = 0; n < n_count; ++n) {
       double sum = b ? b[n] : 0.0;
-      for (std::int64_t k = 0; k < k_count; ++k)
-        sum += double{widen(x[row * k_count + k])} * weight<T>(w[n * k_count + k]);
+      for (std::int64_t k = 0; k < k_count; ++k) sum += double{widen(x[row * k_count + k])} * w[n * k_count + k];
       store_real(args.outputs[0], s.g.y_type, row * n_count + n, activate(s.attrs.activation, sum));
     }
 }
@@ -45,13 +45,12 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
   const T* dy = reals_in<T>(args, 0);
-  const float* w = f32_in(&s, args, 1);
+  const Weights<T> w = weights_in<T>(s, args);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t row = rows.begin; row < rows.end; ++row)
     for (std::int64_t k = 0; k < k_count; ++k) {
       double sum = 0.0;
-      for (std::int64_t n = 0; n < n_count; ++n)
-        sum += double{widen(dy[row * n_count + n])} * weight<T>(w[n * k_count + k]);
+      for (std::int64_t n = 0; n < n_count; ++n) sum += double{widen(dy[row * n_count + n])} * w[n * k_count + k];
       store_real(args.outputs[0], s.g.y_type, row * k_count + k, sum);
     }
 }
@@ -80,14 +79,16 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 }  // namespace
 
 bool prepare_linear(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, forward<float>, Takes::kBF16);
+  State* s = new_state(problem, plan, forward_quantized, Takes::kHalf);
   if (!s) return false;
-  const bool bf16 = s->g.x_type == DType::kBF16;
-  if (bf16) plan.run = forward<BF16>;
-  if (s->g.quantized) plan.run = forward_quantized;
-  if (problem.op == Op::kLinearBackwardData) plan.run = bf16 ? backward_data<BF16> : backward_data<float>;
-  if (problem.op == Op::kLinearBackwardWeights) plan.run = bf16 ? backward_weights<BF16> : backward_weights<float>;
   const bool weights = problem.op == Op::kLinearBackwardWeights;
+  if (!s->g.quantized) {
+    plan.run = by_type(s->g.x_type, [&](auto as) -> Run {
+      using T = decltype(as);
+      if (weights) return backward_weights<T>;
+      return problem.op == Op::kLinear ? forward<T> : backward_data<T>;
+    });
+  }
   cut(s, plan, 0, weights ? s->g.out_width : s->g.rows, s->g.rows * s->g.in_width * s->g.out_width);
   return true;
 }

@@ -61,7 +61,7 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;
-  State* s = new_state(problem, plan, run, Takes::kBF16);
+  State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
   return true;

@@ -97,9 +97,9 @@ void avg_pool_backward(const void* opaque, const Args& args, int phase, int slic
 }  // namespace
 
 bool prepare_pool(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, max_pool<float>, Takes::kBF16);
+  State* s = new_state(problem, plan, nullptr, Takes::kHalf);
   if (!s) return false;
-  if (s->g.x_type == DType::kBF16) plan.run = max_pool<BF16>;
+  plan.run = by_type(s->g.x_type, [](auto as) -> Run { return max_pool<decltype(as)>; });
   if (s->g.x_type == DType::kU8) plan.run = max_pool<std::uint8_t>;
   if (s->g.x_type == DType::kS8) plan.run = max_pool<std::int8_t>;
   if (problem.op == Op::kMaxPoolBackward) plan.run = max_pool_backward;

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 #include "kernels/plan.h"
 
 namespace mlx::kernels::ref {
@@ -80,27 +80,53 @@ inline std::int64_t load_quantized(const void* in, DType dtype, std::int64_t i) 
                              : static_cast<std::int64_t>(static_cast<const std::int8_t*>(in)[i]);
 }
 
-// Products of f32 or bf16: T is what activations and their gradients are stored as; weights are f32 and count as T's.
-template <typename T>
-inline double weight(float w) {
-  return w;
-}
-template <>
-inline double weight<BF16>(float w) {
-  return widen(narrow(w));
+// What `make` gives for the type that a tensor's numbers are stored as: called with a float, a BF16 or an F16.
+template <typename Make>
+auto by_type(DType type, Make make) {
+  return type == DType::kBF16 ? make(BF16{}) : type == DType::kF16 ? make(F16{}) : make(float{});
 }
 template <typename T>
 inline const T* reals_in(const Args& args, int i) {
   return static_cast<const T*>(args.inputs[i]);
 }
 inline float load_real(const void* in, DType dtype, std::int64_t i) {
-  return dtype == DType::kBF16 ? widen(static_cast<const BF16*>(in)[i]) : static_cast<const float*>(in)[i];
+  if (dtype == DType::kBF16) return widen(static_cast<const BF16*>(in)[i]);
+  if (dtype == DType::kF16) return widen(static_cast<const F16*>(in)[i]);
+  return static_cast<const float*>(in)[i];
 }
 inline void store_real(void* out, DType dtype, std::int64_t i, double value) {
+  const auto single = static_cast<float>(value);
   if (dtype == DType::kBF16)
-    static_cast<BF16*>(out)[i] = narrow(static_cast<float>(value));
+    static_cast<BF16*>(out)[i] = to_bf16(single);
+  else if (dtype == DType::kF16)
+    static_cast<F16*>(out)[i] = to_f16(single);
   else
-    static_cast<float*>(out)[i] = static_cast<float>(value);
+    static_cast<float*>(out)[i] = single;
+}
+
+inline float rounded_to(float, float x) {
+  return x;
+}
+inline float rounded_to(BF16, float x) {
+  return widen(to_bf16(x));
+}
+inline float rounded_to(F16, float x) {
+  return widen(to_f16(x));
+}
+// The weights of products whose activations and their gradients are stored as T: stored as T too, or as f32 that count
+// rounded to T.
+template <typename T>
+struct Weights {
+  const void* data;
+  DType type;
+  double operator[](std::int64_t i) const {
+    if (type == DType::kF32) return rounded_to(T{}, static_cast<const float*>(data)[i]);
+    return widen(static_cast<const T*>(data)[i]);
+  }
+};
+template <typename T>
+inline Weights<T> weights_in(const State& s, const Args& args) {
+  return {args.inputs[1], s.g.w_type};
 }
 
 }  // namespace mlx::kernels::ref

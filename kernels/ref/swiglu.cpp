@@ -40,7 +40,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_swiglu(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, problem.op == Op::kSwiGlu ? forward : backward, Takes::kBF16);
+  State* s = new_state(problem, plan, problem.op == Op::kSwiGlu ? forward : backward, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   return true;

@@ -29,7 +29,7 @@
 
 #include <cstdint>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {

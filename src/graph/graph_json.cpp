@@ -20,7 +20,7 @@ constexpr std::size_t kMaxNames = 1 << 20;
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
 const char* const kActivations[] = {"none", "relu", "gelu", "relu6"};
-const DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64};
+const DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64};
 
 // The shortest decimal that is this float again, as a double: 0.1f stands as 0.1.
 double shortest(float value) {

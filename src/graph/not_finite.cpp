@@ -32,6 +32,7 @@ bool no_exponent_full(ByteView numbers) {
 bool all_finite(ByteView numbers, DType dtype) {
   if (dtype == DType::kF32) return no_exponent_full<std::uint32_t, 0x7f800000>(numbers);
   if (dtype == DType::kBF16) return no_exponent_full<std::uint16_t, 0x7f80>(numbers);
+  if (dtype == DType::kF16) return no_exponent_full<std::uint16_t, 0x7c00>(numbers);
   return true;
 }
 

@@ -30,6 +30,8 @@ const char* protocol_name(DType dtype) {
       return "FP32";
     case DType::kBF16:
       return "BF16";
+    case DType::kF16:
+      return "FP16";
     case DType::kS32:
       return "INT32";
     case DType::kS8:

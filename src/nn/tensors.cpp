@@ -18,8 +18,9 @@ struct Pair {
   DType ours;
   const char* theirs;
 };
-constexpr std::array<Pair, 6> kDTypes{{{DType::kF32, "F32"},
+constexpr std::array<Pair, 7> kDTypes{{{DType::kF32, "F32"},
                                        {DType::kBF16, "BF16"},
+                                       {DType::kF16, "F16"},
                                        {DType::kS32, "I32"},
                                        {DType::kS8, "I8"},
                                        {DType::kU8, "U8"},

@@ -8,7 +8,7 @@
 
 #include "graph/not_finite.h"
 #include "graph/op_def.h"
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 #include "sample.h"
 
 using namespace mlx;
@@ -216,14 +216,14 @@ TEST_CASE("mixed precision: the same bits with any number of threads") {
 }
 
 TEST_CASE("bug: a NaN was not looked for in what is stored as bf16") {
-  std::vector<kernels::BF16> numbers(5000, kernels::narrow(-3.0f));
+  std::vector<kernels::BF16> numbers(5000, kernels::to_bf16(-3.0f));
   const auto bytes = [&] {
     return ByteView(reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(kernels::BF16));
   };
-  numbers[7] = kernels::narrow(3.3e38f);
+  numbers[7] = kernels::to_bf16(3.3e38f);
   CHECK(all_finite(bytes(), DType::kBF16));
   for (const float wrong : {std::nanf(""), INFINITY, -INFINITY}) {
-    numbers[4999] = kernels::narrow(wrong);
+    numbers[4999] = kernels::to_bf16(wrong);
     CHECK_FALSE(all_finite(bytes(), DType::kBF16));
     CHECK(all_finite(bytes(), DType::kS32));
   }

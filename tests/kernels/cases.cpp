@@ -424,7 +424,7 @@ Tensor odd(Tensor tensor, float huge) {
 std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
-                              exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_bf16})
+                              exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_half})
     add(cases);
   add_sequence_cases(cases);
   return cases;

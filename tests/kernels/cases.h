@@ -1,5 +1,5 @@
 // What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp and
-// cases_bf16.cpp.
+// cases_half.cpp.
 #pragma once
 
 #include <vector>
@@ -47,6 +47,6 @@ Tensor odd(Tensor tensor, float huge = 3e38f);
 Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
-void in_bf16(Cases& cases);
+void in_half(Cases& cases);
 
 }  // namespace mlx::kernels::test

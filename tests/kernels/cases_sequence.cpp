@@ -98,6 +98,26 @@ void rope(Cases& cases) {
   }
 }
 
+// Forward and backward of qkv in the type that it is stored as.
+void attention_of(Cases& cases, const Sizes& s, const Tensor& qkv) {
+  const DType type = qkv.shape.dtype;
+  const std::string name = fmt::format("{} {}", title(s), name_of(type));
+  const Attrs attrs = attrs_of(s);
+  const Dims dims{s.batch, s.time, s.heads * s.size};
+  const Shape y = shape_of(type, dims), lse = f32({s.batch, s.heads, s.time});
+  const Case forward{name, Op::kAttention, attrs, {qkv}, {y, lse}, {}, {}};
+  cases.push_back(forward);
+  cases.push_back({name + " alone", Op::kAttention, attrs, {qkv}, {y}, {}, {}});
+  std::string damage;
+  for (const Kernel& kernel : ref_kernels()) {
+    Prepared prepared;
+    if (kernel.op != Op::kAttention || !prepare_case(kernel, forward, prepared)) continue;
+    const std::vector<Tensor> out = run_case(prepared.plan(), forward, {}, damage);
+    const Tensor dy = stored(random(dims, 2), type);
+    cases.push_back({name, Op::kAttentionBackward, attrs, {qkv, out[0], out[1], dy}, {qkv.shape}, {}, {}});
+  }
+}
+
 void attention(Cases& cases) {
   for (const Sizes& s : std::vector<Sizes>{{1, 1, 1, 1, 1},
                                            {2, 5, 2, 2, 16},
@@ -113,18 +133,8 @@ void attention(Cases& cases) {
     const std::int64_t d = s.heads * s.size, kv = s.kv_heads * s.size, width = d + 2 * kv;
     const Attrs attrs = attrs_of(s);
     const Tensor qkv = random({s.batch, s.time, width}, 1);
-    const Shape y = f32({s.batch, s.time, d}), lse = f32({s.batch, s.heads, s.time});
-    const Case forward{title(s), Op::kAttention, attrs, {qkv}, {y, lse}, {}, {}};
-    cases.push_back(forward);
-    cases.push_back({title(s) + " alone", Op::kAttention, attrs, {qkv}, {y}, {}, {}});
-    std::string damage;
-    for (const Kernel& kernel : ref_kernels()) {
-      Prepared prepared;
-      if (kernel.op != Op::kAttention || !prepare_case(kernel, forward, prepared)) continue;
-      const std::vector<Tensor> out = run_case(prepared.plan(), forward, {}, damage);
-      const Tensor dy = random({s.batch, s.time, d}, 2);
-      cases.push_back({title(s), Op::kAttentionBackward, attrs, {qkv, out[0], out[1], dy}, {qkv.shape}, {}, {}});
-    }
+    const Shape y = f32({s.batch, s.time, d});
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) attention_of(cases, s, stored(qkv, type));
     const std::int64_t p = s.time + 45;
     const Tensor keys = random({s.batch, p, kv}, 3), values = random({s.batch, p, kv}, 4);
     for (const std::int64_t most : {p - s.time, p})  // the second: some sequences outgrow the cache

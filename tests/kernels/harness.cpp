@@ -6,7 +6,7 @@
 #include <cmath>
 #include <memory>
 
-#include "kernels/bf16.h"
+#include "kernels/half.h"
 
 namespace mlx::kernels::test {
 namespace {
@@ -77,6 +77,8 @@ double value_at(const Tensor& tensor, std::int64_t i) {
       return tensor.data<float>()[i];
     case DType::kBF16:
       return widen(tensor.data<BF16>()[i]);
+    case DType::kF16:
+      return widen(tensor.data<F16>()[i]);
     case DType::kS32:
       return tensor.data<std::int32_t>()[i];
     case DType::kU8:
@@ -134,11 +136,18 @@ Tensor scalar(float value) {
   return tensor;
 }
 
-Tensor as_bf16(const Tensor& f32) {
+Tensor stored(const Tensor& f32, DType dtype) {
+  if (dtype == DType::kF32) return f32;
   Tensor tensor{f32.shape, {}};
-  tensor.shape.dtype = DType::kBF16;
+  tensor.shape.dtype = dtype;
   tensor.bytes.resize(tensor.shape.bytes());
-  for (std::int64_t i = 0; i < tensor.shape.count(); ++i) tensor.data<BF16>()[i] = narrow(f32.data<float>()[i]);
+  for (std::int64_t i = 0; i < tensor.shape.count(); ++i) {
+    const float x = f32.data<float>()[i];
+    if (dtype == DType::kBF16)
+      tensor.data<BF16>()[i] = to_bf16(x);
+    else
+      tensor.data<F16>()[i] = to_f16(x);
+  }
   return tensor;
 }
 
@@ -240,6 +249,18 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
   return results;
 }
 
+namespace {
+
+// What two neighbours in half precision are apart at most. Where a sum lies near the middle between them either is
+// right; exact operations have no tolerance at all. bf16 has 7 bits behind the first, f16 has 10, and steps of 2^-24
+// below its normal numbers.
+double step(DType dtype, double value) {
+  if (dtype == DType::kBF16) return 0x1p-7 * std::fabs(value);
+  return dtype == DType::kF16 ? std::fmax(0x1p-10 * std::fabs(value), 0x1p-24) : 0.0;
+}
+
+}  // namespace
+
 std::string difference(const Tensor& expected, const Tensor& got, Tolerance tolerance) {
   if (expected.absent()) return {};
   const std::int64_t count = expected.shape.count();
@@ -256,8 +277,7 @@ std::string difference(const Tensor& expected, const Tensor& got, Tolerance tole
       return fmt::format("element {} of {}: {} instead of {}", i, count, have, want);
     }
     double allowed = tolerance.relative * std::fabs(want) + tolerance.scaled * rms;
-    // Where the sum lies near the middle between two bf16, either is right; exact operations have no tolerance at all.
-    if (expected.shape.dtype == DType::kBF16 && allowed > 0.0) allowed += 0x1p-7 * std::fabs(want);
+    if (allowed > 0.0) allowed += step(expected.shape.dtype, want);
     if (expected.shape.dtype == DType::kS32) allowed = 0.0;
     if (expected.shape.dtype == DType::kU8 || expected.shape.dtype == DType::kS8)
       allowed = tolerance.scaled > 0.0 ? 1.0 : 0.0;

@@ -33,7 +33,7 @@ Tensor zeros(DType dtype, std::vector<std::int64_t> dims);
 Tensor uniform(std::vector<std::int64_t> dims, float low, float high, std::uint64_t seed);
 Tensor integers(DType dtype, std::vector<std::int64_t> dims, int low, int high, std::uint64_t seed);
 Tensor scalar(float value);
-Tensor as_bf16(const Tensor& f32);  // rounded
+Tensor stored(const Tensor& f32, DType dtype);  // as f32, or rounded to bf16 or f16
 
 struct Case {
   std::string name;

@@ -180,7 +180,7 @@ TEST_CASE("model: tensors of every dtype and rank go through safetensors") {
   graph::Tensors tensors;
   using kernels::DType;
   int i = 0;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64}) {
     graph::Tensor& tensor = tensors[fmt::format("t{}", i)];
     tensor.shape = {dtype, i, {2, 3, 1, 2, 1, 2}};
     for (int d = i; d < kernels::kMaxRank; ++d) tensor.shape.dims[static_cast<std::size_t>(d)] = 0;

@@ -1,5 +1,6 @@
-// The problems in bf16: casts, products of bf16 with sums in f32, and what reads or writes it beside f32. Weights are
-// f32 that bf16 does not hold exactly, so that a kernel which does not round them is found out.
+// The problems in half precision, bf16 and f16: casts, products with sums in f32, and what reads or writes it beside
+// f32. Weights in f32 are numbers that it does not hold exactly, so that a kernel which does not round them is found
+// out.
 #include <fmt/format.h>
 
 #include <array>
@@ -12,7 +13,9 @@
 namespace mlx::kernels::test {
 namespace {
 
-constexpr DType kResults[] = {DType::kF32, DType::kBF16};
+std::array<DType, 2> results(DType half) {
+  return {DType::kF32, half};
+}
 
 Tensor from_bits(const std::vector<std::uint32_t>& bits) {
   Tensor tensor = zeros(DType::kF32, {static_cast<std::int64_t>(bits.size())});
@@ -20,24 +23,27 @@ Tensor from_bits(const std::vector<std::uint32_t>& bits) {
   return tensor;
 }
 
-void casts(Cases& cases) {
+void casts(Cases& cases, DType half) {
   for (const std::int64_t n : {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000}) {
     const Tensor x = n == 1000 ? odd(random({n}, 1)) : random({n}, 1);
-    const std::string name = fmt::format("{}", n);
-    cases.push_back({name + " to bf16", Op::kCast, {}, {x}, {shape_of(DType::kBF16, {n})}, {}, {}});
-    cases.push_back({name + " to f32", Op::kCast, {}, {as_bf16(x)}, {f32({n})}, {}, {}});
+    cases.push_back({fmt::format("{} to {}", n, name_of(half)), Op::kCast, {}, {x}, {shape_of(half, {n})}, {}, {}});
+    cases.push_back(
+        {fmt::format("{} of {} to f32", n, name_of(half)), Op::kCast, {}, {stored(x, half)}, {f32({n})}, {}, {}});
   }
   // Halves go to even, up and down; the largest f32 becomes infinity; a NaN whose upper half is infinity's stays one;
-  // denormals are numbers like others.
+  // denormals are numbers like others. The last two rows: the same of f16, whose largest number is 65504 and whose
+  // denormals begin below 2^-14.
   const Tensor edges = from_bits({0x3f800000, 0x3f808000, 0x3f818000, 0x3f808001, 0x3f807fff, 0xbf808000, 0xbf818000,
                                   0x7f7fffff, 0xff7fffff, 0x7f7f7fff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
-                                  0x00000001, 0x00008000, 0x00018000, 0x80018000, 0x007fffff, 0x80000000});
+                                  0x00000001, 0x00008000, 0x00018000, 0x80018000, 0x007fffff, 0x80000000, 0x3f801000,
+                                  0x3f803000, 0x3f801001, 0xbf803000, 0x477fefff, 0x477ff000, 0xc77ff000, 0x387fffff,
+                                  0x387fe000, 0x33800000, 0x33000000, 0x33000001, 0x33c00000, 0xb3000001});
   const std::int64_t n = edges.shape.count();
-  cases.push_back({"edges", Op::kCast, {}, {edges}, {shape_of(DType::kBF16, {n})}, {}, {}});
-  cases.push_back({"edges", Op::kCast, {}, {as_bf16(edges)}, {f32({n})}, {}, {}});
+  cases.push_back({"edges", Op::kCast, {}, {edges}, {shape_of(half, {n})}, {}, {}});
+  cases.push_back({"edges", Op::kCast, {}, {stored(edges, half)}, {f32({n})}, {}, {}});
 }
 
-void linear(Cases& cases) {
+void linear(Cases& cases, DType half) {
   for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{{0, 4, 4},
                                                                            {1, 1, 1},
                                                                            {1, 300, 17},
@@ -47,10 +53,10 @@ void linear(Cases& cases) {
                                                                            {66, 128, 130},
                                                                            {257, 64, 64},
                                                                            {301, 96, 384}}) {
-    const std::string name = fmt::format("bf16 {}x{} to {}", rows, k, n);
-    const Tensor x = as_bf16(rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1));
-    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = as_bf16(random({rows, n}, 4));
-    for (const DType to : kResults) {
+    const std::string name = fmt::format("{} {}x{} to {}", name_of(half), rows, k, n);
+    const Tensor x = stored(rows == 7 ? odd(random({rows, k}, 1)) : random({rows, k}, 1), half);
+    const Tensor w = random({n, k}, 2), b = random({n}, 3), dy = stored(random({rows, n}, 4), half);
+    for (const DType to : results(half)) {
       const std::string title = fmt::format("{} as {}", name, name_of(to));
       for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
         if (rows == 7 && activation != Activation::kNone) continue;  // max(NaN, 0) is the library's choice
@@ -61,13 +67,17 @@ void linear(Cases& cases) {
       cases.push_back({title + " no bias", Op::kLinear, {}, {x, w, absent()}, {shape_of(to, {rows, n})}, {}, {}});
       cases.push_back({title, Op::kLinearBackwardData, {}, {dy, w}, {shape_of(to, {rows, k})}, {}, {}});
     }
+    const Tensor half_w = stored(w, half);
+    const std::string title = name + " with weights in half";
+    cases.push_back({title, Op::kLinear, {}, {x, half_w, b}, {shape_of(half, {rows, n})}, {}, {}});
+    cases.push_back({title, Op::kLinearBackwardData, {}, {dy, half_w}, {shape_of(half, {rows, k})}, {}, {}});
     if (rows == 7) continue;
     cases.push_back({name, Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k}), f32({n})}, {}, {}});
     cases.push_back({name + " no bias", Op::kLinearBackwardWeights, {}, {x, dy}, {f32({n, k})}, {}, {}});
   }
 }
 
-void conv(Cases& cases) {
+void conv(Cases& cases, DType half) {
   struct ConvCase {
     WindowCase window;
     std::int64_t out, groups;
@@ -87,11 +97,11 @@ void conv(Cases& cases) {
     const Dims kernel{out, w.kernel, w.kernel, w.x[3] / groups};
     Attrs attrs = window_attrs(w);
     attrs.groups = groups;
-    const std::string name = fmt::format("bf16 {}x{}x{}x{} to {} kernel {}/{} groups {}", w.x[0], w.x[1], w.x[2],
-                                         w.x[3], out, w.kernel, w.stride, groups);
-    const Tensor x = as_bf16(random(w.x, 1)), dy = as_bf16(random(y, 4)), weights = random(kernel, 2);
+    const std::string name = fmt::format("{} {}x{}x{}x{} to {} kernel {}/{} groups {}", name_of(half), w.x[0], w.x[1],
+                                         w.x[2], w.x[3], out, w.kernel, w.stride, groups);
+    const Tensor x = stored(random(w.x, 1), half), dy = stored(random(y, 4), half), weights = random(kernel, 2);
     const Tensor b = random({out}, 3);
-    for (const DType to : kResults) {
+    for (const DType to : results(half)) {
       const std::string title = fmt::format("{} as {}", name, name_of(to));
       cases.push_back({title + " no bias", Op::kConv2d, attrs, {x, weights, absent()}, {shape_of(to, y)}, {}, {}});
       cases.push_back({title, Op::kConv2dBackwardData, attrs, {dy, weights}, {shape_of(to, w.x)}, {}, {}});
@@ -99,42 +109,40 @@ void conv(Cases& cases) {
       relu.activation = Activation::kRelu;
       cases.push_back({title + " relu", Op::kConv2d, relu, {x, weights, b}, {shape_of(to, y)}, {}, {}});
     }
+    const Tensor half_weights = stored(weights, half);
+    const std::string title = name + " with weights in half";
+    cases.push_back({title, Op::kConv2d, attrs, {x, half_weights, b}, {shape_of(half, y)}, {}, {}});
+    cases.push_back({title, Op::kConv2dBackwardData, attrs, {dy, half_weights}, {shape_of(half, w.x)}, {}, {}});
     cases.push_back({name, Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel), f32({out})}, {}, {}});
     cases.push_back({name + " no bias", Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel)}, {}, {}});
   }
 }
 
-// As `dtype`.
-Tensor stored(const Tensor& f32, DType dtype) {
-  return dtype == DType::kBF16 ? as_bf16(f32) : f32;
-}
-
-// Every operation that takes or gives bf16 where the other side is f32, and where both are.
+// Every operation that takes or gives half precision where the other side is f32, and where both are.
 template <typename Body>
-void for_storage(Body body) {
-  for (const DType from : kResults)
-    for (const DType to : kResults)
-      if (from == DType::kBF16 || to == DType::kBF16)
-        body(from, to, fmt::format("{} to {}", name_of(from), name_of(to)));
+void for_storage(DType half, Body body) {
+  for (const DType from : results(half))
+    for (const DType to : results(half))
+      if (from == half || to == half) body(from, to, fmt::format("{} to {}", name_of(from), name_of(to)));
 }
 
 // The same of x, dy and dx.
 template <typename Body>
-void for_gradients(Body body) {
-  for_storage([&](DType from, DType to, const std::string& types) {
-    for (const DType dy : kResults) body(from, dy, to, fmt::format("{}, dy {}", types, name_of(dy)));
+void for_gradients(DType half, Body body) {
+  for_storage(half, [&](DType from, DType to, const std::string& types) {
+    for (const DType dy : results(half)) body(from, dy, to, fmt::format("{}, dy {}", types, name_of(dy)));
   });
-  body(DType::kF32, DType::kBF16, DType::kF32, "f32, dy bf16");
+  body(DType::kF32, half, DType::kF32, fmt::format("f32, dy {}", name_of(half)));
 }
 
-void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation activation) {
+void batch_norm(Cases& cases, DType half, std::int64_t rows, std::int64_t c, Activation activation) {
   Attrs attrs;
   attrs.activation = activation;
   const bool six = activation == Activation::kRelu6;
   const Tensor gamma = uniform({c}, six ? 3.0f : 0.5f, six ? 9.0f : 2.0f, 2), beta = random({c}, 3);
   const Tensor mean = random({c}, 4), variance = uniform({c}, 0.5f, 2.0f, 5);
   const Shape channels = f32({c});
-  for_storage([&](DType from, DType to, const std::string& types) {
+  for_storage(half, [&](DType from, DType to, const std::string& types) {
     const std::string title = fmt::format("[{},{}] {} activation {}", rows, c, types, static_cast<int>(activation));
     const Tensor x = stored(random({rows, c}, 1), from);
     cases.push_back({title,
@@ -146,7 +154,7 @@ void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation acti
                      {}});
   });
   const Tensor kept = activation == Activation::kNone ? absent() : beta;
-  for_gradients([&](DType from, DType dy, DType to, const std::string& types) {
+  for_gradients(half, [&](DType from, DType dy, DType to, const std::string& types) {
     cases.push_back(
         {fmt::format("[{},{}] {} activation {}", rows, c, types, static_cast<int>(activation)),
          Op::kBatchNormBackward,
@@ -158,21 +166,21 @@ void batch_norm(Cases& cases, std::int64_t rows, std::int64_t c, Activation acti
   });
 }
 
-void batch_norms(Cases& cases) {
+void batch_norms(Cases& cases, DType half) {
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
-    for (const std::int64_t c : {1, 17, 64, 130}) batch_norm(cases, 65, c, activation);
-    for (const std::int64_t rows : {0, 1, 5000}) batch_norm(cases, rows, 32, activation);
+    for (const std::int64_t c : {1, 17, 64, 130}) batch_norm(cases, half, 65, c, activation);
+    for (const std::int64_t rows : {0, 1, 5000}) batch_norm(cases, half, rows, 32, activation);
   }
 }
 
-void activations(Cases& cases) {
+void activations(Cases& cases, DType half) {
   for (const std::int64_t n : {0, 1, 17, 64, 65, 40000}) {
     const Tensor x = uniform({n}, -8.0f, 8.0f, 1), dy = random({n}, 2);
-    for_storage([&](DType from, DType to, const std::string& types) {
+    for_storage(half, [&](DType from, DType to, const std::string& types) {
       for (const Op op : {Op::kRelu, Op::kRelu6, Op::kGelu})
         cases.push_back({fmt::format("[{}] {}", n, types), op, {}, {stored(x, from)}, {shape_of(to, {n})}, {}, {}});
     });
-    for_gradients([&](DType from, DType given, DType to, const std::string& types) {
+    for_gradients(half, [&](DType from, DType given, DType to, const std::string& types) {
       for (const Op op : {Op::kReluBackward, Op::kRelu6Backward, Op::kGeluBackward})
         cases.push_back({fmt::format("[{}] {}", n, types),
                          op,
@@ -185,26 +193,26 @@ void activations(Cases& cases) {
   }
 }
 
-void norms(Cases& cases, std::int64_t count, std::int64_t width) {
-  const std::string title = fmt::format("[{},{}] bf16", count, width);
+void norms(Cases& cases, DType half, std::int64_t count, std::int64_t width) {
+  const std::string title = fmt::format("[{},{}] {}", count, width, name_of(half));
   const Tensor x = random({count, width}, 1), gamma = uniform({width}, 0.5f, 2.0f, 2), beta = random({width}, 3);
-  const Shape y = shape_of(DType::kBF16, {count, width}), each = f32({count}), dx = f32({count, width});
+  const Shape y = shape_of(half, {count, width}), each = f32({count}), dx = f32({count, width});
   cases.push_back({title, Op::kLayerNorm, {}, {x, gamma, beta}, {y, each, each}, {}, {}});
   cases.push_back({title, Op::kRmsNorm, {}, {x, gamma}, {y, each}, {}, {}});
-  const Tensor dy = as_bf16(random({count, width}, 4)), mean = random({count}, 5),
+  const Tensor dy = stored(random({count, width}, 4), half), mean = random({count}, 5),
                rstd = uniform({count}, 0.5f, 2.0f, 6);
   const Shape of_gamma = f32({width});
   cases.push_back({title, Op::kLayerNormBackward, {}, {x, dy, gamma, mean, rstd}, {dx, of_gamma, of_gamma}, {}, {}});
   cases.push_back({title, Op::kRmsNormBackward, {}, {x, dy, gamma, rstd}, {dx, of_gamma}, {}, {}});
 }
 
-void swiglu(Cases& cases, std::int64_t count, std::int64_t width) {
+void swiglu(Cases& cases, DType half, std::int64_t count, std::int64_t width) {
   const Tensor x = random({count, 2 * width}, 1), dy = random({count, width}, 2);
   const std::string size = fmt::format("[{},{}] ", count, width);
-  for_storage([&](DType from, DType to, const std::string& types) {
+  for_storage(half, [&](DType from, DType to, const std::string& types) {
     cases.push_back({size + types, Op::kSwiGlu, {}, {stored(x, from)}, {shape_of(to, {count, width})}, {}, {}});
   });
-  for_gradients([&](DType from, DType given, DType to, const std::string& types) {
+  for_gradients(half, [&](DType from, DType given, DType to, const std::string& types) {
     cases.push_back({size + types,
                      Op::kSwiGluBackward,
                      {},
@@ -215,22 +223,22 @@ void swiglu(Cases& cases, std::int64_t count, std::int64_t width) {
   });
 }
 
-void rows(Cases& cases) {
+void rows(Cases& cases, DType half) {
   for (const std::int64_t width : {1, 16, 33, 200}) {
     for (const std::int64_t count : {0, 1, 70}) {
-      norms(cases, count, width);
-      swiglu(cases, count, width);
+      norms(cases, half, count, width);
+      swiglu(cases, half, count, width);
     }
   }
 }
 
-void pools(Cases& cases) {
+void pools(Cases& cases, DType half) {
   for (const WindowCase& w :
        std::vector<WindowCase>{{{2, 6, 6, 16}, 2, 2, 0}, {{3, 7, 7, 35}, 3, 2, 1}, {{1, 1, 1, 1}, 1, 1, 0}}) {
     const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), w.x[3]};
     const Tensor index =
         index_of({"", Op::kMaxPool, window_attrs(w), {random(w.x, 1)}, {f32(y), shape_of(DType::kS32, y)}, {}, {}});
-    for_storage([&](DType from, DType to, const std::string& types) {
+    for_storage(half, [&](DType from, DType to, const std::string& types) {
       const std::string title = fmt::format("{}x{} {}", w.x[1], w.x[3], types);
       const Tensor x = stored(random(w.x, 1), from), dy = stored(random(y, 2), from);
       cases.push_back({title, Op::kMaxPool, window_attrs(w), {x}, {shape_of(to, y), index.shape}, {}, {}});
@@ -241,14 +249,9 @@ void pools(Cases& cases) {
 
 }  // namespace
 
-void in_bf16(Cases& cases) {
-  casts(cases);
-  linear(cases);
-  conv(cases);
-  batch_norms(cases);
-  activations(cases);
-  rows(cases);
-  pools(cases);
+void in_half(Cases& cases) {
+  for (const DType half : {DType::kBF16, DType::kF16})
+    for (void (*add)(Cases&, DType) : {casts, linear, conv, batch_norms, activations, rows, pools}) add(cases, half);
 }
 
 }  // namespace mlx::kernels::test

@@ -1,0 +1,56 @@
+// The two types of half precision in plain code: bf16, the upper half of an f32, and f16, binary16 of IEEE 754-2019
+// (5 bits of exponent, 10 of fraction). Both are rounded to nearest even; NaN stays NaN; what f16 cannot hold becomes
+// infinity, and what is below its normal numbers a subnormal one. What narrows in any kernel gives these bits, but that
+// products may take denormals for zero, as AVX512_BF16 does. Used by kernels and tests; no std:: function, so that code
+// of any instruction set may use it, constexpr, so that CUDA's may.
+#pragma once
+
+#include <cstdint>
+
+namespace mlx::kernels {
+
+struct BF16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
+
+static constexpr float widen(float x) {
+  return x;
+}
+static constexpr float widen(BF16 x) {
+  return __builtin_bit_cast(float, std::uint32_t{x.bits} << 16);
+}
+static constexpr float widen(F16 x) {
+  const std::uint32_t sign = (x.bits & 0x8000u) << 16, exponent = x.bits >> 10 & 0x1fu, fraction = x.bits & 0x3ffu;
+  constexpr std::uint32_t kBias = 127 - 15;  // between the exponents of the two
+  if (exponent == 0) {                       // a whole number of 2^-24, zero among them
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  const std::uint32_t widened = exponent == 0x1fu ? 0xffu : exponent + kBias;  // infinity and NaN
+  return __builtin_bit_cast(float, sign | widened << 23 | fraction << 13);
+}
+
+static constexpr BF16 to_bf16(float x) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  if (x != x) return {static_cast<std::uint16_t>(bits >> 16 | 0x40u)};  // quiet, so that no NaN becomes infinity
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+static constexpr F16 to_f16(float x) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  const auto signed_bits = [sign](std::uint32_t half) { return F16{static_cast<std::uint16_t>(sign | half)}; };
+  constexpr std::uint32_t kInfinite = 0x477ff000, kNormal = 0x38800000;  // 65520: half beyond the largest; 2^-14
+  if (x != x) return signed_bits(0x7e00u);
+  if (magnitude >= kInfinite) return signed_bits(0x7c00u);
+  if (magnitude < kNormal) {  // the last place of numbers from one half on is 2^-24, that of the subnormal ones
+    const float rounded = __builtin_bit_cast(float, magnitude) + 0.5f;
+    return signed_bits(__builtin_bit_cast(std::uint32_t, rounded) - __builtin_bit_cast(std::uint32_t, 0.5f));
+  }
+  constexpr std::uint32_t kBias = (127 - 15) << 23;
+  return signed_bits((magnitude - kBias + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
+}
+
+}  // namespace mlx::kernels
