@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 #define __shared__ static  // one grid runs at a time, and one block of it
 
 struct dim3 {
@@ -58,6 +59,9 @@ void wait_copies(std::size_t pending);  // until no more than so many groups are
 
 inline void __syncthreads() {
   mlx::emulation::wait_for_block();
+}
+inline void __syncwarp() {
+  mlx::emulation::exchange(0, 0);
 }
 template <typename T>
 T __shfl_sync(unsigned, T value, int lane) {

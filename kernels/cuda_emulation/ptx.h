@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cuda/ptx.h"
@@ -74,6 +75,18 @@ inline std::uint32_t to_tf32(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) return bits;  // infinities and NaN
   return (bits + 0x1000u) & 0xffffe000u;
+}
+
+template <MmaType kType>
+std::uint32_t pack_as(float low, float high) {
+  static_assert(kType != MmaType::kTF32);
+  const auto bits = [](float x) { return std::uint32_t{kType == MmaType::kBF16 ? to_bf16(x).bits : to_f16(x).bits}; };
+  return bits(low) | bits(high) << 16;
+}
+
+inline float exp2_approximate(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;  // NaN stays
 }
 
 inline unsigned char* block_memory() {
