@@ -135,7 +135,10 @@ void attention(Cases& cases) {
     const Attrs attrs = attrs_of(s);
     const Tensor qkv = random({s.batch, s.time, width}, 1);
     const Shape y = f32({s.batch, s.time, d});
-    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) attention_of(cases, s, stored(qkv, type));
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+      if (s.time < 300 || type == DType::kF32)
+        attention_of(cases, s, stored(qkv, type));  // tensor cores emulated: slow
+    }
     const std::int64_t p = s.time + 45;
     const Tensor keys = random({s.batch, p, kv}, 3), values = random({s.batch, p, kv}, 4);
     for (const std::int64_t most : {p - s.time, p})  // the second: some sequences outgrow the cache
@@ -158,9 +161,9 @@ void attention_in_half(Cases& cases) {
                                            {1, 63, 1, 1, 40},
                                            {1, 64, 6, 1, 32},
                                            {2, 65, 1, 1, 128},
-                                           {1, 129, 4, 2, 64},
+                                           {1, 129, 2, 1, 64},
                                            {1, 130, 1, 1, 96},
-                                           {1, 200, 2, 1, 80},
+                                           {1, 200, 1, 1, 80},
                                            {1, 20, 2, 1, 136}}) {
     const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.size;
     const Tensor qkv = random({s.batch, s.time, width}, 1);

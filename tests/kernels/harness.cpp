@@ -293,10 +293,10 @@ std::string difference(const Tensor& expected, const Tensor& got, Tolerance tole
 Tolerance tolerance_of(Op op, Backend backend, DType stored) {
   if (backend == Backend::kRef) return {};  // the oracle equals itself
   // The weights of attention and their gradients count rounded to what is stored, each wrong by up to half a step of
-  // its own. Where most, forward results are apart by 0.4 steps of the tensor's size; backward, where the first keys
-  // have the largest sums, by 3.
+  // its own. Where most, forward results are apart by 0.7 steps of the tensor's size; backward, where the first keys
+  // have the largest sums, by 2.6.
   const double step = stored == DType::kBF16 ? 0x1p-7 : 0x1p-10;
-  if (op == Op::kAttention && is_half(stored)) return {0.0, step};
+  if (op == Op::kAttention && is_half(stored)) return {0.0, 2.0 * step};
   if (op == Op::kAttentionBackward && is_half(stored)) return {0.0, 6.0 * step};
   switch (op) {
     case Op::kRelu:
