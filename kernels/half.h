@@ -1,8 +1,8 @@
-// The two types of half precision in plain code: bf16, the upper half of an f32, and f16, binary16 of IEEE 754-2019
-// (5 bits of exponent, 10 of fraction). Both are rounded to nearest even; NaN stays NaN; what f16 cannot hold becomes
-// infinity, and what is below its normal numbers a subnormal one. What narrows in any kernel gives these bits, but that
-// products may take denormals for zero, as AVX512_BF16 does. Used by kernels and tests; no std:: function, so that code
-// of any instruction set may use it, constexpr, so that CUDA's may.
+// The types of lower precision in plain code. Two of half precision: bf16, the upper half of an f32, and f16, binary16
+// of IEEE 754-2019 (5 bits of exponent, 10 of fraction). Both are rounded to nearest even; NaN stays NaN; what f16
+// cannot hold becomes infinity, and what is below its normal numbers a subnormal one. What narrows in any kernel gives
+// these bits, but that products may take denormals for zero, as AVX512_BF16 does. Used by kernels and tests; no std::
+// function, so that code of any instruction set may use it, constexpr, so that CUDA's may.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,14 @@ static constexpr F16 to_f16(float x) {
   }
   constexpr std::uint32_t kBias = (127 - 15) << 23;
   return signed_bits((magnitude - kBias + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
+}
+
+// tf32, an f32 with 10 bits of fraction: rounded to nearest, away from zero in the middle, as cvt.rna.tf32.f32 does
+// (PTX ISA, section cvt). Tensor cores that are given an f32 take its upper bits alone; both are right for Attrs::tf32.
+static constexpr float to_tf32(float x) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return x;  // infinity or NaN
+  return __builtin_bit_cast(float, (bits + 0x1000u) & 0xffffe000u);
 }
 
 }  // namespace mlx::kernels

@@ -63,6 +63,7 @@ struct Attrs {
   std::int64_t kv_heads = 0;   // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
   float theta = 10000.0f;      // rotary positions: base of the wavelengths
   bool whole_example = false;  // dropout: one number for each index of the first dim (stochastic depth)
+  bool tf32 = false;           // products: factors in f32 may be rounded to tf32
   float delta = 0.0f;          // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
   bool operator==(const Attrs&) const = default;
 };
@@ -84,6 +85,7 @@ struct RandomKey {
   std::uint64_t seed = 0, step = 0;
 };
 
+// Tensors on a device that is not the host are 64-byte aligned.
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
   void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so

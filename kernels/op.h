@@ -15,12 +15,14 @@ enum class Op : std::uint16_t {
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
   //   half: x and dy half, y and dx f32 or half; w half, or f32 that counts rounded to it; b, dw, db stay f32. Sums are
   //   of f32. w in half is for GPUs: CPUs have packed weights.
+  //   tf32: with attrs.tf32 factors in f32 may be rounded or cut to 10 bits of fraction; sums stay f32. Kernels of CPUs
+  //   do not.
   kLinear,
   kLinearBackwardData,     // dy[…,N], w → dx[…,K]
   kLinearBackwardWeights,  // x, dy → dw[N,K], (db[N])
 
   // Convolution: x[N,H,W,C], w[O,KH,KW,C/groups], (b[O]) → y[N,OH,OW,O]. attrs kernel, stride, pad, groups, activation.
-  //   quantized as for linear: w_scales f32[O] is input 3. half as for linear.
+  //   quantized as for linear: w_scales f32[O] is input 3. half and tf32 as for linear.
   kConv2d,
   kConv2dBackwardData,     // dy, w → dx
   kConv2dBackwardWeights,  // x, dy → dw, (db)

@@ -308,6 +308,8 @@ void each_row(const Args& args, std::int64_t rows, Body body) {
   launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
 }
 
+bool prepare_tensor_linear(const Problem& problem, Plan& plan);  // what tensor cores take of it
+bool prepare_tensor_conv(const Problem& problem, Plan& plan);
 bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, half and quantized
 bool prepare_conv(const Problem& problem, Plan& plan);
 bool prepare_depthwise(const Problem& problem, Plan& plan);  // a group for each channel

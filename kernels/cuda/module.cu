@@ -9,14 +9,20 @@ namespace {
 
 // Of several rows for an operation the first that serves a problem is used.
 constexpr Kernel kRows[] = {
+    {Op::kLinear, Backend::kCuda, prepare_tensor_linear},
     {Op::kLinear, Backend::kCuda, prepare_linear},
+    {Op::kLinearBackwardData, Backend::kCuda, prepare_tensor_linear},
     {Op::kLinearBackwardData, Backend::kCuda, prepare_linear},
+    {Op::kLinearBackwardWeights, Backend::kCuda, prepare_tensor_linear},
     {Op::kLinearBackwardWeights, Backend::kCuda, prepare_linear},
     {Op::kConv2d, Backend::kCuda, prepare_depthwise},
     {Op::kConv2dBackwardData, Backend::kCuda, prepare_depthwise},
     {Op::kConv2dBackwardWeights, Backend::kCuda, prepare_depthwise},
+    {Op::kConv2d, Backend::kCuda, prepare_tensor_conv},
     {Op::kConv2d, Backend::kCuda, prepare_conv},
+    {Op::kConv2dBackwardData, Backend::kCuda, prepare_tensor_conv},
     {Op::kConv2dBackwardData, Backend::kCuda, prepare_conv},
+    {Op::kConv2dBackwardWeights, Backend::kCuda, prepare_tensor_conv},
     {Op::kConv2dBackwardWeights, Backend::kCuda, prepare_conv},
     {Op::kBatchNorm, Backend::kCuda, prepare_batch_norm},
     {Op::kBatchNormBackward, Backend::kCuda, prepare_batch_norm},

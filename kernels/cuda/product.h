@@ -69,21 +69,33 @@ inline std::size_t product_bytes(const ProductSize& size) {
   return size.parts < 2 ? 0 : sizeof(float) * static_cast<std::size_t>(size.parts * size.groups * size.m * size.n);
 }
 
-// A product whose sums go to out[group, m, n], by parts where the size says so; `parts` has product_bytes(size).
-template <typename A, typename B>
-void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float* parts, float* out) {
-  const std::int64_t plane = size.m * size.n, all = size.groups * plane, width = size.n, count = size.parts;
-  float* to = count < 2 ? out : parts;
-  product<float>(args, size, a, b,
-                 [=] __device__(std::int64_t group, std::int64_t part, std::int64_t m, std::int64_t n, float sum) {
-                   to[part * all + group * plane + m * width + n] = sum;
-                 });
+// Where a product by parts leaves its sums: out[group, m, n] of the only part, else parts[part, group, m, n].
+struct PartSums {
+  float* to = nullptr;
+  std::int64_t all = 0, plane = 0, width = 0;
+  __device__ void operator()(std::int64_t group, std::int64_t part, std::int64_t m, std::int64_t n, float sum) const {
+    to[part * all + group * plane + m * width + n] = sum;
+  }
+};
+inline PartSums part_sums(const ProductSize& size, float* parts, float* out) {
+  const std::int64_t plane = size.m * size.n;
+  return {size.parts < 2 ? out : parts, size.groups * plane, plane, size.n};
+}
+inline void add_parts(const Args& args, const ProductSize& size, const float* parts, float* out) {
+  const std::int64_t all = size.groups * size.m * size.n, count = size.parts;
   if (count < 2) return;
   each(args, all, [=] __device__(std::int64_t i) {
     float sum = parts[i];
     for (std::int64_t part = 1; part < count; ++part) sum += parts[part * all + i];
     out[i] = sum;
   });
+}
+
+// A product whose sums go to out[group, m, n], by parts where the size says so; `parts` has product_bytes(size).
+template <typename A, typename B>
+void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float* parts, float* out) {
+  product<float>(args, size, a, b, part_sums(size, parts, out));
+  add_parts(args, size, parts, out);
 }
 
 // Weights, stored as f32 or as activations are; in f32 they count rounded to those.

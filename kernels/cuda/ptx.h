@@ -18,6 +18,16 @@
 
 #include "kernels/half.h"
 
+// Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs; and
+// before one that is seldom run and should not take registers from others.
+#ifdef __CUDACC__
+#define MLX_UNROLL _Pragma("unroll")
+#define MLX_NO_UNROLL _Pragma("unroll 1")
+#else
+#define MLX_UNROLL
+#define MLX_NO_UNROLL
+#endif
+
 namespace mlx::kernels::cuda {
 
 struct FragmentA {
@@ -29,16 +39,6 @@ struct FragmentB {
 struct FragmentC {
   float c[4];
 };
-
-// Before a loop whose index chooses registers: an array that is indexed at run time would lie in memory. And before one
-// that is seldom run and should not take registers from others.
-#ifdef __CUDACC__
-#define MLX_UNROLL _Pragma("unroll")
-#define MLX_NO_UNROLL _Pragma("unroll 1")
-#else
-#define MLX_UNROLL
-#define MLX_NO_UNROLL
-#endif
 
 // As elements of which type registers count.
 enum class MmaType { kBF16, kF16, kTF32 };
@@ -101,7 +101,7 @@ __device__ inline void wait_copies() {
 }
 
 // An f32 as tf32, rounded to nearest, ties away from zero.
-__device__ inline std::uint32_t to_tf32(float x) {
+__device__ inline std::uint32_t tf32_bits(float x) {
   std::uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
@@ -139,10 +139,5 @@ __device__ inline unsigned char* block_memory() {
 namespace mlx::kernels::cuda {
 
 #endif
-
-// Two elements as one register.
-__device__ inline std::uint32_t pack(BF16 low, BF16 high) {
-  return std::uint32_t{low.bits} | std::uint32_t{high.bits} << 16;
-}
 
 }  // namespace mlx::kernels::cuda

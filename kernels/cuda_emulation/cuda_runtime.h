@@ -3,9 +3,9 @@
 // installed, and slow.
 //
 // A launch runs at once, block after block, in the calling thread, while others wait. A thread of a block is a fiber,
-// which runs until it waits for the others of its block or warp; every second block runs its threads backwards, so that
-// a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
-// asynchronous copies are in ptx.h here.
+// which runs until it waits for the others of its block or warp, and a warp runs as far ahead as it can; every second
+// block runs backwards, so that a missing __syncthreads() changes results. Blocks are one-dimensional. Device memory is
+// the host's. Tensor cores and asynchronous copies are in ptx.h here.
 #pragma once
 
 #include <cmath>
@@ -31,19 +31,22 @@ namespace mlx::emulation {
 
 void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 void wait_for_block();
+bool any_of_block(bool vote);  // whether any thread of the block says so; waits for all
 
 // What each lane of this thread's warp gave to the same call; all lanes that still run take part. Valid until the
 // second call after this one.
 inline constexpr std::size_t kMostGiven = 32;  // bytes
 struct Given {
-  const void* of_lane[32];
+  const unsigned char* first = nullptr;
+  std::size_t apart = 0;
+  const void* of_lane(unsigned lane) const { return first + lane * apart; }
 };
 Given give(const void* data, std::size_t bytes);
 
 template <typename T>
 T exchange(T value, unsigned lane) {
   static_assert(sizeof(T) <= kMostGiven);
-  std::memcpy(&value, give(&value, sizeof value).of_lane[lane % 32], sizeof value);
+  std::memcpy(&value, give(&value, sizeof value).of_lane(lane % 32), sizeof value);
   return value;
 }
 
@@ -70,6 +73,23 @@ T __shfl_sync(unsigned, T value, int lane) {
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int apart) {
   return mlx::emulation::exchange(value, threadIdx.x % 32 ^ static_cast<unsigned>(apart));
+}
+
+inline unsigned __ballot_sync(unsigned, int vote) {
+  const mlx::emulation::Given given = mlx::emulation::give(&vote, sizeof vote);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32 && threadIdx.x / 32 * 32 + lane < blockDim.x; ++lane) {
+    int other = 0;
+    std::memcpy(&other, given.of_lane(lane), sizeof other);
+    votes |= static_cast<unsigned>(other != 0) << lane;
+  }
+  return votes;
+}
+inline int __syncthreads_or(int vote) {
+  return mlx::emulation::any_of_block(vote != 0);
+}
+inline int __ffs(int bits) {
+  return __builtin_ffs(bits);
 }
 
 enum cudaError_t {

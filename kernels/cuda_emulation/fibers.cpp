@@ -58,6 +58,7 @@ struct Fiber {
   void* at = nullptr;  // its stack pointer while it does not run
   void* shadow = nullptr;
   Waits waits = Waits::kNot;
+  bool vote = false;
   unsigned exchanges = 0;
   // To exchanges of even and odd numbers: a lane is at most one ahead of another.
   alignas(16) unsigned char given[2][kMostGiven] = {};
@@ -140,24 +141,31 @@ bool release(unsigned begin, unsigned end, Waits what) {
   return any;
 }
 
+// Until all of a warp wait for the block, or are done.
+void run_warp(unsigned begin, unsigned end, bool backwards) {
+  do {
+    for (unsigned i = begin; i < end; ++i) {
+      const unsigned index = backwards ? begin + end - 1 - i : i;
+      if (block.fibers[index].waits == Waits::kNot) go_on(index);
+    }
+  } while (release(begin, end, Waits::kForWarp));
+}
+
+// A warp runs as far ahead of the others as barriers let it.
 void run_block(unsigned threads, bool backwards) {
   if (block.fibers.size() < threads) block.fibers.resize(threads);
   for (unsigned i = 0; i < threads; ++i) prepare(block.fibers[i]);
-  for (;;) {
-    for (unsigned i = 0; i < threads; ++i) {
-      const unsigned index = backwards ? threads - 1 - i : i;
-      if (block.fibers[index].waits == Waits::kNot) go_on(index);
+  const unsigned warps = (threads + kWarp - 1) / kWarp;
+  do {
+    for (unsigned i = 0; i < warps; ++i) {
+      const unsigned first = (backwards ? warps - 1 - i : i) * kWarp;
+      run_warp(first, std::min(first + kWarp, threads), backwards);
     }
-    bool released = release(0, threads, Waits::kForBlock);
-    for (unsigned first = 0; first < threads; first += kWarp)
-      released |= release(first, std::min(first + kWarp, threads), Waits::kForWarp);
-    if (released) continue;
-    for (unsigned i = 0; i < threads; ++i) {
-      if (block.fibers[i].waits == Waits::kDone) continue;
-      std::fprintf(stderr, "emulated CUDA: thread %u of a block waits for others that do not come\n", i);
-      std::abort();
-    }
-    return;
+  } while (release(0, threads, Waits::kForBlock));
+  for (unsigned i = 0; i < threads; ++i) {
+    if (block.fibers[i].waits == Waits::kDone) continue;
+    std::fprintf(stderr, "emulated CUDA: thread %u of a block waits for others that do not come\n", i);
+    std::abort();
   }
 }
 
@@ -181,15 +189,22 @@ void wait_for_block() {
   to_scheduler(Waits::kForBlock);
 }
 
+bool any_of_block(bool vote) {
+  Fiber& own = *block.running;
+  own.vote = vote;
+  to_scheduler(Waits::kForBlock);
+  bool any = false;
+  for (unsigned i = 0; i < blockDim.x; ++i) any |= block.fibers[i].waits != Waits::kDone && block.fibers[i].vote;
+  to_scheduler(Waits::kForBlock);  // nobody votes again before all have counted
+  return any;
+}
+
 Given give(const void* data, std::size_t bytes) {
   Fiber& own = *block.running;
   const unsigned first = threadIdx.x / kWarp * kWarp, which = own.exchanges++ % 2;
   std::memcpy(own.given[which], data, bytes);
   to_scheduler(Waits::kForWarp);
-  Given given{};
-  for (unsigned lane = 0; lane < kWarp && first + lane < block.fibers.size(); ++lane)
-    given.of_lane[lane] = block.fibers[first + lane].given[which];
-  return given;
+  return {block.fibers[first].given[which], sizeof(Fiber)};
 }
 
 void* block_memory() {

@@ -15,7 +15,7 @@ template <MmaType kType>
 float element_of(std::uint32_t bits, unsigned i) {
   const auto half = static_cast<std::uint16_t>(bits >> (16 * i));
   if constexpr (kType == MmaType::kBF16) return widen(BF16{half});
-  if constexpr (kType == MmaType::kF16) return static_cast<float>(std::bit_cast<_Float16>(half));
+  if constexpr (kType == MmaType::kF16) return widen(F16{half});
   return std::bit_cast<float>(bits & 0xffffe000u);
 }
 
@@ -29,7 +29,7 @@ void mma(FragmentC& c, const FragmentA& a, const FragmentB& b) {
   } own{a, b};
   const mlx::emulation::Given given = mlx::emulation::give(&own, sizeof own);
   const auto of = [&](unsigned row, unsigned column_lane) {
-    return static_cast<const Both*>(given.of_lane[row * 4 + column_lane]);
+    return static_cast<const Both*>(given.of_lane(row * 4 + column_lane));
   };
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned column = 2 * t + i % 2;
@@ -45,7 +45,7 @@ inline void load_matrices(std::uint32_t (&out)[4], const void* row) {
   const unsigned lane = threadIdx.x % 32;
   const mlx::emulation::Given given = mlx::emulation::give(&row, sizeof row);
   for (unsigned j = 0; j < 4; ++j) {
-    const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane[8 * j + lane / 4]);
+    const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane(8 * j + lane / 4));
     std::memcpy(&out[j], of_row + 4 * (lane % 4), 4);
   }
 }
@@ -55,7 +55,7 @@ inline void load_matrices_transposed(std::uint32_t (&out)[4], const void* row) {
   for (unsigned j = 0; j < 4; ++j)
     for (unsigned i = 0; i < 2; ++i) {
       const unsigned from = 8 * j + 2 * (lane % 4) + i;
-      const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane[from]);
+      const unsigned char* of_row = *static_cast<const unsigned char* const*>(given.of_lane(from));
       std::memcpy(reinterpret_cast<unsigned char*>(&out[j]) + 2 * i, of_row + 2 * (lane / 4), 2);
     }
 }
@@ -71,10 +71,8 @@ void wait_copies() {
   mlx::emulation::wait_copies(kPending);
 }
 
-inline std::uint32_t to_tf32(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return bits;  // infinities and NaN
-  return (bits + 0x1000u) & 0xffffe000u;
+inline std::uint32_t tf32_bits(float x) {
+  return std::bit_cast<std::uint32_t>(to_tf32(x));
 }
 
 template <MmaType kType>

@@ -1,4 +1,4 @@
-// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, half and quantized (op.h,
+// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, tf32, half and quantized (op.h,
 // kConv2d…).
 #include "kernels/ref/ref.h"
 
@@ -98,9 +98,10 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
     for (std::int64_t n = 0; n < g.n; ++n)
       for (std::int64_t oh = 0; oh < g.oh; ++oh)
         for (std::int64_t ow = 0; ow < g.ow; ++ow) {
-          const double d = widen(dy[((n * g.oh + oh) * g.ow + ow) * g.o + o]);
+          const std::int64_t at = ((n * g.oh + oh) * g.ow + ow) * g.o + o;
+          const double d = widen(dy[at]);
           for_taps(g, n, oh, ow, o, [&](auto xi, auto wi) { sums[wi] += d * widen(x[xi]); });
-          bias += d;
+          bias += load_real(args.inputs[1], g.x_type, at);
         }
     for (std::int64_t i = o * taps; i < (o + 1) * taps; ++i) dw[i] = static_cast<float>(sums[i]);
     if (db) db[o] = static_cast<float>(bias);
@@ -115,7 +116,7 @@ bool prepare_conv(const Problem& problem, Plan& plan) {
   const Geometry& g = s->g;
   const bool weights = problem.op == Op::kConv2dBackwardWeights;
   if (!g.quantized) {
-    plan.run = by_type(g.x_type, [&](auto as) -> Run {
+    plan.run = by_factor(*s, [&](auto as) -> Run {
       using T = decltype(as);
       if (weights) return backward_weights<T>;
       return problem.op == Op::kConv2d ? forward<T> : backward_data<T>;

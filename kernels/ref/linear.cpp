@@ -1,4 +1,4 @@
-// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, half and quantized (op.h, kLinear…).
+// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, tf32, half and quantized (op.h, kLinear…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -71,7 +71,7 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
     }
     if (!db) continue;
     double sum = 0.0;
-    for (std::int64_t row = 0; row < s.g.rows; ++row) sum += widen(dy[row * n_count + n]);
+    for (std::int64_t row = 0; row < s.g.rows; ++row) sum += load_real(args.inputs[1], s.g.x_type, row * n_count + n);
     db[n] = static_cast<float>(sum);
   }
 }
@@ -83,7 +83,7 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   if (!s) return false;
   const bool weights = problem.op == Op::kLinearBackwardWeights;
   if (!s->g.quantized) {
-    plan.run = by_type(s->g.x_type, [&](auto as) -> Run {
+    plan.run = by_factor(*s, [&](auto as) -> Run {
       using T = decltype(as);
       if (weights) return backward_weights<T>;
       return problem.op == Op::kLinear ? forward<T> : backward_data<T>;

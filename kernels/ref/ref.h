@@ -85,6 +85,19 @@ template <typename Make>
 auto by_type(DType type, Make make) {
   return type == DType::kBF16 ? make(BF16{}) : type == DType::kF16 ? make(F16{}) : make(float{});
 }
+// An f32 that counts rounded to tf32.
+struct TF32 {
+  float value;
+};
+inline float widen(TF32 x) {
+  return to_tf32(x.value);
+}
+using kernels::widen;
+// The same for the factors of products.
+template <typename Make>
+auto by_factor(const State& s, Make make) {
+  return s.attrs.tf32 && s.g.x_type == DType::kF32 ? make(TF32{}) : by_type(s.g.x_type, make);
+}
 template <typename T>
 inline const T* reals_in(const Args& args, int i) {
   return static_cast<const T*>(args.inputs[i]);
@@ -109,6 +122,9 @@ inline float rounded_to(float, float x) {
 }
 inline float rounded_to(BF16, float x) {
   return widen(to_bf16(x));
+}
+inline float rounded_to(TF32, float x) {
+  return to_tf32(x);
 }
 inline float rounded_to(F16, float x) {
   return widen(to_f16(x));

@@ -56,6 +56,7 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("theta", attrs.theta);
   visit("whole_example", attrs.whole_example);
   visit("delta", attrs.delta);
+  visit("tf32", attrs.tf32);
 }
 
 struct Writer {

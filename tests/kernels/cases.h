@@ -47,6 +47,6 @@ Tensor odd(Tensor tensor, float huge = 3e38f);
 Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
-void in_half(Cases& cases);
+void in_half(Cases& cases);  // and in tf32
 
 }  // namespace mlx::kernels::test

@@ -1,6 +1,6 @@
 // The problems in half precision, bf16 and f16: casts, products with sums in f32, and what reads or writes it beside
 // f32. Weights in f32 are numbers that it does not hold exactly, so that a kernel which does not round them is found
-// out.
+// out. And products in tf32.
 #include <fmt/format.h>
 
 #include <array>
@@ -90,6 +90,7 @@ void conv(Cases& cases, DType half) {
                                                             {{{2, 5, 5, 8}, 3, 1, 1}, 12, 1},
                                                             {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
                                                             {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
+                                                            {{{1, 9, 9, 32}, 3, 2, 1}, 48, 2},
                                                             {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},
                                                             {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},
                                                             {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}}) {
@@ -247,11 +248,42 @@ void pools(Cases& cases, DType half) {
   }
 }
 
+// Products of f32 that may count as tf32, of sizes that are multiples of a tensor core's and that are not.
+void tf32_linear(Cases& cases) {
+  Attrs attrs;
+  attrs.tf32 = true;
+  for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{
+           {0, 4, 4}, {1, 300, 17}, {66, 128, 130}, {257, 64, 64}, {301, 96, 384}}) {
+    const std::string name = fmt::format("tf32 {}x{} to {}", rows, k, n);
+    const Tensor x = random({rows, k}, 1), w = random({n, k}, 2), b = random({n}, 3), dy = random({rows, n}, 4);
+    cases.push_back({name, Op::kLinear, attrs, {x, w, b}, {f32({rows, n})}, {}, {}});
+    cases.push_back({name, Op::kLinearBackwardData, attrs, {dy, w}, {f32({rows, k})}, {}, {}});
+    cases.push_back({name, Op::kLinearBackwardWeights, attrs, {x, dy}, {f32({n, k}), f32({n})}, {}, {}});
+  }
+}
+
+void tf32_conv(Cases& cases) {
+  for (const std::int64_t groups : {1, 4, 16}) {
+    const WindowCase w{{3, 9, 9, 16}, 3, 1, 1};
+    const std::int64_t out = groups == 16 ? 16 : 32;  // the last is depthwise
+    Attrs attrs = window_attrs(w);
+    attrs.groups = groups, attrs.tf32 = true;
+    const Dims y{3, 9, 9, out}, kernel{out, 3, 3, 16 / groups};
+    const std::string name = fmt::format("tf32 9x9x16 to {} groups {}", out, groups);
+    const Tensor x = random(w.x, 1), weights = random(kernel, 2), b = random({out}, 3), dy = random(y, 4);
+    cases.push_back({name, Op::kConv2d, attrs, {x, weights, b}, {f32(y)}, {}, {}});
+    cases.push_back({name, Op::kConv2dBackwardData, attrs, {dy, weights}, {f32(w.x)}, {}, {}});
+    cases.push_back({name, Op::kConv2dBackwardWeights, attrs, {x, dy}, {f32(kernel), f32({out})}, {}, {}});
+  }
+}
+
 }  // namespace
 
 void in_half(Cases& cases) {
   for (const DType half : {DType::kBF16, DType::kF16})
     for (void (*add)(Cases&, DType) : {casts, linear, conv, batch_norms, activations, rows, pools}) add(cases, half);
+  tf32_linear(cases);
+  tf32_conv(cases);
 }
 
 }  // namespace mlx::kernels::test

@@ -64,4 +64,15 @@ TEST_CASE("half: every f16 is the number that its bits say, and rounding goes to
   check_type<F16>([](float x) { return to_f16(x); }, 10, 15);
 }
 
+TEST_CASE("half: tf32 keeps ten bits of fraction, rounded to the nearest, away from zero in the middle") {
+  CHECK(to_tf32(1.0f + 0x1p-10f) == 1.0f + 0x1p-10f);
+  CHECK(to_tf32(1.0f + 0x1p-11f) == 1.0f + 0x1p-10f);
+  CHECK(to_tf32(-1.0f - 0x1p-11f) == -1.0f - 0x1p-10f);
+  CHECK(to_tf32(1.0f + 0x1p-11f - 0x1p-23f) == 1.0f);
+  CHECK(to_tf32(2.0f - 0x1p-12f) == 2.0f);
+  CHECK(to_tf32(0x1p-126f) == 0x1p-126f);
+  CHECK(to_tf32(kInf) == kInf);
+  CHECK(std::isnan(to_tf32(std::nanf(""))));
+}
+
 }  // namespace mlx::kernels::test

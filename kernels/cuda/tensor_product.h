@@ -1,0 +1,214 @@
+// The product of two matrices on tensor cores, C[m,n] = sum over k of a(m,k) · b(k,n) in f32, for linear layers and
+// implicit convolutions: tiles go through shared memory by asynchronous copies, kStages of them under way at once, and
+// a warp multiplies its part with mma.sync (ptx.h). Factors are bf16, f16, or f32 that count as tf32.
+//
+// An operand tells where 16 bytes of it lie that belong together: along k (a row of a, a column of b), or across it
+// (neighbouring rows of a, columns of b). Sums run over k in order, 16 (tf32: 8) at a time within the tensor core; long
+// sums of few results are cut into parts, added in order (product.h).
+#pragma once
+
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/ptx.h"
+
+namespace mlx::kernels::cuda {
+
+inline constexpr int kStages = 4;
+inline constexpr int kDepthBytes = 64;  // of k in a tile: two steps of mma
+inline constexpr int kChunk = 16;       // bytes
+
+// What a warp of the eight computes: kWarpM × kWarpN of a tile of kTileM × kTileN.
+inline constexpr int kTileM = 128, kTileN = 64, kWarpsM = 4, kWarpM = kTileM / kWarpsM,
+                     kWarpN = kTileN / (kThreads / kWarp / kWarpsM);
+
+template <MmaType kType>
+inline constexpr int kElementBytes = kType == MmaType::kTF32 ? 4 : 2;
+
+// One operand's tile of a stage in shared memory: kWidth rows (of b: columns) by kDepthBytes of k. Lines lie a multiple
+// of 16 bytes apart, but not of 32 (of tf32 across k: 32, not 64), so that what a warp reads at once lies in different
+// banks.
+template <MmaType kType, bool kAlongK, int kWidth>
+struct Tile {
+  static constexpr int kSize = kElementBytes<kType>, kEach = kChunk / kSize;  // elements of a chunk
+  static constexpr int kDeep = kDepthBytes / kSize;                           // elements of k
+  static constexpr int kLines = kAlongK ? kWidth : kDeep;
+  static constexpr int kLineChunks = kAlongK ? kDepthBytes / kChunk : kWidth / kEach;
+  static constexpr int kPitch = kLineChunks * kChunk + (!kAlongK && kSize == 4 ? 32 : 16);
+  static constexpr int kBytes = kLines * kPitch;
+  static constexpr int kCopies = kLines * kLineChunks / kThreads;  // of a thread
+  static_assert(kCopies * kThreads == kLines * kLineChunks);
+
+  // Asks for the tile at (first, from) of [outer, k]; at(outer, k) gives the chunk's address or null for zeros.
+  template <typename At>
+  static __device__ void load(unsigned char* tile, int first, int from, const void* any, At at) {
+    MLX_UNROLL
+    for (int i = 0; i < kCopies; ++i) {
+      const int chunk = static_cast<int>(threadIdx.x) + i * kThreads, line = chunk / kLineChunks;
+      const int along = chunk % kLineChunks;
+      const int outer = first + (kAlongK ? line : along * kEach), k = from + (kAlongK ? along * kEach : line);
+      const void* address = at(outer, k);
+      copy_async(tile + line * kPitch + along * kChunk, address ? address : any, address != nullptr);
+    }
+  }
+
+  // What mma takes of 16 outer elements from `outer` on and of step `step` of k, in the registers of two 8 × 8
+  // matrices each for the lower and the upper half of k: out[2 · upper + (outer elements 8 … 15)].
+  static __device__ void read(std::uint32_t (&out)[4], const unsigned char* tile, int outer, int step) {
+    const int lane = threadIdx.x % kWarp;
+    if constexpr (kAlongK) {
+      load_matrices(out, tile + (outer + lane % 16) * kPitch + step * 32 + lane / 16 * kChunk);
+    } else if constexpr (kSize == 2) {
+      const int k = step * 16 + lane / 16 * 8 + lane % 8;
+      load_matrices_transposed(out, tile + k * kPitch + (outer + lane / 8 % 2 * 8) * kSize);
+    } else {
+      MLX_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int k = step * 8 + i / 2 * 4 + lane % 4, at = outer + i % 2 * 8 + lane / 4;
+        out[i] = *reinterpret_cast<const std::uint32_t*>(tile + k * kPitch + at * kSize);
+      }
+    }
+    if constexpr (kType == MmaType::kTF32) {
+      MLX_UNROLL
+      for (int i = 0; i < 4; ++i) out[i] = tf32_bits(__builtin_bit_cast(float, out[i]));
+    }
+  }
+};
+
+// A warp's part of C's tile.
+struct WarpSums {
+  FragmentC c[kWarpM / 16][kWarpN / 8];
+};
+
+template <MmaType kType, bool kAlongA, bool kAlongB>
+__device__ inline void multiply(WarpSums& sums, const unsigned char* left, const unsigned char* right) {
+  const int warp = threadIdx.x / kWarp, top = warp % kWarpsM * kWarpM, side = warp / kWarpsM * kWarpN;
+  MLX_UNROLL
+  for (int step = 0; step < 2; ++step) {
+    FragmentA a[kWarpM / 16];
+    MLX_UNROLL
+    for (int i = 0; i < kWarpM / 16; ++i) Tile<kType, kAlongA, kTileM>::read(a[i].a, left, top + i * 16, step);
+    MLX_UNROLL
+    for (int j = 0; j < kWarpN / 16; ++j) {
+      std::uint32_t two[4];
+      Tile<kType, kAlongB, kTileN>::read(two, right, side + j * 16, step);
+      MLX_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const FragmentB b{{two[half], two[half + 2]}};
+        MLX_UNROLL
+        for (int i = 0; i < kWarpM / 16; ++i) mma<kType>(sums.c[i][j * 2 + half], a[i], b);
+      }
+    }
+  }
+}
+
+// a(group, m, k) and b(group, n, k): the address of the chunk that begins there, or null for zeros; `any` is an address
+// that may be read. store(group, part, m, n, sum).
+template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
+__global__ void __launch_bounds__(kThreads)
+    tensor_product_kernel(ProductSize size, const void* any, A a, B b, Store store) {
+  using Left = Tile<kType, kAlongA, kTileM>;
+  using Right = Tile<kType, kAlongB, kTileN>;
+  constexpr int kDeep = Left::kDeep, kStageBytes = Left::kBytes + Right::kBytes;
+  unsigned char* stages = block_memory();
+  const int m_count = static_cast<int>(size.m), n_count = static_cast<int>(size.n), k_count = static_cast<int>(size.k);
+  const int tiles_n = (n_count + kTileN - 1) / kTileN, tiles_k = (k_count + kDeep - 1) / kDeep;
+  const int top = static_cast<int>(blockIdx.x) / tiles_n * kTileM;
+  const int side = static_cast<int>(blockIdx.x) % tiles_n * kTileN;
+  const int part = blockIdx.y, group = blockIdx.z, parts = static_cast<int>(size.parts);
+  const int begin = static_cast<int>(std::int64_t{tiles_k} * part / parts);
+  const int end = static_cast<int>(std::int64_t{tiles_k} * (part + 1) / parts);
+  const auto load = [&](int tile) {
+    if (tile < end) {
+      unsigned char* stage = stages + tile % kStages * kStageBytes;
+      Left::load(stage, top, tile * kDeep, any,
+                 [&](int m, int k) { return m < m_count && k < k_count ? a(group, m, k) : nullptr; });
+      Right::load(stage + Left::kBytes, side, tile * kDeep, any,
+                  [&](int n, int k) { return n < n_count && k < k_count ? b(group, n, k) : nullptr; });
+    }
+    commit_copies();  // a group for each tile, also where there is none, so that waiting counts tiles
+  };
+  WarpSums sums{};
+  MLX_UNROLL
+  for (int i = 0; i < kStages - 1; ++i) load(begin + i);
+  for (int tile = begin; tile < end; ++tile) {
+    wait_copies<kStages - 2>();
+    __syncthreads();  // also: all are done with the stage that is loaded next
+    load(tile + kStages - 1);
+    const unsigned char* stage = stages + tile % kStages * kStageBytes;
+    multiply<kType, kAlongA, kAlongB>(sums, stage, stage + Left::kBytes);
+  }
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int row = top + warp % kWarpsM * kWarpM + lane / 4, column = side + warp / kWarpsM * kWarpN + lane % 4 * 2;
+  MLX_UNROLL
+  for (int i = 0; i < kWarpM / 16; ++i) MLX_UNROLL
+  for (int j = 0; j < kWarpN / 8; ++j) MLX_UNROLL
+  for (int at = 0; at < 4; ++at) {
+    const int m = row + i * 16 + at / 2 * 8, n = column + j * 8 + at % 2;
+    if (m < m_count && n < n_count) store(group, part, m, n, sums.c[i][j].c[at]);
+  }
+}
+
+// How a product of this type is cut, for weights' gradients with few results.
+template <MmaType kType>
+std::int64_t tensor_parts_of_k(const ProductSize& size) {
+  constexpr std::int64_t kWanted = 512, kLeastTiles = 8;
+  const std::int64_t tiles = divide_up(size.m, kTileM) * divide_up(size.n, kTileN) * size.groups;
+  if (tiles == 0) return 1;
+  const std::int64_t deep = divide_up(size.k, kDepthBytes / kElementBytes<kType>);
+  return std::clamp<std::int64_t>(std::min(kWanted / tiles, deep / kLeastTiles), 1, 256);
+}
+
+// Indices are ints in the kernel.
+inline bool tensor_sized(const ProductSize& size) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1024;
+  return size.m < kMost && size.n < kMost && size.k < kMost && size.groups < 65536 && size.parts < 65536;
+}
+
+template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
+void tensor_product(const Args& args, const ProductSize& size, const void* any, A a, B b, Store store) {
+  constexpr int kShared = kStages * (Tile<kType, kAlongA, kTileM>::kBytes + Tile<kType, kAlongB, kTileN>::kBytes);
+  static_assert(kShared <= kMostShared);
+  const std::int64_t tiles = divide_up(size.m, kTileM) * divide_up(size.n, kTileN);
+  launch_with(args, kShared, tensor_product_kernel<kType, kAlongA, kAlongB, A, B, Store>,
+              blocks(tiles, size.parts, size.groups), kThreads, size, any, a, b, store);
+}
+
+// Factors as they lie in memory; nothing but their addresses is used.
+template <MmaType kType>
+using FactorOf = std::conditional_t<kType == MmaType::kTF32, float, std::uint16_t>;
+
+template <MmaType kType>
+bool whole_chunks(std::int64_t elements) {
+  return elements % (kChunk / kElementBytes<kType>) == 0;
+}
+
+// Weights as factors: as they are stored where that is the type of the activations, else a copy in the workspace, of
+// weight_factor_bytes(). `count`: of all elements.
+template <MmaType kType>
+const FactorOf<kType>* weight_factors(const State& s, const Args& args, std::int64_t count) {
+  const Reals w = reals_in(s, args, 1, s.g.w_type);
+  if (s.g.w_type == s.g.x_type) return static_cast<const FactorOf<kType>*>(w.data);
+  const RealsOut copy{args.workspace, s.g.x_type};
+  each(args, count, [=] __device__(std::int64_t i) { copy.store(i, w[i]); });
+  return static_cast<const FactorOf<kType>*>(args.workspace);
+}
+inline std::size_t weight_factor_bytes(const Problem& problem, const Geometry& g) {
+  return g.w_type == g.x_type ? 0 : static_cast<std::size_t>(problem.inputs[1].count()) * size_of(g.x_type);
+}
+
+// body<type>() for the type that tensor cores take the problem's factors as; false where they do not.
+template <typename Body>
+bool with_mma_type(const Problem& problem, Body body) {
+  if (problem.input_count < 1) return false;
+  switch (problem.inputs[0].dtype) {
+    case DType::kBF16:
+      return body.template operator()<MmaType::kBF16>();
+    case DType::kF16:
+      return body.template operator()<MmaType::kF16>();
+    case DType::kF32:
+      return problem.attrs.tf32 && body.template operator()<MmaType::kTF32>();
+    default:
+      return false;
+  }
+}
+
+}  // namespace mlx::kernels::cuda
