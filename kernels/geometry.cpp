@@ -226,13 +226,6 @@ void cast(Checker& check) {
   check.output_equals(0, Checker::dims_of(check.input(0)), check.output(0).dtype);
 }
 
-// The norm of all gradients, where they are clipped.
-void clipping(Checker& check, const Problem& problem, int input) {
-  if (!check.has_input(input)) return;
-  check.input_equals(input, {1});
-  check.require(problem.attrs.clip > 0.0f, "clip must be positive where the norm of the gradients is given");
-}
-
 void optimizer(Checker& check, const Problem& problem) {
   if (!check.input_is(0, 0)) return;
   const Dims w = Checker::dims_of(check.input(0));
@@ -240,7 +233,7 @@ void optimizer(Checker& check, const Problem& problem) {
   check.output_equals(0, w);
   const int states = problem.op == Op::kAdamW ? 2 : 1;
   check.input_equals(2 + states, {1});
-  clipping(check, problem, 3 + states);
+  check.optional_input(3 + states, {1});
   const bool plain = problem.op == Op::kSgd && problem.attrs.momentum == 0.0f && !check.has_input(2);
   if (plain) return;  // descent without momentum needs no velocity
   for (int i = 0; i < states; ++i) check.input_equals(2 + i, w), check.output_equals(1 + i, w);
@@ -250,7 +243,22 @@ void muon_direction(Checker& check, const Problem& problem) {
   same_shape(check, 2);
   if (!check.ok()) return;
   check.output_equals(1, Checker::dims_of(check.input(0)));
-  clipping(check, problem, 2);
+  check.optional_input(2, {1});
+}
+
+void scale(Checker& check) {
+  if (!check.input_is(0, 0) || !check.input_is(1, 1)) return;
+  check.require(check.input(1).count() > 0, "the factor is missing");
+  check.output_stored(0, Checker::dims_of(check.input(0)));
+}
+
+void gradient_scale(Checker& check, const Problem& problem) {
+  check.input_equals(0, {1});
+  check.optional_input(1, {2});
+  for (const int i : {0, 1}) check.output_equals(i, {1});
+  check.optional_output(2, {1});
+  if (check.has_input(1)) check.output_equals(3, {2});
+  check.require(problem.attrs.clip >= 0.0f, "clip must be at least 0");
 }
 
 void norm(Checker& check) {
@@ -320,6 +328,10 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return norm(check);
     case Op::kCast:
       return cast(check);
+    case Op::kScale:
+      return scale(check);
+    case Op::kGradientScale:
+      return gradient_scale(check, problem);
     default:
       check.require(false, "there is no kernel for this operation");
   }

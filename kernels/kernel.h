@@ -59,7 +59,7 @@ struct Attrs {
                                // the shape)
   std::uint64_t stream = 0;    // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
-  float clip = 0.0f;                     // optimizers: the gradients' norm beyond which they are scaled down
+  float clip = 0.0f;                     // the gradients' norm beyond which they are scaled down
   std::int64_t kv_heads = 0;   // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
   float theta = 10000.0f;      // rotary positions: base of the wavelengths
   bool whole_example = false;  // dropout: one number for each index of the first dim (stochastic depth)

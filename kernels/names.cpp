@@ -58,6 +58,8 @@ constexpr const char* kOpNames[] = {
     "regression_loss",
     "cast",
     "soft_cross_entropy",
+    "scale",
+    "gradient_scale",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

@@ -82,15 +82,14 @@ enum class Op : std::uint16_t {
   kQuantize,    // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
   kDequantize,  // x s8|u8 at scale_x → y f32
 
-  // Optimizers over one parameter: in place on parameter and state. lr f32[1] and step counts come as inputs. With
-  // (norm
-  // f32[1]), that of all gradients together, dw counts times min(1, attrs.clip / norm).
-  kSgd,    // w, dw, (velocity: absent without momentum), lr[1], (norm) → w, velocity. attrs.momentum, weight_decay,
+  // Optimizers over one parameter: in place on parameter and state. lr f32[1] and step counts come as inputs. dw counts
+  // times (factor f32[1]); where that is NaN nothing is written (of kMuonDirection x is 0).
+  kSgd,    // w, dw, (velocity: absent without momentum), lr[1], (factor) → w, velocity. attrs.momentum, weight_decay,
            // nesterov
-  kAdamW,  // w, dw, m, v, lr[1], (norm) → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias
+  kAdamW,  // w, dw, m, v, lr[1], (factor) → w, m, v. attrs.beta1, beta2, epsilon, weight_decay (decoupled); bias
            // correction by args.step + 1
-  kLion,   // w, dw, m, lr[1], (norm) → w, m. attrs.beta1, beta2, weight_decay (decoupled)
-  kMuonDirection,  // dw, velocity, (norm) → velocity, x: dw with momentum, divided by its own norm. The graph
+  kLion,   // w, dw, m, lr[1], (factor) → w, m. attrs.beta1, beta2, weight_decay (decoupled)
+  kMuonDirection,  // dw, velocity, (factor) → velocity, x: dw with momentum, divided by its own norm. The graph
                    // orthogonalises it. attrs.momentum, nesterov
 
   kScaledAdd,   // a, b → y = attrs.scale_a · a + attrs.scale_b · b (same shapes), in place on either
@@ -127,6 +126,14 @@ enum class Op : std::uint16_t {
   // (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does), (counted
   // s32[1]: rows). attrs.rate: label smoothing.
   kSoftCrossEntropy,
+
+  kScale,  // x, factor[…] → y = factor[0] · x, f32 or half; in place
+  // norm[1] of all gradients together, (loss_scale[2] that they were multiplied by) → factor[1] that they count times:
+  // 1 / scale · min(1, attrs.clip / norm), the norm unscaled; that norm[1]; (taken[1]: 1); loss_scale (in place). With
+  // a
+  // loss_scale and a norm that is not finite factor and taken are NaN: the step is left out (loss_scale.h).
+  // attrs.clip: 0 for none.
+  kGradientScale,
 
   kReshape,  // no kernel: the planner makes it a view
 

@@ -329,5 +329,7 @@ bool prepare_attention(const Problem& problem, Plan& plan);        // any head
 bool prepare_flash_attention(const Problem& problem, Plan& plan);  // half, heads of up to 128
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
+bool prepare_scale(const Problem& problem, Plan& plan);
+bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 
 }  // namespace mlx::kernels::cuda

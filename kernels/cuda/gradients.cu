@@ -1,6 +1,7 @@
 // What happens to gradients between backward and update, on CUDA: running sums (accumulation over micro-batches,
-// averages of weights), norms, and the direction that Muon orthogonalises (Jordan et al. 2024).
+// averages of weights), norms, scales, and the direction that Muon orthogonalises (Jordan et al. 2024).
 #include "kernels/cuda/cuda.h"
+#include "kernels/loss_scale.h"
 
 namespace mlx::kernels::cuda {
 
@@ -32,12 +33,17 @@ inline constexpr double kLeastNorm = 1e-7;  // added, so that a gradient of zero
 
 void run_muon_direction(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
-  const float *dw = f32_in(&s, args, 0), *velocity = f32_in(&s, args, 1), *norm = f32_in(&s, args, 2);
+  const float *dw = f32_in(&s, args, 0), *velocity = f32_in(&s, args, 1), *factor = f32_in(&s, args, 2);
   float *velocity_out = f32_out(&s, args, 0), *x = f32_out(&s, args, 1);
-  const float momentum = s.attrs.momentum, clip = s.attrs.clip;
+  const float momentum = s.attrs.momentum;
   const bool nesterov = s.attrs.nesterov;
   each(args, s.g.count, [=] __device__(std::int64_t i) {
-    const float gradient = (norm && norm[0] > clip ? clip / norm[0] : 1.0f) * dw[i];
+    const float own = factor ? factor[0] : 1.0f;
+    if (own != own) {  // the step is left out
+      x[i] = 0.0f;
+      return;
+    }
+    const float gradient = own * dw[i];
     const float moved = momentum * velocity[i] + gradient;
     x[i] = nesterov ? gradient + momentum * moved : moved;
     velocity_out[i] = moved;
@@ -49,6 +55,36 @@ void run_muon_direction(const void* state, const Args& args, int, int) {
       args, s.g.count, [=] __device__(std::int64_t i) -> double { return double{x[i]} * x[i]; }, parts);
   each(args, 1, [=] __device__(std::int64_t) { scale[0] = 1.0 / (sqrt(sum_of(parts, count)) + kLeastNorm); });
   each(args, s.g.count, [=] __device__(std::int64_t i) { x[i] = static_cast<float>(scale[0] * x[i]); });
+}
+
+void run_scale(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const float *x = f32_in(&s, args, 0), *factor = f32_in(&s, args, 1);
+  const RealsOut y = reals_out(s, args, 0, s.g.y_type);
+  each(args, s.g.count, [=] __device__(std::int64_t i) { y.store(i, factor[0] * x[i]); });
+}
+
+void run_gradient_scale(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const float *norm = f32_in(&s, args, 0), *held = f32_in(&s, args, 1), clip = s.attrs.clip;
+  float *factor = f32_out(&s, args, 0), *own_norm = f32_out(&s, args, 1), *taken = f32_out(&s, args, 2);
+  float* next = f32_out(&s, args, 3);
+  each(args, 1, [=] __device__(std::int64_t) {
+    LossScale before;
+    if (held) before.scale = held[0], before.good = held[1];
+    const GradientScale out = gradient_scale(norm[0], clip, before, held != nullptr);
+    factor[0] = out.factor;
+    own_norm[0] = out.norm;
+    if (taken) taken[0] = out.taken;
+    if (next) next[0] = out.next.scale, next[1] = out.next.good;
+  });
+}
+
+bool prepare_scale(const Problem& problem, Plan& plan) {
+  return new_state(problem, plan, run_scale, Takes::kHalf) != nullptr;
+}
+bool prepare_gradient_scale(const Problem& problem, Plan& plan) {
+  return new_state(problem, plan, run_gradient_scale) != nullptr;
 }
 
 bool prepare_gradients(const Problem& problem, Plan& plan) {

@@ -1,5 +1,6 @@
 // Reference kernels for what happens to gradients between backward and update: running sums (accumulation over
 // micro-batches, averages of weights), norms, and the direction that Muon orthogonalises (Jordan et al. 2024).
+#include "kernels/loss_scale.h"
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -51,18 +52,49 @@ void muon_direction(const void* opaque, const Args& args, int phase, int slice) 
     for (std::int64_t i = range.begin; i < range.end; ++i) x[i] = static_cast<float>(scale * x[i]);
     return;
   }
-  const float *dw = f32_in(&s, args, 0), *velocity = f32_in(&s, args, 1), *all = f32_in(&s, args, 2);
-  const double clipped = all && all[0] > s.attrs.clip ? double{s.attrs.clip} / all[0] : 1.0;
-  const double momentum = s.attrs.momentum;
+  const float *dw = f32_in(&s, args, 0), *velocity = f32_in(&s, args, 1), *factor = f32_in(&s, args, 2);
+  const double scale = factor ? factor[0] : 1.0, momentum = s.attrs.momentum;
   for (std::int64_t i = range.begin; i < range.end; ++i) {
-    const double gradient = clipped * dw[i], moved = momentum * velocity[i] + gradient;
+    x[i] = 0.0f;
+    if (std::isnan(scale)) continue;
+    const double gradient = scale * dw[i], moved = momentum * velocity[i] + gradient;
     velocity_out[i] = static_cast<float>(moved);
     x[i] = static_cast<float>(s.attrs.nesterov ? gradient + momentum * moved : moved);
   }
   static_cast<double*>(args.workspace)[slice] = sum_of_squares(x, range);
 }
 
+void gradient_scale(const void* opaque, const Args& args, int, int) {
+  const State& s = state_of(opaque);
+  const float *norm = f32_in(&s, args, 0), *held = f32_in(&s, args, 1);
+  const LossScale state = held ? LossScale{held[0], held[1]} : LossScale{};
+  const GradientScale out = kernels::gradient_scale(norm[0], s.attrs.clip, state, held != nullptr);
+  f32_out(&s, args, 0)[0] = out.factor;
+  f32_out(&s, args, 1)[0] = out.norm;
+  if (float* taken = f32_out(&s, args, 2)) taken[0] = out.taken;
+  if (float* next = f32_out(&s, args, 3)) next[0] = out.next.scale, next[1] = out.next.good;
+}
+
+void scale(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const double factor = f32_in(&s, args, 1)[0];
+  const Range range = elements_of(&s, phase, slice, s.g.count);
+  for (std::int64_t i = range.begin; i < range.end; ++i)
+    store_real(args.outputs[0], s.g.y_type, i, factor * f32_in(&s, args, 0)[i]);
+}
+
 }  // namespace
+
+bool prepare_scale(const Problem& problem, Plan& plan) {
+  State* s = new_state(problem, plan, scale, Takes::kHalf);
+  if (!s) return false;
+  cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
+  return true;
+}
+
+bool prepare_gradient_scale(const Problem& problem, Plan& plan) {
+  return new_state(problem, plan, gradient_scale) != nullptr;
+}
 
 bool prepare_gradients(const Problem& problem, Plan& plan) {
   Run run = accumulate;

@@ -5,10 +5,10 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// What gradients count times, from the norm of all of them (Pascanu et al. 2013) at input `i`.
-double clipped(const State& s, const Args& args, int i) {
-  const float* norm = f32_in(&s, args, i);
-  return norm && norm[0] > s.attrs.clip ? double{s.attrs.clip} / norm[0] : 1.0;
+// What gradients count times, input `i`; NaN where the step is left out.
+double factor_at(const State& s, const Args& args, int i) {
+  const float* factor = f32_in(&s, args, i);
+  return factor ? factor[0] : 1.0;
 }
 
 void sgd(const void* opaque, const Args& args, int phase, int slice) {
@@ -16,7 +16,8 @@ void sgd(const void* opaque, const Args& args, int phase, int slice) {
   const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *velocity = f32_in(&s, args, 2);
   float *w_out = f32_out(&s, args, 0), *velocity_out = f32_out(&s, args, 1);
   const double rate = f32_in(&s, args, 3)[0], momentum = s.attrs.momentum;
-  const double scale = clipped(s, args, 4);
+  const double scale = factor_at(s, args, 4);
+  if (std::isnan(scale)) return;
   const Range range = elements_of(&s, phase, slice, s.g.count);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const double gradient = scale * dw[i] + double{s.attrs.weight_decay} * w[i];
@@ -34,7 +35,8 @@ void adamw(const void* opaque, const Args& args, int phase, int slice) {
   const double rate = f32_in(&s, args, 4)[0], beta1 = s.attrs.beta1, beta2 = s.attrs.beta2;
   const double steps = static_cast<double>(args.step) + 1.0;
   const double bias1 = 1.0 - std::pow(beta1, steps), bias2 = 1.0 - std::pow(beta2, steps);
-  const double scale = clipped(s, args, 5);
+  const double scale = factor_at(s, args, 5);
+  if (std::isnan(scale)) return;
   const Range range = elements_of(&s, phase, slice, s.g.count);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const double gradient = scale * dw[i];
@@ -52,7 +54,8 @@ void lion(const void* opaque, const Args& args, int phase, int slice) {
   const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *m = f32_in(&s, args, 2);
   float *w_out = f32_out(&s, args, 0), *m_out = f32_out(&s, args, 1);
   const double rate = f32_in(&s, args, 3)[0], beta1 = s.attrs.beta1, beta2 = s.attrs.beta2;
-  const double scale = clipped(s, args, 4);
+  const double scale = factor_at(s, args, 4);
+  if (std::isnan(scale)) return;
   const Range range = elements_of(&s, phase, slice, s.g.count);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const double gradient = scale * dw[i];

@@ -32,6 +32,8 @@ bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_cast(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
+bool prepare_scale(const Problem& problem, Plan& plan);
+bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 
 inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);

@@ -61,12 +61,17 @@ void muon_direction(const void* opaque, const Args& args, int phase, int slice) 
                [&](std::int64_t i, auto mask) { store(x + i, scale * load(x + i, mask), mask); });
     return;
   }
-  const float *dw = f32_in(s, args, 0), *velocity = f32_in(s, args, 1), *all = f32_in(s, args, 2);
-  const Floats clipped = broadcast(all && all[0] > s->attrs.clip ? s->attrs.clip / all[0] : 1.0f);
+  const float *dw = f32_in(s, args, 0), *velocity = f32_in(s, args, 1), *factor = f32_in(s, args, 2);
+  if (factor && factor[0] != factor[0]) {  // the step is left out
+    by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) { store(x + i, zeros(), mask); });
+    static_cast<double*>(args.workspace)[slice] = 0.0;
+    return;
+  }
+  const Floats scale = broadcast(factor ? factor[0] : 1.0f);
   const Floats momentum = broadcast(s->attrs.momentum);
   Squares squares;
   by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) {
-    const Floats gradient = clipped * load(dw + i, mask);
+    const Floats gradient = scale * load(dw + i, mask);
     const Floats moved = fma(momentum, load(velocity + i, mask), gradient);
     const Floats direction = s->attrs.nesterov ? fma(momentum, moved, gradient) : moved;
     store(velocity_out + i, moved, mask);

@@ -4,18 +4,20 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// What gradients count times, from the norm of all of them at input `i`.
-Floats clipped(const State* s, const Args& args, int i) {
-  const float* norm = f32_in(s, args, i);
-  return broadcast(norm && norm[0] > s->attrs.clip ? s->attrs.clip / norm[0] : 1.0f);
+// What gradients count times, input `i`; NaN where the step is left out.
+float factor_at(const State* s, const Args& args, int i) {
+  const float* factor = f32_in(s, args, i);
+  return factor ? factor[0] : 1.0f;
 }
 
 void sgd(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const float *w = f32_in(s, args, 0), *dw = f32_in(s, args, 1), *velocity = f32_in(s, args, 2);
   float *w_out = f32_out(s, args, 0), *velocity_out = f32_out(s, args, 1);
+  const float factor = factor_at(s, args, 4);
+  if (factor != factor) return;
   const Floats rate = broadcast(f32_in(s, args, 3)[0]), momentum = broadcast(s->attrs.momentum);
-  const Floats decay = broadcast(s->attrs.weight_decay), scale = clipped(s, args, 4);
+  const Floats decay = broadcast(s->attrs.weight_decay), scale = broadcast(factor);
   const Range range = elements_of(s, phase, slice, s->g.count);
   by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) {
     const Floats weight = load(w + i, mask);
@@ -33,12 +35,14 @@ void adamw(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const float *w = f32_in(s, args, 0), *dw = f32_in(s, args, 1), *m = f32_in(s, args, 2), *v = f32_in(s, args, 3);
   float *w_out = f32_out(s, args, 0), *m_out = f32_out(s, args, 1), *v_out = f32_out(s, args, 2);
+  const float factor = factor_at(s, args, 5);
+  if (factor != factor) return;
   const double rate = f32_in(s, args, 4)[0], beta1 = s->attrs.beta1, beta2 = s->attrs.beta2;
   const std::uint64_t steps = args.step + 1;
   const Floats step = broadcast(static_cast<float>(rate / (1.0 - power(beta1, steps))));
   const Floats correction = broadcast(static_cast<float>(1.0 / (1.0 - power(beta2, steps))));
   const Floats kept = broadcast(static_cast<float>(1.0 - rate * s->attrs.weight_decay));
-  const Floats epsilon = broadcast(s->attrs.epsilon), scale = clipped(s, args, 5);
+  const Floats epsilon = broadcast(s->attrs.epsilon), scale = broadcast(factor);
   const Floats keep1 = broadcast(s->attrs.beta1), take1 = broadcast(static_cast<float>(1.0 - beta1));
   const Floats keep2 = broadcast(s->attrs.beta2), take2 = broadcast(static_cast<float>(1.0 - beta2));
   const Range range = elements_of(s, phase, slice, s->g.count);
@@ -59,8 +63,10 @@ void lion(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const float *w = f32_in(s, args, 0), *dw = f32_in(s, args, 1), *m = f32_in(s, args, 2);
   float *w_out = f32_out(s, args, 0), *m_out = f32_out(s, args, 1);
+  const float factor = factor_at(s, args, 4);
+  if (factor != factor) return;
   const double rate = f32_in(s, args, 3)[0], beta1 = s->attrs.beta1, beta2 = s->attrs.beta2;
-  const Floats step = broadcast(static_cast<float>(rate)), scale = clipped(s, args, 4);
+  const Floats step = broadcast(static_cast<float>(rate)), scale = broadcast(factor);
   const Floats kept = broadcast(static_cast<float>(1.0 - rate * s->attrs.weight_decay));
   const Floats keep1 = broadcast(s->attrs.beta1), take1 = broadcast(static_cast<float>(1.0 - beta1));
   const Floats keep2 = broadcast(s->attrs.beta2), take2 = broadcast(static_cast<float>(1.0 - beta2));

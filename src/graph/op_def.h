@@ -19,8 +19,9 @@ struct OpDef {
   int required_inputs = 0, max_inputs = 0;  // inputs from required_inputs on may be absent
   unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
   unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
-  unsigned reads_bf16 = 0;                  // bit i: input i, computed with in f32, may be stored as bf16
-  bool stores_bf16 = false;  // output 0, computed in f32, is stored as attrs.output says; products': of bf16 factors
+  unsigned reads_half = 0;                  // bit i: input i, computed with in f32, may be stored in half precision
+  bool stores_half = false;  // output 0, computed in f32, is stored as attrs.output says; products': of half factors
+  unsigned half_on_gpu = 0;  // bit i: input i, and output 0 with them, are all f32 or, on a GPU, all half
   bool loss = false;         // output 0 is what training makes small; it computes its own gradient
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,

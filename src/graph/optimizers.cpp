@@ -17,24 +17,23 @@ namespace {
 struct Target {
   std::string name;
   Dims dims;
-  Attrs attrs;  // with weight decay and clip
+  Attrs attrs;  // with weight decay
 };
 
 Target target_of(const Update& update) {
   const Value& value = update.graph.value(update.parameter);
   Target target{value.name, value.dims, {}};
   target.attrs.weight_decay = value.dims.size() > 1 ? update.spec.weight_decay : 0.0f;
-  target.attrs.clip = update.norm == kNone ? 0.0f : update.spec.clip;
   return target;
 }
 
-// The update node itself: parameter, gradient, states, learning rate, and the norm where there is one.
+// The update node itself: parameter, gradient, states, learning rate, and what the gradient counts times.
 void append(const Update& u, Op op, const Target& target, ValueId gradient, const std::vector<ValueId>& states,
-            ValueId norm) {
+            ValueId factor) {
   std::vector<ValueId> inputs{u.parameter, gradient};
   inputs.insert(inputs.end(), states.begin(), states.end());
   inputs.push_back(u.learning_rate);
-  if (norm != kNone) inputs.push_back(norm);
+  if (factor != kNone) inputs.push_back(factor);
   u.graph.add(op, target.attrs, std::move(inputs), target.name + ".update");
 }
 
@@ -42,7 +41,7 @@ void add_sgd(const Update& u) {
   Target t = target_of(u);
   t.attrs.momentum = u.spec.momentum;
   t.attrs.nesterov = u.spec.nesterov;
-  append(u, Op::kSgd, t, u.gradient, {u.graph.state(t.name + ".velocity", t.dims)}, u.norm);
+  append(u, Op::kSgd, t, u.gradient, {u.graph.state(t.name + ".velocity", t.dims)}, u.factor);
 }
 
 void add_adamw(const Update& u) {
@@ -51,39 +50,39 @@ void add_adamw(const Update& u) {
   t.attrs.beta2 = u.spec.beta2;
   t.attrs.epsilon = u.spec.epsilon;
   const ValueId m = u.graph.state(t.name + ".m", t.dims), v = u.graph.state(t.name + ".v", t.dims);
-  append(u, Op::kAdamW, t, u.gradient, {m, v}, u.norm);
+  append(u, Op::kAdamW, t, u.gradient, {m, v}, u.factor);
 }
 
 void add_lion(const Update& u) {
   Target t = target_of(u);
   t.attrs.beta1 = u.spec.beta1;
   t.attrs.beta2 = u.spec.beta2;
-  append(u, Op::kLion, t, u.gradient, {u.graph.state(t.name + ".m", t.dims)}, u.norm);
+  append(u, Op::kLion, t, u.gradient, {u.graph.state(t.name + ".m", t.dims)}, u.factor);
 }
 
 // What a product takes first.
-ValueId factor_of(Graph& graph, ValueId x, Precision precision) {
-  return precision == Precision::kBF16 ? cast_to_bf16(graph, x) : x;
+ValueId factor_of(Graph& graph, ValueId x, DType type) {
+  return type == DType::kF32 ? x : cast_to(graph, x, type);
 }
 
 // Five Newton-Schulz iterations X ← aX + (bA + cA²)X, A = XXᵀ, bring the singular values of X near 1. A is made of the
 // shorter side: for a tall X, X ← aX + X(bA + cA²) with A = XᵀX. The last result comes times `scale`.
-ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, Precision precision, const std::string& name) {
+ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, DType factors, const std::string& name) {
   constexpr int kIterations = 5;
   constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;  // Jordan et al. 2024
   for (int i = 1; i <= kIterations; ++i) {
     const auto named = [&](const char* what) { return fmt::format("{}.{}{}", name, what, i); };
-    const ValueId x_factor = factor_of(graph, x, precision);
+    const ValueId x_factor = factor_of(graph, x, factors);
     const ValueId square = wide ? graph.add(Op::kLinear, {}, {x_factor, x}, named("square"))[0]
                                 : graph.add(Op::kLinearBackwardWeights, {}, {x_factor, x_factor}, named("square"))[0];
-    const ValueId square_factor = factor_of(graph, square, precision);
+    const ValueId square_factor = factor_of(graph, square, factors);
     const ValueId fourth = graph.add(Op::kLinear, {}, {square_factor, square}, named("fourth"))[0];
     Attrs polynomial;
     polynomial.scale_a = kB;
     polynomial.scale_b = kC;
     const ValueId factor = graph.add(Op::kScaledAdd, polynomial, {square, fourth}, named("factor"))[0];
     const ValueId change =
-        wide ? graph.add(Op::kLinearBackwardData, {}, {factor_of(graph, factor, precision), x}, named("change"))[0]
+        wide ? graph.add(Op::kLinearBackwardData, {}, {factor_of(graph, factor, factors), x}, named("change"))[0]
              : graph.add(Op::kLinear, {}, {x_factor, factor}, named("change"))[0];
     Attrs sum;
     sum.scale_a = i == kIterations ? scale * kA : kA;
@@ -111,14 +110,13 @@ void add_muon(const Update& u) {
   direction.momentum = u.spec.momentum;
   direction.nesterov = u.spec.nesterov;
   std::vector<ValueId> inputs{gradient, graph.state(t.name + ".velocity", matrix)};
-  if (u.norm != kNone) inputs.push_back(u.norm);
+  if (u.factor != kNone) inputs.push_back(u.factor);
   ValueId x = graph.add(Op::kMuonDirection, direction, std::move(inputs), t.name + ".muon")[1];
   const float scale = 0.2f * std::sqrt(static_cast<float>(std::max(rows, columns)));
-  x = orthogonalised(graph, x, rows <= columns, scale, u.precision, t.name + ".muon");
+  x = orthogonalised(graph, x, rows <= columns, scale, u.factors, t.name + ".muon");
   if (t.dims != matrix) x = graph.add_shaped(Op::kReshape, {}, {x}, t.dims, t.name + ".muon.step")[0];
   t.attrs.momentum = 0;
-  t.attrs.clip = 0;
-  append(u, Op::kSgd, t, x, {kNone}, kNone);
+  append(u, Op::kSgd, t, x, {kNone}, u.taken);
 }
 
 struct Optimizer {

@@ -12,10 +12,11 @@ struct Update {
   Graph& graph;
   const OptimizerSpec& spec;
   ValueId parameter = kNone, gradient = kNone;
-  ValueId learning_rate = kNone;          // input f32[1]
-  ValueId norm = kNone;                   // f32[1], of all gradients; kNone where they are not clipped
-  bool hidden_matrix = false;             // see hidden_matrices()
-  Precision precision = Precision::kF32;  // of the products that an update makes
+  ValueId learning_rate = kNone;  // input f32[1]
+  ValueId factor = kNone;         // f32[1], what gradients count times; kNone for 1
+  ValueId taken = kNone;          // f32[1]: 1, or NaN where the step is left out; kNone where none ever is
+  bool hidden_matrix = false;     // see hidden_matrices()
+  DType factors = DType::kF32;    // of the products that an update makes
 };
 // Appends the nodes. kUsage for an optimizer that there is not.
 void add_update(const Update& update);

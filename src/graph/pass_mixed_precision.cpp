@@ -1,8 +1,8 @@
 // Mixed precision for training: f32 everywhere but in what is multiplied (Kalamkar et al. 2019, "A Study of BFLOAT16
-// for Deep Learning Training") and in what only operations read that take bf16 (op_def.h). bf16 has f32's exponents, so
-// no loss is scaled; weights are rounded by the kernels that pack them, from f32 parameters that nothing else ever
-// rounds.
+// for Deep Learning Training") and in what only operations read that take half precision (op_def.h). Parameters stay
+// f32: nothing but products ever sees them rounded.
 
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,39 +19,43 @@ bool wide_conv(const Node& node, const Value& weights) {
   return node.attrs.groups == 1 && weights.dims[3].size > kernels::kFewChannels;
 }
 
-// How many of a node's inputs, from the first on, are factors that may be bf16; its weights are behind them.
-std::size_t factors(const Graph& graph, const Node& node) {
+// Which of a node's inputs (bit i: input i) are factors that may be half. Weights in f32 are rounded by who multiplies
+// them; on a GPU a copy in half saves reading them whole, forward and backward.
+unsigned factors(const Graph& graph, const Node& node, bool gpu) {
+  const unsigned with_weights = gpu ? 0b11 : 0b01;
+  const auto weights_are_f32 = [&] { return graph.value(node.inputs[1]).dtype == DType::kF32; };
+  const auto fits = [&](ValueId weights) { return gpu || wide_conv(node, graph.value(weights)); };
   switch (node.op) {
     case Op::kLinear:
-      return graph.value(node.inputs[1]).dtype == DType::kF32 ? 1 : 0;
+      return weights_are_f32() ? with_weights : 0;
     case Op::kLinearBackwardData:
-      return 1;
+      return with_weights;
     case Op::kLinearBackwardWeights:
-      return 2;
+      return 0b11;
     case Op::kConv2d:
-      return graph.value(node.inputs[1]).dtype == DType::kF32 && wide_conv(node, graph.value(node.inputs[1])) ? 1 : 0;
+      return weights_are_f32() && fits(node.inputs[1]) ? with_weights : 0;
     case Op::kConv2dBackwardData:
-      return wide_conv(node, graph.value(node.inputs[1])) ? 1 : 0;
+      return fits(node.inputs[1]) ? with_weights : 0;
     case Op::kConv2dBackwardWeights:
-      return wide_conv(node, graph.value(node.outputs[0])) ? 2 : 0;
+      return fits(node.outputs[0]) ? 0b11 : 0;
     default:
-      return 0;
+      return gpu ? op_def(node.op).half_on_gpu : 0;
   }
 }
 
-// Whether the kernels of a node can store its first output, computed in f32, as bf16: products those of bf16 factors.
+// Whether the kernels of a node can store its first output, computed in f32, as half: products those of half factors.
 bool can_narrow(const Graph& graph, const Node& node) {
   const bool product = node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kConv2d ||
                        node.op == Op::kConv2dBackwardData;
-  return op_def(node.op).stores_bf16 && (!product || graph.value(node.inputs[0]).dtype == DType::kBF16);
+  return op_def(node.op).stores_half && (!product || kernels::is_half(graph.value(node.inputs[0]).dtype));
 }
 
 bool takes_narrow(const Node& node, std::size_t input) {
-  return (op_def(node.op).reads_bf16 >> input & 1u) != 0;
+  return (op_def(node.op).reads_half >> input & 1u) != 0;
 }
 
 bool narrows(const Node& node) {
-  return node.op == Op::kCast && node.attrs.output == DType::kBF16;
+  return node.op == Op::kCast && kernels::is_half(node.attrs.output);
 }
 
 // Where a value is cast anyway, the gradient of relu, which wants its sign alone, reads the half of it: the whole need
@@ -76,24 +80,46 @@ std::vector<int> whole_uses(const Graph& graph) {
   return uses;
 }
 
+// Of a node whose factors are half and whose result is too: that, with what it was in f32 cast from it. Readers that
+// multiply it find the half in `halves`.
+void give_half(Graph& graph, Node& node, DType half, std::unordered_map<ValueId, ValueId>& halves) {
+  const ValueId whole = node.outputs[0];
+  Value value = graph.value(whole);
+  value.name += std::string(".") + kernels::name_of(half);
+  value.dtype = half;
+  graph.values.push_back(std::move(value));
+  node.outputs[0] = static_cast<ValueId>(graph.values.size() - 1);
+  halves[whole] = node.outputs[0];
+  Node widened;
+  widened.op = Op::kCast;
+  widened.name = node.name + ".f32";
+  widened.inputs = {node.outputs[0]};
+  widened.outputs = {whole};
+  graph.nodes.push_back(std::move(node));
+  graph.nodes.push_back(std::move(widened));
+}
+
 }  // namespace
 
-void multiply_in_bf16(Graph& graph) {
+void multiply_in_half(Graph& graph, DType half, bool gpu) {
   std::vector<Node> nodes = std::exchange(graph.nodes, {});
-  std::unordered_map<ValueId, ValueId> casts;
+  std::unordered_map<ValueId, ValueId> halves;
   for (Node& node : nodes) {
-    const std::size_t count = factors(graph, node);
-    for (std::size_t i = 0; i < count; ++i) {
-      const ValueId value = node.inputs[i];
-      const auto [cast, is_new] = casts.try_emplace(value, kNone);
-      if (is_new) cast->second = cast_to_bf16(graph, value);
-      node.inputs[i] = cast->second;
+    const unsigned taken = factors(graph, node, gpu);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if ((taken >> i & 1u) == 0) continue;
+      const auto [found, is_new] = halves.try_emplace(node.inputs[i], kNone);
+      if (is_new) found->second = cast_to(graph, node.inputs[i], half);
+      node.inputs[i] = found->second;
     }
-    graph.nodes.push_back(std::move(node));
+    if (taken != 0 && op_def(node.op).half_on_gpu != 0)
+      give_half(graph, node, half, halves);
+    else
+      graph.nodes.push_back(std::move(node));
   }
 }
 
-void store_in_bf16(Graph& graph) {
+void store_in_half(Graph& graph, DType half) {
   read_halves(graph);
   const std::vector<int> whole = whole_uses(graph);
   std::vector<char> stored(graph.values.size(), 0), dropped(graph.nodes.size(), 0);
@@ -105,8 +131,8 @@ void store_in_bf16(Graph& graph) {
       replace_uses(graph, node.outputs[0], value);
       dropped[i] = 1;
     } else if (can_narrow(graph, node) && whole[at] == 0) {
-      node.attrs.output = DType::kBF16;
-      graph.values[at].dtype = DType::kBF16;
+      node.attrs.output = half;
+      graph.values[at].dtype = half;
       stored[at] = 1;
     }
   }

@@ -137,6 +137,59 @@ ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained) {
   return norm;
 }
 
+DType factor_type(Precision precision) {
+  if (precision == Precision::kBF16) return DType::kBF16;
+  return precision == Precision::kF16 ? DType::kF16 : DType::kF32;
+}
+
+void multiply_in_tf32(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    switch (node.op) {
+      case Op::kLinear:
+      case Op::kLinearBackwardData:
+      case Op::kLinearBackwardWeights:
+      case Op::kConv2d:
+      case Op::kConv2dBackwardData:
+      case Op::kConv2dBackwardWeights:
+        node.attrs.tf32 = true;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// The gradient that the loss gives counts times the loss scale, right behind it. Returns the state.
+ValueId scale_gradients(Graph& graph, ValueId loss) {
+  const ValueId state = graph.state(kLossScale, {Dim::of(2)});
+  const std::size_t at = producer(graph, loss);
+  const ValueId gradient = graph.nodes[at].outputs[1];
+  const ValueId scaled = graph.add(Op::kScale, {}, {gradient, state}, graph.value(gradient).name + ".scaled")[0];
+  Node scale = std::move(graph.nodes.back());
+  graph.nodes.pop_back();
+  replace_uses(graph, gradient, scaled);
+  graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(scale));
+  return state;
+}
+
+// What all updates wait for where gradients are clipped or scaled; see Update.
+struct Applied {
+  ValueId factor = kNone, taken = kNone;
+};
+Applied factor_of_gradients(Graph& graph, const std::vector<Trained>& trained, float clip, TrainingGraph& ids) {
+  if (trained.empty()) return {};
+  Attrs attrs;
+  attrs.clip = clip;
+  std::vector<ValueId> inputs{norm_of_all(graph, trained)};
+  if (ids.loss_scale != kNone) inputs.push_back(ids.loss_scale);
+  const std::vector<ValueId> made = graph.add(Op::kGradientScale, attrs, std::move(inputs), "gradient_scale");
+  if (clip > 0) {
+    ids.gradient_norm = made[1];
+    graph.outputs.push_back(made[1]);
+  }
+  return {made[0], ids.loss_scale != kNone ? made[2] : kNone};
+}
+
 void add_average(Graph& graph, ValueId parameter, ValueId factors) {
   const std::string name = graph.value(parameter).name + kAverage;
   const ValueId average = graph.state(name, graph.value(parameter).dims);
@@ -153,6 +206,7 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph&
   result.accumulation = again(ids.accumulation);
   result.average = again(ids.average);
   result.gradient_norm = again(ids.gradient_norm);
+  result.loss_scale = again(ids.loss_scale);
   result.loss = again(loss.loss);
   result.correct = again(loss.correct);
   result.counted = again(loss.counted);
@@ -169,8 +223,9 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 }
 
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec,
-                          Precision precision) {
+                          const PrecisionSpec& precision) {
   const std::vector<char> hidden = hidden_matrices(forward);
+  const DType factors = factor_type(precision.precision);
   Graph graph = forward;
   choose_streams(graph);
   fuse_activations(graph, false);
@@ -178,29 +233,31 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   graph.outputs = {loss.loss};
   if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
-  if (precision == Precision::kBF16) {
-    multiply_in_bf16(graph);
-    store_in_bf16(graph);
-  }
   TrainingGraph ids;
+  if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
+  if (factors != DType::kF32) {
+    multiply_in_half(graph, factors, precision.gpu);
+    store_in_half(graph, factors);
+  }
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
   ids.update_begin = graph.nodes.size();
-  if (optimizer.clip > 0) ids.gradient_norm = norm_of_all(graph, trained);
-  if (ids.gradient_norm != kNone) graph.outputs.push_back(ids.gradient_norm);
+  Applied applied;
+  if (optimizer.clip > 0 || ids.loss_scale != kNone) applied = factor_of_gradients(graph, trained, optimizer.clip, ids);
   std::vector<UpdateNodes> updates;
   for (const Trained& each : trained) {
     UpdateNodes nodes{each.parameter, each.gradient, graph.nodes.size(), 0};
-    Update update{graph, optimizer, each.parameter, each.gradient, ids.learning_rate, ids.gradient_norm};
-    update.precision = precision;
+    Update update{graph, optimizer, each.parameter, each.gradient, ids.learning_rate, applied.factor, applied.taken};
+    update.factors = factors;
     update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
     add_update(update);
     if (optimizer.average) add_average(graph, each.parameter, ids.average);
     nodes.last = graph.nodes.size();
     updates.push_back(nodes);
   }
-  if (!optimizer.accumulate && ids.gradient_norm == kNone) update_early(graph, updates);
+  if (!optimizer.accumulate && applied.factor == kNone) update_early(graph, updates);
+  if (precision.precision == Precision::kTF32) multiply_in_tf32(graph);
   return cleaned(graph, loss, ids);
 }
 

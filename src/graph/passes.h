@@ -24,10 +24,18 @@ struct LossSpec {
   float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
 };
-// What products are made of in training. bf16 (Kalamkar et al. 2019): what goes into linear layers and convolutions,
-// the gradients that come back to them, and what convolutions give to a batch norm are rounded to it; parameters, their
-// gradients, sums and all else stay f32.
-enum class Precision { kF32, kBF16 };
+// What products are made of in training. bf16 (Kalamkar et al. 2019) and f16 (Micikevicius et al. 2018): what goes into
+// linear layers and convolutions, the gradients that come back to them, and what convolutions give to a batch norm are
+// rounded to it; parameters, their gradients, sums and all else stay f32. tf32: stored as f32, and rounded where it is
+// multiplied. In f16 gradients are scaled (kernels/loss_scale.h), by the state kLossScale.
+enum class Precision { kF32, kTF32, kBF16, kF16 };
+struct PrecisionSpec {
+  Precision precision = Precision::kF32;
+  // A GPU multiplies everything so, whatever the number of channels and groups, weights in a copy that is made once a
+  // step, and attends so (op_def.h, half_on_gpu). CPUs have neither tf32 nor f16.
+  bool gpu = false;
+};
+inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
 struct TrainingGraph {
   Graph graph;
   ValueId labels = kNone;         // input "labels" s32[…] of softmax, of the others "targets" f32[…,outputs]
@@ -36,6 +44,7 @@ struct TrainingGraph {
   ValueId accumulation = kNone;   // input f32[2]: what the sum so far and this micro-batch's gradients count times
   ValueId average = kNone;        // input f32[2]: what the average so far and the new weights count times
   ValueId gradient_norm = kNone;  // output f32[1], where gradients are clipped
+  ValueId loss_scale = kNone;     // state f32[2], in f16
   std::size_t loss_end = 0;       // the nodes before this one make the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };
@@ -46,16 +55,17 @@ inline constexpr const char* kAverage = ".ema";
 // one-dimensional parameters (biases, norms). Gradients are clipped by the norm of all of them together (Pascanu et al.
 // 2013); the updates wait for it.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss,
-                          Precision precision = Precision::kF32);
+                          const PrecisionSpec& precision = {});
 // The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
-// Of a graph with its backward pass and without its updates: the products in bf16. A value is cast once, where the
-// first product needs it, and kept for the backward pass as bf16. Convolutions with groups or of up to four channels
-// stay f32: those of their kernels that are fast are.
-void multiply_in_bf16(Graph& graph);
-// Of such a graph: what nobody needs as f32 is stored as bf16 by the operation that makes it, and casts of it go.
-void store_in_bf16(Graph& graph);
+// Of a graph with its backward pass and without its updates: the products in `half`, bf16 or f16. A value is cast once,
+// where the first product needs it, and kept for the backward pass so. Without `gpu` weights are rounded by the kernels
+// that pack them, and convolutions with groups or of up to four channels stay f32: those of their kernels that are fast
+// are.
+void multiply_in_half(Graph& graph, DType half, bool gpu);
+// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
+void store_in_half(Graph& graph, DType half);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.

@@ -58,10 +58,10 @@ std::size_t producer(const Graph& graph, ValueId value) {
   return static_cast<std::size_t>(std::ranges::find_if(graph.nodes, writes) - graph.nodes.begin());
 }
 
-ValueId cast_to_bf16(Graph& graph, ValueId value) {
+ValueId cast_to(Graph& graph, ValueId value, DType type) {
   Attrs attrs;
-  attrs.output = kernels::DType::kBF16;
-  return graph.add(Op::kCast, attrs, {value}, graph.value(value).name + ".bf16")[0];
+  attrs.output = type;
+  return graph.add(Op::kCast, attrs, {value}, graph.value(value).name + "." + kernels::name_of(type))[0];
 }
 
 void erase_nodes(Graph& graph, const std::vector<char>& marked) {

@@ -14,8 +14,8 @@ std::vector<int> count_uses(const Graph& graph);
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 // The node that writes the value, by index; nodes.size() where none does. In-place writes do not count.
 std::size_t producer(const Graph& graph, ValueId value);
-// Appends the cast of an f32 value; returns NAME.bf16.
-ValueId cast_to_bf16(Graph& graph, ValueId value);
+// Appends the cast of a value to another type; returns NAME.bf16, NAME.f16 or NAME.f32.
+ValueId cast_to(Graph& graph, ValueId value, DType type);
 // Removes the nodes that are marked.
 void erase_nodes(Graph& graph, const std::vector<char>& marked);
 // Makes a relu or relu6 (and, with `gelu`, a gelu after a linear layer) part of the operation that alone feeds it:

@@ -92,7 +92,7 @@ void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
       table.has("loss") ? table.one_of("loss", {"softmax", "binary", "mse", "huber"}) : table.string("loss", "");
   if (table.has("huber_delta") && config.loss != "huber") table.fail_at("huber_delta", "it is for loss = \"huber\"");
   config.huber_delta = table.number("huber_delta", 1e-6, 1e6, 1);
-  config.precision = table.one_of("precision", {"f32", "bf16", "auto"}, "f32");
+  config.precision = table.one_of("precision", precision_words(), "");
   config.precision_place = fmt::format("{}:{}: [train] precision", config.file, table.line("precision"));
   if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
     table.fail_at("label_smoothing", "it is for classes and labels");

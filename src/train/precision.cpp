@@ -4,6 +4,49 @@
 #include "train/config.h"
 
 namespace mlx::train {
+namespace {
+
+using graph::Precision;
+
+constexpr const char* kAuto = "auto";
+struct Word {
+  Precision precision;
+  const char* word;
+};
+constexpr Word kWords[] = {
+    {Precision::kF32, "f32"}, {Precision::kTF32, "tf32"}, {Precision::kBF16, "bf16"}, {Precision::kF16, "fp16"}};
+
+// As `precision`, which the config asks for.
+void check_possible(const TrainConfig& config, Precision precision, kernels::Level level) {
+  const auto place = [&] { return fmt::format("{}: {}", config.precision_place, config.precision); };
+  if (config.portable && precision != Precision::kF32)
+    throw Error(ErrorKind::kUsage, place() + ": portable numerics are f32", "train with native numerics, or in f32");
+  const bool for_gpus = precision == Precision::kTF32 || precision == Precision::kF16;
+  if (for_gpus && level != kernels::Level::kCuda) {
+    throw Error(ErrorKind::kUsage, place() + ": tf32 and fp16 are for GPUs",
+                "train with --device cuda; on a CPU --precision f32 trains anywhere, bf16 where AVX512_BF16 is");
+  }
+  const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(level) : "";
+  if (!problem.empty()) {
+    throw Error(ErrorKind::kMissing, fmt::format("{}: {}", place(), problem),
+                "precision = \"f32\" trains anywhere; \"auto\" takes bf16 only where it is there");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> precision_words() {
+  std::vector<std::string> words;
+  for (const Word& each : kWords) words.emplace_back(each.word);
+  words.emplace_back(kAuto);
+  return words;
+}
+
+const char* name_of(Precision precision) {
+  for (const Word& each : kWords)
+    if (each.precision == precision) return each.word;
+  return "unknown";
+}
 
 void set_precision(TrainConfig& config, const std::string& word) {
   config.precision = word;
@@ -16,20 +59,15 @@ void set_numerics(TrainConfig& config, const std::string& word) {
   config.options += " --numerics " + word;
 }
 
-graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level) {
-  if (config.precision == "f32") return graph::Precision::kF32;
-  if (config.portable && config.precision == "bf16") {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: bf16: portable numerics are f32", config.precision_place),
-                "train with native numerics, or in f32");
+Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level) {
+  for (const Word& each : kWords) {
+    if (config.precision != each.word) continue;
+    check_possible(config, each.precision, level);
+    return each.precision;
   }
-  const std::string problem = kernels::bf16_problem(level);
-  if (config.precision == "bf16") {
-    if (problem.empty()) return graph::Precision::kBF16;
-    throw Error(ErrorKind::kMissing, fmt::format("{}: bf16: {}", config.precision_place, problem),
-                "precision = \"f32\" trains anywhere; \"auto\" takes bf16 only where it is there");
-  }
-  const bool fine = problem.empty() && data.targets != data::TargetKind::kNumbers;
-  return fine ? graph::Precision::kBF16 : graph::Precision::kF32;
+  if (config.precision.empty() && level != kernels::Level::kCuda) return Precision::kF32;
+  const bool fine = kernels::bf16_problem(level).empty() && data.targets != data::TargetKind::kNumbers;
+  return fine && !config.portable ? Precision::kBF16 : Precision::kF32;
 }
 
 }  // namespace mlx::train

@@ -78,7 +78,7 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   nn::read_lora(table, in.built);
   if (options.merge && !in.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
-  config.precision = precision_of(config, in.data, options.level) == graph::Precision::kBF16 ? "bf16" : "f32";
+  config.precision = name_of(precision_of(config, in.data, options.level));
   in.params = resolved(config, in.built);
   in.start.command = "train";
   in.start.title = options.title;
@@ -97,6 +97,16 @@ void add_checkpoint(Inputs& in, const Digest& manifest, const Digest& numerics) 
   in.start.inputs.emplace_back(kCheckpointInput, manifest);
   in.key = run_key("train", in.start.inputs, in.params, numerics);
   in.start.key = in.key;
+}
+
+// The parameters that the run had if it was this training but for the precision, which each device chooses for itself.
+std::string params_there(const Inputs& in, const TrainConfig& config, const registry::Run& run) {
+  const std::string what = "run:" + run.id;
+  const Json params = parse_json(run.params, what);
+  const Json& train = json_object(params, "train", what);
+  TrainConfig there = config;
+  there.precision = train.contains("precision") ? json_string(train, "precision", what) : "f32";
+  return resolved(there, in.built);
 }
 
 // Where `run` is the same training on another device (CPU or GPU), what goes on here is a run of its own: it has the
@@ -118,7 +128,7 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   const Json environment = parse_json(run.environment, "run:" + run.id);
   const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
   const bool was_gpu = json_string(environment, "kernels", "run:" + run.id) == kernels::name_of(kernels::Level::kCuda);
-  const bool same = run.key == run_key("train", in.start.inputs, in.params, there);
+  const bool same = run.key == run_key("train", in.start.inputs, params_there(in, config, run), there);
   const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
   if (!same || was_gpu == (options.level == kernels::Level::kCuda) || all.empty()) return;
   add_checkpoint(in, all.back().manifest, here);

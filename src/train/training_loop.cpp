@@ -148,7 +148,12 @@ class Loop {
     if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
       metrics_.add(now_.step, "train/learning_rate", rate);
     if (training_.counts()) metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
-    if (config_.optimizer.clip > 0) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
+    const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
+    if (config_.optimizer.clip > 0 && taken) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
+    if (!training_.scales()) return;
+    metrics_.add(now_.step, "train/loss_scale", outcome.loss_scale);
+    if (outcome.loss_scale < 1)
+      stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1);
   }
 
   void end_epoch(std::int64_t units, double seconds, double cpu) {

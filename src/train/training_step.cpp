@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/loss_scale.h"
 
 namespace mlx::train {
 namespace {
@@ -27,6 +28,16 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
+graph::Tensor first_loss_scale() {
+  graph::Tensor tensor;
+  tensor.shape.rank = 1;
+  tensor.shape.dims[0] = 2;
+  const kernels::LossScale start{kernels::kFirstLossScale, 0.0f};
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&start);
+  tensor.data.assign(bytes, bytes + sizeof start);
+  return tensor;
+}
+
 }  // namespace
 
 TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
@@ -36,7 +47,8 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
       level_(level),
       pool_(pool),
       training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer,
-                                   loss_spec(config, data.targets), precision_of(config, data, level))),
+                                   loss_spec(config, data.targets),
+                                   {precision_of(config, data, level), level == kernels::Level::kCuda})),
       input_(training_.graph.find(data::input_name(data.kind))) {
   CHECK(input_ != graph::kNone);
 }
@@ -48,6 +60,7 @@ void TrainingStep::start(graph::Tensors tensors) {
     const auto weights = tensors.find(value.name);
     if (weights != tensors.end()) tensors.try_emplace(average, weights->second);
   }
+  if (training_.loss_scale != graph::kNone) tensors.try_emplace(graph::kLossScale, first_loss_scale());
   graph::SessionOptions options;
   options.level = level_;
   options.seed = config_.seed;
@@ -99,6 +112,11 @@ StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, d
     session_->run(fed, rest);
   }
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(training_.gradient_norm)};
+  if (training_.loss_scale != graph::kNone) {
+    kernels::LossScale now;
+    std::memcpy(&now, session_->state(graph::kLossScale), sizeof now);
+    outcome.loss_scale = double{now.scale};
+  }
   return outcome;
 }
 

@@ -21,6 +21,7 @@ struct StepOutcome {
   double loss = 0;  // mean over the micro-batches
   std::int64_t correct = 0, counted = 0;
   double gradient_norm = 0;  // before clipping; 0 where gradients are not clipped
+  double loss_scale = 0;     // for the next step; 0 where losses are not scaled
 };
 
 class TrainingStep {
@@ -40,6 +41,8 @@ class TrainingStep {
 
   // Whether predictions are right or wrong, as they are not where they are numbers.
   bool counts() const { return training_.correct != graph::kNone; }
+  // Whether the loss is scaled: then a step whose gradients are not finite changes nothing but the scale.
+  bool scales() const { return training_.loss_scale != graph::kNone; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }
   // Another form of the same graph, of the same values and more; before start().

@@ -94,7 +94,7 @@ void run(const std::string& folder, const How& how) {
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
   const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
-  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, how.precision);
+  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, {how.precision});
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
   Pool pool(how.threads);
   graph::SessionOptions options;

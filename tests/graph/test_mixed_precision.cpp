@@ -64,7 +64,7 @@ TrainingGraph training_of(const Graph& forward, Precision precision) {
   OptimizerSpec plain;
   plain.momentum = 0;
   plain.nesterov = false;
-  return to_training(forward, plain, LossSpec{}, precision);
+  return to_training(forward, plain, LossSpec{}, {precision});
 }
 
 struct Result {
@@ -133,7 +133,7 @@ TEST_CASE("mixed precision: products take bf16, each value is cast once, and par
         if (node.inputs[i] == kNone) continue;
         const bool narrow = graph.value(node.inputs[i]).dtype == DType::kBF16;
         if (product) CHECK(narrow == (i == 0 || (both && i == 1)));
-        if (!product) CHECK((!narrow || (op_def(node.op).reads_bf16 >> i & 1u)));
+        if (!product) CHECK((!narrow || (op_def(node.op).reads_half >> i & 1u)));
       }
     }
     CHECK(products >= 8);
@@ -150,7 +150,7 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
     std::set<ValueId> whole(graph.outputs.begin(), graph.outputs.end());  // that somebody needs as f32
     for (const Node& node : graph.nodes) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (node.op != Op::kCast && !(op_def(node.op).reads_bf16 >> i & 1u)) whole.insert(node.inputs[i]);
+        if (node.op != Op::kCast && !(op_def(node.op).reads_half >> i & 1u)) whole.insert(node.inputs[i]);
     }
     std::map<ValueId, const Node*> maker;
     for (const Node& node : graph.nodes)
@@ -159,12 +159,12 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
     for (const Node& node : graph.nodes) {
       CAPTURE(node.name);
       const Node* from = node.op == Op::kCast ? maker[node.inputs[0]] : nullptr;
-      if (from) CHECK((whole.contains(node.inputs[0]) || !op_def(from->op).stores_bf16));
+      if (from) CHECK((whole.contains(node.inputs[0]) || !op_def(from->op).stores_half));
       const bool given_to_norm = node.op == Op::kBatchNorm && maker[node.inputs[0]]->op == Op::kConv2d &&
                                  !maker[node.inputs[0]]->name.starts_with("conv1");
       if (given_to_norm) CHECK(graph.value(node.inputs[0]).dtype == DType::kBF16);
       const bool exact = is_product(node.op) && graph.value(node.inputs[0]).dtype == DType::kF32;
-      if (!op_def(node.op).stores_bf16 || exact) continue;
+      if (!op_def(node.op).stores_half || exact) continue;
       const bool narrow = graph.value(node.outputs[0]).dtype == DType::kBF16;
       stored += narrow;
       CHECK((narrow || whole.contains(node.outputs[0])));

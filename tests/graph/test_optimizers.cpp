@@ -85,7 +85,7 @@ TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the
         Shape{40, 12, Precision::kBF16}, Shape{12, 40, Precision::kBF16}}) {
     OptimizerSpec spec;
     spec.name = "muon";
-    const TrainingGraph training = to_training(two_layers(in, out), spec, LossSpec{}, precision);
+    const TrainingGraph training = to_training(two_layers(in, out), spec, LossSpec{}, {precision});
     int rounded = 0;
     for (const Node& node : training.graph.nodes)
       rounded += node.op == Op::kCast && node.name.find(".muon.") != std::string::npos;

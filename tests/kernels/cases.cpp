@@ -97,28 +97,54 @@ void optimizers(Cases& cases) {
                      {f32({n}), f32({n}), f32({n})},
                      {{0, 0}, {2, 1}, {3, 2}},
                      {}});
-    const auto one_state = [&](Op op, const std::string& name, Tensor gradient, const Tensor& norm) {
+    const auto one_state = [&](Op op, const std::string& name, Tensor gradient, const Tensor& factor) {
       cases.push_back({fmt::format("{} {}", n, name),
                        op,
                        attrs,
-                       {w, std::move(gradient), m, rate, norm},
+                       {w, std::move(gradient), m, rate, factor},
                        {f32({n}), f32({n})},
                        {{0, 0}, {2, 1}},
                        {}});
     };
     one_state(Op::kLion, "", dw, absent());
     one_state(Op::kLion, "not finite", odd(dw, 3.0f), absent());
-    attrs.momentum = 0.9f, attrs.clip = 1.5f;
-    for (const float norm : {0.5f, 20.0f}) {  // below and above the clip
-      one_state(Op::kSgd, fmt::format("norm {}", norm), dw, scalar(norm));
-      one_state(Op::kLion, fmt::format("norm {}", norm), dw, scalar(norm));
-      cases.push_back({fmt::format("{} norm {}", n, norm),
+    attrs.momentum = 0.9f;
+    for (const float factor : {1.0f, 0.075f, std::nanf("")}) {  // of NaN nothing is written
+      one_state(Op::kSgd, fmt::format("factor {}", factor), dw, scalar(factor));
+      one_state(Op::kLion, fmt::format("factor {}", factor), dw, scalar(factor));
+      cases.push_back({fmt::format("{} factor {}", n, factor),
                        Op::kAdamW,
                        attrs,
-                       {w, dw, m, v, rate, scalar(norm)},
+                       {w, dw, m, v, rate, scalar(factor)},
                        {f32({n}), f32({n}), f32({n})},
                        {{0, 0}, {2, 1}, {3, 2}},
                        {}});
+    }
+  }
+}
+
+Tensor two(float first, float second) {
+  Tensor tensor = zeros(DType::kF32, {2});
+  tensor.data<float>()[0] = first, tensor.data<float>()[1] = second;
+  return tensor;
+}
+
+// A step that is clipped or not, scaled or not, left out, and the one after which the scale is doubled.
+void gradient_scales(Cases& cases) {
+  const Shape one = f32({1}), pair = f32({2});
+  for (const float clip : {0.0f, 1.5f}) {
+    Attrs attrs;
+    attrs.clip = clip;
+    for (const float norm : {0.0f, 0.5f, 20.0f, kInf, std::nanf("")}) {
+      const std::string name = fmt::format("clip {} norm {}", clip, norm);
+      cases.push_back({name, Op::kGradientScale, attrs, {scalar(norm), absent()}, {one, one}, {}, {}});
+      for (const auto& [scale, good] : {std::pair{65536.0f, 0.0f}, {1024.0f, 1999.0f}, {16777216.0f, 1999.0f}}) {
+        const std::string title = fmt::format("{} scale {} good {}", name, scale, good);
+        const Tensor scaled = scalar(norm * scale), state = two(scale, good);
+        cases.push_back({title, Op::kGradientScale, attrs, {scaled, state}, {one, one, one, pair}, {{1, 3}}, {}});
+        cases.push_back(
+            {title, Op::kGradientScale, attrs, {scaled, state}, {one, one, absent().shape, pair}, {{1, 3}}, {}});
+      }
     }
   }
 }
@@ -131,22 +157,31 @@ void gradients(Cases& cases) {
     cases.push_back({name + " before", Op::kNorm, {}, {x, scalar(7.0f)}, {f32({1})}, {}, {}});
     cases.push_back({name + " not finite", Op::kNorm, {}, {odd(x, 3.0f), absent()}, {f32({1})}, {}, {}});
     const auto accumulate = [&](const char* what, Tensor into, float keep, float take) {
-      Tensor factors = zeros(DType::kF32, {2});
-      factors.data<float>()[0] = keep, factors.data<float>()[1] = take;
       cases.push_back(
-          {name + what, Op::kAccumulate, {}, {std::move(into), x, std::move(factors)}, {f32({n})}, {{0, 0}}, {}});
+          {name + what, Op::kAccumulate, {}, {std::move(into), x, two(keep, take)}, {f32({n})}, {{0, 0}}, {}});
     };
     accumulate(" average", sum, 0.99f, 0.01f);
     accumulate(" first", odd(sum), 0.0f, 0.25f);  // what stood there before does not matter
     Attrs attrs;
     attrs.scale_a = -4.775f, attrs.scale_b = 2.0315f;
     cases.push_back({name, Op::kScaledAdd, attrs, {x, sum}, {f32({n})}, {}, {{0, 0}, {1, 0}}});
-    attrs.momentum = 0.95f, attrs.clip = 1.5f;
+    attrs = {};
+    attrs.momentum = 0.95f;
     for (const bool nesterov : {false, true}) {
       attrs.nesterov = nesterov;
-      for (const Tensor& norm : {absent(), scalar(0.5f), scalar(20.0f)}) {
-        cases.push_back({name, Op::kMuonDirection, attrs, {x, sum, norm}, {f32({n}), f32({n})}, {{1, 0}}, {}});
+      for (const Tensor& factor : {absent(), scalar(1.0f), scalar(0.075f), scalar(std::nanf(""))}) {
+        cases.push_back({name, Op::kMuonDirection, attrs, {x, sum, factor}, {f32({n}), f32({n})}, {{1, 0}}, {}});
       }
+    }
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const bool whole = type == DType::kF32;
+      cases.push_back({name + " as " + name_of(type),
+                       Op::kScale,
+                       {},
+                       {n == 1000 ? odd(x) : x, two(1.7f, 5.0f)},
+                       {shape_of(type, {n})},
+                       {},
+                       whole ? std::vector<std::pair<int, int>>{{0, 0}} : std::vector<std::pair<int, int>>{}});
     }
   }
   const Tensor zero = zeros(DType::kF32, {40, 3});
@@ -423,8 +458,9 @@ Tensor odd(Tensor tensor, float huge) {
 
 std::vector<Case> all_cases() {
   Cases cases;
-  for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, batch_norm, layer_norm, pools, losses,
-                              exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_half})
+  for (void (*add)(Cases&) :
+       {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
+        exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_half})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -315,6 +315,7 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kEmbedding:
     case Op::kDequantize:
     case Op::kCast:
+    case Op::kGradientScale:
       return {};  // one rounding or none: the bits agree
     case Op::kAvgPoolBackward:
       return {1e-6, 0.0};  // one division
@@ -328,6 +329,7 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kAdamW:
     case Op::kLion:
     case Op::kMuonDirection:
+    case Op::kScale:
     case Op::kScaledAdd:
     case Op::kAccumulate:
       return {2e-6, 1e-6};  // a handful of roundings, cancellation in w - change

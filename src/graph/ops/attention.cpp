@@ -8,6 +8,13 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
+// Inputs 0, and what `others` names, are in one type, f32 or half.
+DType one_type(const Rule& rule, std::initializer_list<std::size_t> others = {}) {
+  rule.require_real(0);
+  for (const std::size_t i : others) rule.require_dtype(i, rule.dtype(0));
+  return rule.dtype(0);
+}
+
 // qkv (input 0) → y's dims [B,T,Hd].
 Dims attended(const Rule& rule, const Attrs& attrs) {
   const GroupedHeads heads = grouped_heads(rule, attrs);
@@ -16,20 +23,21 @@ Dims attended(const Rule& rule, const Attrs& attrs) {
 
 Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAttention, inputs, name);
-  rule.require_f32();
+  const DType type = one_type(rule);
   const Dims y = attended(rule, attrs);
-  const ValueId out = rule.out({}, DType::kF32, y);
+  const ValueId out = rule.out({}, type, y);
   return {out, rule.out("lse", DType::kF32, {y[0], Dim::of(attrs.heads), y[1]})};
 }
 
 Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAttentionBackward, inputs, name);
-  rule.require_f32();
+  const DType type = one_type(rule, {1, 3});
   const Dims y = attended(rule, attrs);
   rule.require_shape(1, y);
+  rule.require_dtype(2, DType::kF32);
   rule.require_shape(2, {y[0], Dim::of(attrs.heads), y[1]});
   rule.require_shape(3, y);
-  return {rule.out({}, DType::kF32, rule.dims(0))};
+  return {rule.out({}, type, rule.dims(0))};
 }
 
 Ids backward(Graph& graph, const Node& node, const Ids& gradients) {

@@ -1,4 +1,4 @@
-// Between f32 and bf16.
+// Between f32 and the types of half precision.
 
 #include "graph/ops/rule.h"
 
@@ -8,10 +8,9 @@ namespace {
 std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
                            const std::string& name) {
   Rule rule(graph, Op::kCast, inputs, name);
-  const DType from = rule.dtype(0);
-  rule.require(
-      (from == DType::kF32 && attrs.output == DType::kBF16) || (from == DType::kBF16 && attrs.output == DType::kF32),
-      "a cast is between f32 and bf16");
+  const DType from = rule.dtype(0), to = attrs.output;
+  rule.require((from == DType::kF32 && kernels::is_half(to)) || (kernels::is_half(from) && to == DType::kF32),
+               "a cast is between f32 and bf16 or f16");
   return {rule.out({}, attrs.output, rule.dims(0))};
 }
 

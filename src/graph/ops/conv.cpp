@@ -1,4 +1,4 @@
-// Two-dimensional convolution over NHWC images, f32, bf16 and quantized, and its gradients.
+// Two-dimensional convolution over NHWC images, f32, half and quantized, and its gradients.
 
 #include "graph/ops/rule.h"
 
@@ -95,14 +95,14 @@ std::vector<OpDef> conv_ops() {
       {.op = Op::kConv2d,
        .required_inputs = 2,
        .max_inputs = 4,
-       .stores_bf16 = true,
+       .stores_half = true,
        .infer = infer,
        .backward = backward,
        .cost = cost},
       {.op = Op::kConv2dBackwardData,
        .required_inputs = 2,
        .max_inputs = 2,
-       .stores_bf16 = true,
+       .stores_half = true,
        .infer = infer_backward_data,
        .cost = cost_backward_data},
       {.op = Op::kConv2dBackwardWeights,

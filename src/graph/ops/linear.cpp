@@ -1,4 +1,4 @@
-// Linear layers: y = act(x · wᵀ + b), f32, bf16 and quantized, and their gradients.
+// Linear layers: y = act(x · wᵀ + b), f32, half and quantized, and their gradients.
 
 #include "graph/ops/rule.h"
 
@@ -63,14 +63,14 @@ std::vector<OpDef> linear_ops() {
       {.op = Op::kLinear,
        .required_inputs = 2,
        .max_inputs = 4,
-       .stores_bf16 = true,
+       .stores_half = true,
        .infer = infer,
        .backward = backward,
        .cost = cost},
       {.op = Op::kLinearBackwardData,
        .required_inputs = 2,
        .max_inputs = 2,
-       .stores_bf16 = true,
+       .stores_half = true,
        .infer = infer_backward_data,
        .cost = cost_backward_data},
       {.op = Op::kLinearBackwardWeights,

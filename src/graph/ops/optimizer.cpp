@@ -7,14 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// norm[1] of all gradients, where they are clipped.
-void require_clipping(const Rule& rule, const Attrs& attrs, std::size_t norm) {
-  if (!rule.has(norm)) return;
-  rule.require_vector(norm, 1);
-  rule.require(attrs.clip > 0, "clip must be positive where the norm of the gradients is given");
-}
-
-// w, dw, `states` of w's shape, lr[1], (norm[1]).
+// w, dw, `states` of w's shape, lr[1], (factor[1]).
 void require_update(const Rule& rule, const Attrs& attrs, std::size_t states) {
   rule.require_f32();
   for (std::size_t i = 1; i < 2 + states; ++i) {
@@ -26,7 +19,7 @@ void require_update(const Rule& rule, const Attrs& attrs, std::size_t states) {
     if (rule.has(i)) rule.require_written_in_place(i);
   }
   rule.require(attrs.weight_decay >= 0, "weight decay must not be negative");
-  require_clipping(rule, attrs, 3 + states);
+  if (rule.has(3 + states)) rule.require_vector(3 + states, 1);
 }
 
 Ids infer_sgd(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
@@ -63,7 +56,7 @@ Ids infer_muon_direction(Graph& graph, const Attrs& attrs, const Ids& inputs, co
   rule.require_shape(1, rule.dims(0));
   rule.require_written_in_place(1);
   rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
-  require_clipping(rule, attrs, 2);
+  if (rule.has(2)) rule.require_vector(2, 1);
   const ValueId velocity = inputs[1];
   return {velocity, rule.out({}, DType::kF32, rule.dims(0))};
 }
@@ -105,6 +98,27 @@ Ids infer_norm(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const
   return {rule.out({}, DType::kF32, {Dim::of(1)})};
 }
 
+Ids infer_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kScale, inputs, name);
+  rule.require_f32();
+  rule.require_rank(1, 1);
+  rule.require(rule.size(1, 0) > 0, "the factor is missing");
+  return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
+}
+
+Ids infer_gradient_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kGradientScale, inputs, name);
+  rule.require_f32();
+  rule.require_vector(0, 1);
+  rule.require(attrs.clip >= 0, "clip must be at least 0");
+  const auto one = [&](const char* what) { return rule.out(what, DType::kF32, {Dim::of(1)}); };
+  const ValueId factor = one(""), norm = one("norm"), taken = one("taken");
+  if (!rule.has(1)) return {factor, norm, taken};
+  rule.require_vector(1, 2);
+  rule.require_written_in_place(1);
+  return {factor, norm, taken, inputs[1]};
+}
+
 }  // namespace
 
 std::vector<OpDef> optimizer_ops() {
@@ -125,6 +139,19 @@ std::vector<OpDef> optimizer_ops() {
        .backward = backward_scaled_add,
        .cost = per_output<3>},
       {.op = Op::kAccumulate, .required_inputs = 3, .max_inputs = 3, .infer = infer_accumulate, .cost = per_output<3>},
+      {.op = Op::kScale,
+       .required_inputs = 2,
+       .max_inputs = 2,
+       .in_place = 1u << 0,
+       .stores_half = true,
+       .infer = infer_scale,
+       .cost = per_output<1>},
+      {.op = Op::kGradientScale,
+       .required_inputs = 1,
+       .max_inputs = 2,
+       .optional_outputs = 1u << 2,
+       .infer = infer_gradient_scale,
+       .cost = per_output<4>},
       {.op = Op::kNorm, .required_inputs = 1, .max_inputs = 2, .infer = infer_norm, .cost = per_input<2>},
   };
 }

@@ -1,5 +1,5 @@
-// Which dtypes go together in products, for the shape rules of linear layers and convolutions: f32; bf16 activations
-// with f32 weights, stored as f32 or bf16; eight bits with their scales.
+// Which dtypes go together in products, for the shape rules of linear layers and convolutions: f32; activations in
+// half precision with weights in f32 or in the same, stored as f32 or the same; eight bits with their scales.
 
 #include "graph/ops/rule.h"
 
@@ -8,13 +8,13 @@ namespace {
 
 void require_result(const Rule& rule, const Attrs& attrs) {
   stored_type(rule, attrs);
-  rule.require(rule.dtype(0) == DType::kBF16 || attrs.output == DType::kF32, "the output of f32 weights is f32");
+  rule.require(attrs.output == DType::kF32 || attrs.output == rule.dtype(0), "the output is f32, or as the input is");
 }
 
 }  // namespace
 
 DType stored_type(const Rule& rule, const Attrs& attrs) {
-  rule.require(attrs.output == DType::kF32 || attrs.output == DType::kBF16, "the output is f32 or bf16");
+  rule.require(attrs.output == DType::kF32 || kernels::is_half(attrs.output), "the output is f32, bf16 or f16");
   return attrs.output;
 }
 
@@ -39,7 +39,7 @@ DType product_type(const Rule& rule, const Attrs& attrs, const Dims& per_output)
 
 DType gradient_type(const Rule& rule, const Attrs& attrs) {
   rule.require_real(0);
-  rule.require_dtype(1, DType::kF32);
+  if (rule.dtype(1) != rule.dtype(0)) rule.require_dtype(1, DType::kF32);
   require_result(rule, attrs);
   return attrs.output;
 }

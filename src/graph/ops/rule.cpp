@@ -53,8 +53,8 @@ void Rule::require_f32() const {
 }
 
 void Rule::require_real(std::size_t input) const {
-  if (dtype(input) != DType::kBF16 && dtype(input) != DType::kF32)
-    refuse(fmt::format("input {} must be f32 or bf16", input));
+  if (!kernels::is_half(dtype(input)) && dtype(input) != DType::kF32)
+    refuse(fmt::format("input {} must be f32, bf16 or f16", input));
 }
 
 void Rule::require_rank(std::size_t input, std::size_t expected) const {

@@ -32,7 +32,7 @@ class Rule {
   [[noreturn]] void refuse(std::string_view what) const;  // kUsage: "conv1 (conv2d): WHAT; inputs [batch,28,28,1], …"
   void require_dtype(std::size_t input, DType dtype) const;
   void require_f32() const;                    // all that are present
-  void require_real(std::size_t input) const;  // f32 or bf16
+  void require_real(std::size_t input) const;  // f32, bf16 or f16
   void require_rank(std::size_t input, std::size_t rank) const;
   void require_shape(std::size_t input, const Dims& dims) const;
   void require_vector(std::size_t input, std::int64_t size) const { require_shape(input, {Dim::of(size)}); }
@@ -79,9 +79,9 @@ ValueId before_activation(Graph& graph, const Node& node, ValueId gradient);
 DType product_type(const Rule& rule, const Attrs& attrs, const Dims& per_output);
 // The same of a gradient and weights.
 DType gradient_type(const Rule& rule, const Attrs& attrs);
-// attrs.output, where what an operation computes in f32 may be stored as bf16.
+// attrs.output, where what an operation computes in f32 may be stored in half precision.
 DType stored_type(const Rule& rule, const Attrs& attrs);
-// x and dy, inputs 0 and 1, are both f32 or both bf16.
+// x and dy, inputs 0 and 1, are of one type, f32, bf16 or f16.
 void require_same_reals(const Rule& rule);
 
 std::vector<OpDef> linear_ops();
