@@ -21,7 +21,7 @@ bool wide_conv(const Node& node, const Value& weights) {
 
 // Which of a node's inputs (bit i: input i) are factors that may be half. Weights in f32 are rounded by who multiplies
 // them; on a GPU a copy in half saves reading them whole, forward and backward.
-unsigned factors(const Graph& graph, const Node& node, bool gpu, bool attend) {
+unsigned factors(const Graph& graph, const Node& node, bool gpu) {
   const unsigned with_weights = gpu ? 0b11 : 0b01;
   const auto weights_are_f32 = [&] { return graph.value(node.inputs[1]).dtype == DType::kF32; };
   const auto fits = [&](ValueId weights) { return gpu || wide_conv(node, graph.value(weights)); };
@@ -39,7 +39,7 @@ unsigned factors(const Graph& graph, const Node& node, bool gpu, bool attend) {
     case Op::kConv2dBackwardWeights:
       return fits(node.outputs[0]) ? 0b11 : 0;
     default:
-      return attend ? op_def(node.op).half_with_result : 0;
+      return gpu ? op_def(node.op).half_with_result : 0;
   }
 }
 
@@ -101,11 +101,11 @@ void give_half(Graph& graph, Node& node, DType half, std::unordered_map<ValueId,
 
 }  // namespace
 
-void multiply_in_half(Graph& graph, DType half, bool gpu, bool attend) {
+void multiply_in_half(Graph& graph, DType half, bool gpu) {
   std::vector<Node> nodes = std::exchange(graph.nodes, {});
   std::unordered_map<ValueId, ValueId> halves;
   for (Node& node : nodes) {
-    const unsigned taken = factors(graph, node, gpu, attend);
+    const unsigned taken = factors(graph, node, gpu);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if ((taken >> i & 1u) == 0) continue;
       const auto [found, is_new] = halves.try_emplace(node.inputs[i], kNone);

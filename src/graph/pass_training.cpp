@@ -236,7 +236,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   TrainingGraph ids;
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
   if (factors != DType::kF32) {
-    multiply_in_half(graph, factors, precision.gpu, precision.attend);
+    multiply_in_half(graph, factors, precision.gpu);
     store_in_half(graph, factors);
   }
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});

@@ -134,7 +134,7 @@ expect 0 gpu fsck
 
 # Where no memory of the host can be pinned, copies from other memory do as well.
 if [ "$real" != real ]; then
-  MLX_EMULATED_GPU_PINNED=0 expect 0 gpu train -c gpt2.toml --device cuda --force --json
+  MLX_EMULATED_GPU_PINNED=0 expect 0 gpu train "${how[@]}" --force --json
   same "$(json "d['unchanged'], d['digest']")" "(False, '$digest')"
 fi
 
