@@ -99,16 +99,17 @@ same "$out" "$cpu"
 expect 0 gpu train -c cnn.toml --device cuda --force --profile
 has "$out" conv2d_backward_weights
 
-# Killed and resumed: the bits of a run that was never stopped, with the scale of the loss where there is one.
-for precision in bf16 fp16; do
-  how=(-c gpt2.toml --device cuda --precision "$precision")
+# Killed and resumed: the bits of a run that was never stopped; in fp16 of one whose scale has changed by then.
+sed -i 's/^epochs = 2/epochs = 2\ncheckpoint_every = "20 steps"/' single.toml
+for resumed in "gpt2.toml bf16" "single.toml fp16"; do
+  how=(-c "${resumed% *}" --device cuda --precision "${resumed#* }")
   expect 0 gpu train "${how[@]}" --json
   digest=$(json "d['digest']")
   mlx_before=$mlx_binary mlx_binary=$work/gpu/mlx
   killed_training 16 "${how[@]}" --force
   mlx_binary=$mlx_before
   expect 0 gpu train "${how[@]}" --resume "$run" --force --json
-  same "$(json "d['digest'], 'run:' + d['run'].removeprefix('run:')")" "('$digest', 'run:${run#run:}')"
+  same "$(json "d['digest'], 'run:' + d['run'].removeprefix('run:'), d['summary']['resumed_from'] > 0")" "('$digest', 'run:${run#run:}', True)"
 done
 
 # Gone on with on the CPU: a run of its own, which has the checkpoint as an input and the same answer when asked again,
