@@ -27,6 +27,7 @@
 #include "tests/bench/train_floor.h"
 #include "train/config.h"
 #include "train/process_use.h"
+#include "train/training_step.h"
 
 namespace {
 
