@@ -509,7 +509,7 @@ _mlx_command() {
         -c|--config) kind=file ;;
         --resume) kind=run ;;
         --device) kind='choice auto cpu cuda' ;;
-        --precision) kind='choice auto bf16 f32' ;;
+        --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
         --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;
         --trace) kind=file ;;

@@ -13,7 +13,8 @@ namespace mlx::kernels {
 enum class Op : std::uint16_t {
   // Linear: y[…,N] = act(x[…,K] · wᵀ + b), w[N,K], (b[N]). attrs.activation.
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
-  //   half: x and dy half, y and dx f32 or half; w half, or f32 that counts rounded to it; b, dw, db stay f32, but b may
+  //   half: x and dy half, y and dx f32 or half; w half, or f32 that counts rounded to it; b, dw, db stay f32, but b
+  //   may
   //   count rounded where y is half. Sums are of f32. w in half is for GPUs: CPUs have packed weights.
   //   tf32: with attrs.tf32 factors in f32 may be rounded or cut to 10 bits of fraction; sums stay f32. Kernels of CPUs
   //   do not.

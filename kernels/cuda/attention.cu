@@ -1,6 +1,7 @@
-// Causal self-attention with grouped queries on CUDA in f32 (Vaswani et al. 2017, Ainslie et al. 2023), whole and with
-// a cache, and its gradient. A warp takes a query (or a key, for its gradient) and goes over the others in tiles of 32,
-// one a lane, with the running maximum of Milakov & Gimelshein (2018): no matrix of scores is stored (Dao et al. 2022).
+// Causal self-attention with grouped queries on CUDA (Vaswani et al. 2017, Ainslie et al. 2023), whole and with a
+// cache, and its gradient: in f32, and in half precision for what flash_attention.cu declines. A warp takes a query (or
+// a key, for its gradient) and goes over the others in tiles of 32, one a lane, with the running maximum of Milakov &
+// Gimelshein (2018): no matrix of scores is stored (Dao et al. 2022).
 //
 // Every query, key and value is a row of `size` numbers; sums over tiles run in order.
 #include "kernels/cuda/cuda.h"
@@ -181,14 +182,51 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
   });
 }
 
+// Half precision in f32: tensors are widened into the workspace, behind what the kernel itself needs of it.
+static std::size_t own_bytes(const State& s, Op op) {
+  return op == Op::kAttentionBackward ? sizeof(float) * static_cast<std::size_t>(s.g.batch * s.g.heads * s.g.time) : 0;
+}
+template <Op kOp>
+void run_widened(const void* state, const Args& args, int phase, int slice) {
+  constexpr bool kBack = kOp == Op::kAttentionBackward;
+  const State& s = state_of(state);
+  const std::int64_t wide = s.g.count, narrow = s.g.batch * s.g.time * s.g.dim;  // elements of qkv and of y
+  float* free = static_cast<float*>(args.workspace) + own_bytes(s, kOp) / sizeof(float);
+  const auto take = [&](std::int64_t count) { return std::exchange(free, free + count); };
+  const auto widened = [&](int i, std::int64_t count) -> const void* {
+    const Reals from = reals_in(s, args, i, s.g.x_type);
+    float* to = take(count);
+    each(args, count, [=] __device__(std::int64_t at) { to[at] = from[at]; });
+    return to;
+  };
+  const void* inputs[4] = {widened(0, wide)};
+  if (kBack) inputs[1] = widened(1, narrow), inputs[2] = args.inputs[2], inputs[3] = widened(3, narrow);
+  const std::int64_t count = kBack ? wide : narrow;
+  float* result = take(count);
+  void* outputs[2] = {result, kBack ? nullptr : f32_out(&s, args, 1)};
+  Args in_f32 = args;
+  in_f32.inputs = inputs, in_f32.outputs = outputs;
+  if (kBack)
+    run_attention_backward(state, in_f32, phase, slice);
+  else
+    run_attention(state, in_f32, phase, slice);
+  const RealsOut to = reals_out(s, args, 0, s.g.x_type);
+  each(args, count, [=] __device__(std::int64_t at) { to.store(at, result[at]); });
+}
+
 bool prepare_attention(const Problem& problem, Plan& plan) {
-  const Run run = problem.op == Op::kAttention           ? run_attention
-                  : problem.op == Op::kAttentionBackward ? run_attention_backward
-                                                         : run_attention_cached;
-  const State* s = new_state(problem, plan, run);
+  const bool back = problem.op == Op::kAttentionBackward, cached = problem.op == Op::kAttentionCached;
+  const State* s = new_state(problem, plan,
+                             back     ? run_attention_backward
+                             : cached ? run_attention_cached
+                                      : run_attention,
+                             Takes::kHalf);
   if (!s) return false;
-  if (problem.op == Op::kAttentionBackward)
-    plan.workspace_bytes = sizeof(float) * static_cast<std::size_t>(s->g.batch * s->g.heads * s->g.time);
+  plan.workspace_bytes = own_bytes(*s, problem.op);
+  if (!is_half(s->g.x_type)) return true;
+  plan.run = back ? run_widened<Op::kAttentionBackward> : run_widened<Op::kAttention>;
+  const std::int64_t of_qkv = s->g.count, of_y = s->g.batch * s->g.time * s->g.dim;
+  plan.workspace_bytes += sizeof(float) * static_cast<std::size_t>(back ? 2 * (of_qkv + of_y) : of_qkv + of_y);
   return true;
 }
 

@@ -327,7 +327,8 @@ bool prepare_loss(const Problem& problem, Plan& plan);         // softmax, softm
 bool prepare_target_loss(const Problem& problem, Plan& plan);  // sigmoid cross-entropy, squared error, Huber
 bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);
-bool prepare_attention(const Problem& problem, Plan& plan);
+bool prepare_attention(const Problem& problem, Plan& plan);        // any head
+bool prepare_flash_attention(const Problem& problem, Plan& plan);  // half, heads of up to 128
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 bool prepare_scale(const Problem& problem, Plan& plan);

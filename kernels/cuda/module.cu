@@ -67,6 +67,8 @@ constexpr Kernel kRows[] = {
     {Op::kAddPositionsBackward, Backend::kCuda, prepare_positions},
     {Op::kRope, Backend::kCuda, prepare_rope},
     {Op::kRopeBackward, Backend::kCuda, prepare_rope},
+    {Op::kAttention, Backend::kCuda, prepare_flash_attention},
+    {Op::kAttentionBackward, Backend::kCuda, prepare_flash_attention},
     {Op::kAttention, Backend::kCuda, prepare_attention},
     {Op::kAttentionBackward, Backend::kCuda, prepare_attention},
     {Op::kAttentionCached, Backend::kCuda, prepare_attention},

@@ -18,11 +18,14 @@
 
 #include "kernels/half.h"
 
-// Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs.
+// Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs; and
+// before one that is seldom run and should not take registers from others.
 #ifdef __CUDACC__
 #define MLX_UNROLL _Pragma("unroll")
+#define MLX_NO_UNROLL _Pragma("unroll 1")
 #else
 #define MLX_UNROLL
+#define MLX_NO_UNROLL
 #endif
 
 namespace mlx::kernels::cuda {
@@ -102,6 +105,25 @@ __device__ inline std::uint32_t tf32_bits(float x) {
   std::uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
+}
+
+// Two f32 as one register of elements of bf16 or f16, rounded to nearest even.
+template <MmaType kType>
+__device__ inline std::uint32_t pack_as(float low, float high) {
+  static_assert(kType != MmaType::kTF32);
+  std::uint32_t bits;
+  if constexpr (kType == MmaType::kBF16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+// 2^x to about 2^-22 of it; what is not a normal number counts as 0.
+__device__ inline float exp2_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 // The block's dynamic shared memory.

@@ -64,6 +64,9 @@ void wait_copies(std::size_t pending);  // until no more than so many groups are
 inline void __syncthreads() {
   mlx::emulation::wait_for_block();
 }
+inline void __syncwarp() {
+  mlx::emulation::exchange(0, 0);
+}
 template <typename T>
 T __shfl_sync(unsigned, T value, int lane) {
   return mlx::emulation::exchange(value, static_cast<unsigned>(lane));

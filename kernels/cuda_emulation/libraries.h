@@ -8,9 +8,9 @@
 #include <functional>
 #include <span>
 
+#include "kernels/cuda_emulation/cuda_runtime.h"
 #include "kernels/half.h"
 #include "kernels/kernel.h"
-#include "kernels/cuda_emulation/cuda_runtime.h"
 
 namespace mlx::emulation {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cuda/ptx.h"
@@ -72,6 +73,18 @@ void wait_copies() {
 
 inline std::uint32_t tf32_bits(float x) {
   return std::bit_cast<std::uint32_t>(to_tf32(x));
+}
+
+template <MmaType kType>
+std::uint32_t pack_as(float low, float high) {
+  static_assert(kType != MmaType::kTF32);
+  const auto bits = [](float x) { return std::uint32_t{kType == MmaType::kBF16 ? to_bf16(x).bits : to_f16(x).bits}; };
+  return bits(low) | bits(high) << 16;
+}
+
+inline float exp2_approximate(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;  // NaN stays
 }
 
 inline unsigned char* block_memory() {

@@ -21,8 +21,8 @@ struct OpDef {
   unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
   unsigned reads_half = 0;                  // bit i: input i, computed with in f32, may be stored in half precision
   bool stores_half = false;  // output 0, computed in f32, is stored as attrs.output says; products': of half factors
-  unsigned half_on_gpu = 0;  // bit i: input i, and output 0 with them, are all f32 or, on a GPU, all half
-  bool loss = false;         // output 0 is what training makes small; it computes its own gradient
+  unsigned half_with_result = 0;  // bit i: input i, all of them and output 0 with them, may be half instead of f32
+  bool loss = false;              // output 0 is what training makes small; it computes its own gradient
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
                                 const Dims* output, const std::string& name) = nullptr;

@@ -39,7 +39,7 @@ unsigned factors(const Graph& graph, const Node& node, bool gpu) {
     case Op::kConv2dBackwardWeights:
       return fits(node.outputs[0]) ? 0b11 : 0;
     default:
-      return gpu ? op_def(node.op).half_on_gpu : 0;
+      return gpu ? op_def(node.op).half_with_result : 0;
   }
 }
 
@@ -112,7 +112,7 @@ void multiply_in_half(Graph& graph, DType half, bool gpu) {
       if (is_new) found->second = cast_to(graph, node.inputs[i], half);
       node.inputs[i] = found->second;
     }
-    if (taken != 0 && op_def(node.op).half_on_gpu != 0)
+    if (taken != 0 && op_def(node.op).half_with_result != 0)
       give_half(graph, node, half, halves);
     else
       graph.nodes.push_back(std::move(node));

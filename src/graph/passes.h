@@ -32,7 +32,7 @@ enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
   Precision precision = Precision::kF32;
   // A GPU multiplies everything so, whatever the number of channels and groups, weights in a copy that is made once a
-  // step, and attends so (op_def.h, half_on_gpu). CPUs have neither tf32 nor f16.
+  // step, and attends so. CPUs have neither tf32 nor f16.
   bool gpu = false;
 };
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
@@ -62,7 +62,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 // Of a graph with its backward pass and without its updates: the products in `half`, bf16 or f16. A value is cast once,
 // where the first product needs it, and kept for the backward pass so. Without `gpu` weights are rounded by the kernels
 // that pack them, and convolutions with groups or of up to four channels stay f32: those of their kernels that are fast
-// are.
+// are. With it attention takes and gives `half` too.
 void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
 void store_in_half(Graph& graph, DType half);

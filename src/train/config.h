@@ -41,18 +41,18 @@ struct TrainConfig {
   double ema = 0;               // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
-  std::string loss;               // "softmax", "binary", "mse", "huber"; "" for what fits the targets
-  double huber_delta = 1;         // in standard deviations of the target
-  std::string precision;          // one of precision_words(), or ""; a training goes on with what precision_of() says
-  std::string precision_place;    // for messages: "train.toml:9: [train] precision", "--precision"
-  std::string options;            // of the command line that stand for keys, to resume with: " --precision bf16"
-  bool portable = false;          // numerics: the same bits on every machine (kernels::portable_level), else native
+  std::string loss;             // "softmax", "binary", "mse", "huber"; "" for what fits the targets
+  double huber_delta = 1;       // in standard deviations of the target
+  std::string precision;        // one of precision_words(), or ""; a training goes on with what precision_of() says
+  std::string precision_place;  // for messages: "train.toml:9: [train] precision", "--precision"
+  std::string options;          // of the command line that stand for keys, to resume with: " --precision bf16"
+  bool portable = false;        // numerics: the same bits on every machine (kernels::portable_level), else native
 };
 
 TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
 std::string resolved(const TrainConfig& config, const nn::Built& built);
-std::vector<std::string> precision_words();  // "f32", "tf32", "bf16", "fp16", "auto"
+std::vector<std::string> precision_words();       // "f32", "tf32", "bf16", "fp16", "auto"
 const char* name_of(graph::Precision precision);  // the word for it
 // Other than what the file says: one of these words, as given with --precision.
 void set_precision(TrainConfig& config, const std::string& word);
@@ -60,8 +60,8 @@ void set_precision(TrainConfig& config, const std::string& word);
 void set_numerics(TrainConfig& config, const std::string& word);
 // What the products are made of: never changed silently, since what is used stands in the resolved form. "auto" is bf16
 // where this level and CPU multiply it fast and the loss is one of classes, labels or tokens: targets that are numbers
-// may be finer than bf16's 8 bits. Where nothing is said it is f32 on a CPU and as "auto" on a GPU. kUsage where tf32 or
-// fp16 is asked for on a CPU, kMissing where bf16 is and there is none.
+// may be finer than bf16's 8 bits. Where nothing is said it is f32 on a CPU and as "auto" on a GPU. kUsage where tf32
+// or fp16 is asked for on a CPU, kMissing where bf16 is and there is none.
 graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level);
 // kUsage where the loss that the config names is not one for such targets.
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);

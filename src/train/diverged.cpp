@@ -37,7 +37,8 @@ std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState&
     const graph::Tensors before = training.state();
     const StepOutcome outcome = training.run(batch_of(again), again, rate_of(again));
     progress.advance(1);
-    if (std::isfinite(outcome.loss) && weights_are_finite(training.state(), training.graph())) continue;
+    const bool scaled = !training.scales() || outcome.loss_scale >= 1;
+    if (std::isfinite(outcome.loss) && scaled && weights_are_finite(training.state(), training.graph())) continue;
     training.start(before);
     found = training.explain(batch_of(again), again, rate_of(again));
     progress.end();

@@ -28,6 +28,15 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
+template <typename T>
+T scalar(const std::uint8_t* bytes) {
+  T out;
+  std::memcpy(&out, bytes, sizeof out);
+  return out;
+}
+
+}  // namespace
+
 graph::Tensor first_loss_scale() {
   graph::Tensor tensor;
   tensor.shape.rank = 1;
@@ -37,15 +46,6 @@ graph::Tensor first_loss_scale() {
   tensor.data.assign(bytes, bytes + sizeof start);
   return tensor;
 }
-
-template <typename T>
-T scalar(const std::uint8_t* bytes) {
-  T out;
-  std::memcpy(&out, bytes, sizeof out);
-  return out;
-}
-
-}  // namespace
 
 TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                            kernels::Level level, Pool& pool)

@@ -24,6 +24,9 @@ struct StepOutcome {
   double loss_scale = 0;     // for the next step; 0 where losses are not scaled
 };
 
+// Of a training whose losses are scaled: the state graph::kLossScale as it starts.
+graph::Tensor first_loss_scale();
+
 class TrainingStep {
  public:
   // All of them outlive it.

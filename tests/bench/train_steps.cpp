@@ -1,7 +1,8 @@
 // bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
 // step through a session, without a repository around it.
 //
-// usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable] [--device cpu|cuda]
+// usage: bench_train FOLDER [--threads N] [--precision f32|tf32|bf16|fp16] [--numerics native|portable] [--device
+// cpu|cuda]
 //
 // Reads case.json (batch, shape, classes, steps, distinct), inputs.bin and targets.bin; writes init.bin (the
 // parameters' initial f32 values, one behind another) and init.json (their names and sizes); prints losses, seconds of
@@ -26,6 +27,7 @@
 #include "tests/bench/train_floor.h"
 #include "train/config.h"
 #include "train/process_use.h"
+#include "train/training_step.h"
 
 namespace {
 
@@ -94,7 +96,8 @@ void run(const std::string& folder, const How& how) {
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
   const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
-  graph::TrainingGraph training = graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, {how.precision});
+  graph::TrainingGraph training =
+      graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, {how.precision, how.gpu});
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
   Pool pool(how.threads);
   graph::SessionOptions options;
@@ -104,6 +107,7 @@ void run(const std::string& folder, const How& how) {
   options.training = true;
   graph::Tensors tensors = nn::initialize(built.graph, built.family, config.seed);
   write_initial(folder, built.graph, tensors);
+  if (training.loss_scale != graph::kNone) tensors.emplace(graph::kLossScale, train::first_loss_scale());
   graph::Session session(training.graph, tensors, options, pool);
   tensors.clear();
 
@@ -152,6 +156,13 @@ void run(const std::string& folder, const How& how) {
              Json({{"losses", losses}, {"seconds", seconds}, {"peak_mib", peak_mib}, {"floor_seconds", floor}}).dump());
 }
 
+std::optional<graph::Precision> precision_named(const std::string& word) {
+  for (const auto each :
+       {graph::Precision::kF32, graph::Precision::kTF32, graph::Precision::kBF16, graph::Precision::kF16})
+    if (word == train::name_of(each)) return each;
+  return std::nullopt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,8 +174,8 @@ int main(int argc, char** argv) {
         how.threads = std::stoi(value);
       else if (option == "--profile")
         how.profile = value == "on";
-      else if (option == "--precision" && (value == "f32" || value == "bf16"))
-        how.precision = value == "bf16" ? mlx::graph::Precision::kBF16 : mlx::graph::Precision::kF32;
+      else if (option == "--precision" && precision_named(value))
+        how.precision = *precision_named(value);
       else if (option == "--numerics" && (value == "native" || value == "portable"))
         how.portable = value == "portable";
       else if (option == "--device" && (value == "cpu" || value == "cuda"))
@@ -174,7 +185,7 @@ int main(int argc, char** argv) {
     }
     if (argc < 2)
       mlx::fail(mlx::ErrorKind::kUsage,
-                "usage: bench_train FOLDER [--threads N] [--precision f32|bf16] [--numerics native|portable] "
+                "usage: bench_train FOLDER [--threads N] [--precision f32|tf32|bf16|fp16] [--numerics native|portable] "
                 "[--device cpu|cuda] [--profile on]");
     run(argv[1], how);
     return 0;

@@ -60,19 +60,44 @@ families="cnn resnet mobile gpt2 llama mlp"
 for name in $families; do
   expect 0 bare train -c "$name.toml" --device auto --json
   cpu=$(json "d['summary']['loss']")
-  expect 0 gpu train -c "$name.toml" --device cuda --json
+  expect 0 gpu train -c "$name.toml" --device cuda --precision f32 --json
   same "$name: $(json "d['unchanged'], abs(d['summary']['loss'] - $cpu) < 2e-3 * $cpu")" "$name: (False, True)"
   same "$(json "d['summary']['memory']['device'], abs(d['summary']['peak_memory'] / d['summary']['memory']['peak'] - 1) < 0.05")" "('cuda', True)"
   digest=$(json "d['digest']")
-  MLX_THREADS=1 expect 0 gpu train -c "$name.toml" --device auto --force --json
+  MLX_THREADS=1 expect 0 gpu train -c "$name.toml" --device auto --precision f32 --force --json
   same "$name $(json "d['digest']")" "$name $digest"
 done
+
+# Each precision comes to about the same loss, by a key of its own. Where nothing is said it is bf16, but of numbers.
 for name in cnn gpt2; do
-  expect 0 gpu train -c "$name.toml" --device cuda --json
+  expect 0 gpu train -c "$name.toml" --device cuda --precision f32 --json
   f32=$(json "d['summary']['loss']")
-  expect 0 gpu train -c "$name.toml" --device cuda --precision bf16 --json
-  same "$name: $(json "d['unchanged'], d['summary']['precision'], abs(d['summary']['loss'] - $f32) < 0.03 * $f32")" "$name: (False, 'bf16', True)"
+  for precision in tf32 bf16 fp16; do
+    expect 0 gpu train -c "$name.toml" --device cuda --precision "$precision" --json
+    same "$name: $(json "d['unchanged'], d['summary']['precision'], abs(d['summary']['loss'] - $f32) < 0.03 * $f32")" "$name: (False, '$precision', True)"
+  done
+  expect 0 gpu train -c "$name.toml" --device cuda --json
+  same "$(json "d['unchanged'], d['summary']['precision']")" "(True, 'bf16')"
 done
+expect 0 gpu train -c mlp.toml --device cuda --json
+same "$(json "d['unchanged'], d['summary']['precision']")" "(True, 'f32')"
+for precision in tf32 fp16; do
+  error 2 "for GPUs" gpu train -c cnn.toml --device cpu --precision "$precision"
+  has "$err" "--precision f32"
+  error 2 "portable numerics are f32" gpu train -c cnn.toml --precision "$precision" --numerics portable
+done
+
+# In fp16 a step whose gradients overflow halves the scale and changes nothing else: here those of squared errors of
+# single rows, times 65536. Where they do without a scale, too, the training has diverged.
+sed -e 's/loss = "huber"/loss = "mse"/' -e 's/optimizer = "lion"/optimizer = "adamw"/' -e 's/^batch = 20/batch = 1/' mlp.toml >single.toml
+expect 0 gpu train -c single.toml --device cuda --precision f32 --json
+f32=$(json "d['summary']['loss']")
+expect 0 gpu train -c single.toml --device cuda --precision fp16 --json
+same "$(json "abs(d['summary']['loss'] - $f32) < 0.05 * $f32")" True
+expect 0 gpu log --runs --where 'train/loss_scale<65536'
+has "$out" "train/loss_scale "
+sed -e 's/"adamw"/"sgd"\nlearning_rate = 10/' single.toml >wild.toml
+error 1 "the loss scale fell below 1" gpu train -c wild.toml --device cuda --precision fp16
 
 # Without NVIDIA's libraries other kernels compute: a key of its own.
 for name in cnn gpt2; do
@@ -96,25 +121,31 @@ same "$out" "$cpu"
 expect 0 gpu train -c cnn.toml --device cuda --force --profile
 has "$out" conv2d_backward_weights
 
-# Killed and resumed: the bits of a run that was never stopped.
-expect 0 gpu train -c gpt2.toml --device cuda --json
-digest=$(json "d['digest']")
-mlx_before=$mlx_binary mlx_binary=$work/gpu/mlx
-killed_training 16 -c gpt2.toml --device cuda --force
-mlx_binary=$mlx_before
-expect 0 gpu train -c gpt2.toml --device cuda --resume "$run" --force --json
-same "$(json "d['digest'], 'run:' + d['run'].removeprefix('run:')")" "('$digest', 'run:${run#run:}')"
+# Killed and resumed: the bits of a run that was never stopped; in fp16 of one whose scale has changed by then.
+sed -i 's/^epochs = 2/epochs = 2\ncheckpoint_every = "20 steps"/' single.toml
+for resumed in "gpt2.toml bf16" "single.toml fp16"; do
+  how=(-c "${resumed% *}" --device cuda --precision "${resumed#* }")
+  expect 0 gpu train "${how[@]}" --json
+  digest=$(json "d['digest']")
+  mlx_before=$mlx_binary mlx_binary=$work/gpu/mlx
+  killed_training 16 "${how[@]}" --force
+  mlx_binary=$mlx_before
+  expect 0 gpu train "${how[@]}" --resume "$run" --force --json
+  same "$(json "d['digest'], 'run:' + d['run'].removeprefix('run:'), d['summary']['resumed_from'] > 0")" "('$digest', 'run:${run#run:}', True)"
+done
 
-# Gone on with on the CPU: a run of its own, which has the checkpoint as an input and the same answer when asked again.
+# Gone on with on the CPU: a run of its own, which has the checkpoint as an input and the same answer when asked again,
+# in the CPU's own precision; not in one that it does not have.
 mlx_binary=$work/gpu/mlx
 killed_training 16 -c gpt2.toml --device cuda --force
 mlx_binary=$mlx_before
+error 2 "--precision f32" gpu train -c gpt2.toml --precision fp16 --resume "$run"
 sed 's/^epochs = 2/epochs = 3/' gpt2.toml >longer.toml
 error 4 "another config" gpu train -c longer.toml --resume "$run"
 expect 0 gpu train -c gpt2.toml --device cuda --json
 loss=$(json "d['summary']['loss']")
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
-same "$(json "d['run'] == '$run', abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, True)"
+same "$(json "d['run'] == '$run', d['summary']['precision'], abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, 'f32', True)"
 moved=$(json "d['run']")
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"
@@ -126,7 +157,7 @@ expect 0 gpu fsck
 
 # Where no memory of the host can be pinned, copies from other memory do as well.
 if [ "$real" != real ]; then
-  MLX_EMULATED_GPU_PINNED=0 expect 0 gpu train -c gpt2.toml --device cuda --force --json
+  MLX_EMULATED_GPU_PINNED=0 expect 0 gpu train "${how[@]}" --force --json
   same "$(json "d['unchanged'], d['digest']")" "(False, '$digest')"
 fi
 

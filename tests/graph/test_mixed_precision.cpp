@@ -1,14 +1,16 @@
-// Training graphs whose products are bf16: what is cast and how often, how far their gradients are from f32's, and that
-// threads change no bit.
+// Training graphs whose products are in half precision: what is cast and how often, how far their gradients are from
+// f32's, that threads change no bit, and how the loss of f16 is scaled.
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
 #include "graph/not_finite.h"
 #include "graph/op_def.h"
 #include "kernels/half.h"
+#include "kernels/loss_scale.h"
 #include "sample.h"
 
 using namespace mlx;
@@ -19,7 +21,8 @@ namespace {
 struct Model {
   const char* name;
   Graph graph;
-  double tolerance;  // of gradients; larger where a relu or a maximum near zero may change sides
+  double tolerance;      // of gradients; larger where a relu or a maximum near zero may change sides
+  double gpu_tolerance;  // where the first convolution is rounded too, so that more of them do
 };
 
 // images[batch,12,12,2] → a convolution in f32, a residual block, one more convolution, dense to 4; batch norm behind
@@ -53,18 +56,28 @@ Graph residual() {
 
 std::vector<Model> models() {
   std::vector<Model> all;
-  all.push_back({"cnn", sample::cnn(0.0f), 0.08});
-  all.push_back({"residual", residual(), 0.08});
-  all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03});
-  all.push_back({"llama", sample::llama(), 0.03});
+  all.push_back({"cnn", sample::cnn(0.0f), 0.08, 0.25});
+  all.push_back({"residual", residual(), 0.08, 0.15});
+  all.push_back({"transformer", sample::transformer(11, 16, 6, 0.0f), 0.03, 0.03});
+  all.push_back({"llama", sample::llama(), 0.03, 0.03});
   return all;
 }
 
-TrainingGraph training_of(const Graph& forward, Precision precision) {
+TrainingGraph training_of(const Graph& forward, const PrecisionSpec& precision) {
   OptimizerSpec plain;
   plain.momentum = 0;
   plain.nesterov = false;
-  return to_training(forward, plain, LossSpec{}, {precision});
+  return to_training(forward, plain, LossSpec{}, precision);
+}
+
+// Random weights, and losses that are scaled so.
+Tensors started(const TrainingGraph& training, kernels::LossScale scale) {
+  Tensors tensors = sample::random_tensors(training.graph);
+  if (training.loss_scale == kNone) return tensors;
+  Bytes& bytes = tensors.at(kLossScale).data;
+  REQUIRE(bytes.size() == sizeof scale);
+  std::memcpy(bytes.data(), &scale, sizeof scale);
+  return tensors;
 }
 
 struct Result {
@@ -74,14 +87,14 @@ struct Result {
 };
 
 // One step of descent at a rate of 1, so that what the weights change by is their gradient.
-Result step(const Graph& forward, Precision precision, kernels::Level level, int threads) {
+Result step(const Graph& forward, const PrecisionSpec& precision, kernels::Level level, int threads) {
   const TrainingGraph training = training_of(forward, precision);
   validate(training.graph);
   Pool pool(threads);
   SessionOptions options;
   options.training = true;
   options.level = level;
-  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
+  Session session(training.graph, started(training, {1024.0f, 0.0f}), options, pool);
   const bool images = training.graph.find("images") != kNone;
   const sample::Batch batch = sample::images(16, 3);
   std::vector<std::int32_t> ids;
@@ -116,7 +129,7 @@ double norm(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("mixed precision: products take bf16, each value is cast once, and parameters and their gradients are f32") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Graph graph = training_of(model.graph, Precision::kBF16).graph;
+    const Graph graph = training_of(model.graph, {Precision::kBF16}).graph;
     std::set<ValueId> cast;
     int products = 0;
     for (const Node& node : graph.nodes) {
@@ -146,7 +159,7 @@ TEST_CASE("mixed precision: products take bf16, each value is cast once, and par
 TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the operation that makes it") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Graph graph = training_of(model.graph, Precision::kBF16).graph;
+    const Graph graph = training_of(model.graph, {Precision::kBF16}).graph;
     std::set<ValueId> whole(graph.outputs.begin(), graph.outputs.end());  // that somebody needs as f32
     for (const Node& node : graph.nodes) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
@@ -170,14 +183,14 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
       CHECK((narrow || whole.contains(node.outputs[0])));
     }
     CHECK(stored >= 4);
-    const Result bf16 = step(model.graph, Precision::kBF16, kernels::Level::kRef, 1);
-    CHECK(bf16.arena <= step(model.graph, Precision::kF32, kernels::Level::kRef, 1).arena);
+    const Result bf16 = step(model.graph, {Precision::kBF16}, kernels::Level::kRef, 1);
+    CHECK(bf16.arena <= step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1).arena);
   }
 }
 
 TEST_CASE("mixed precision: in f32 the graph is what it was") {
   for (const Model& model : models()) {
-    const Graph graph = training_of(model.graph, Precision::kF32).graph;
+    const Graph graph = training_of(model.graph, {Precision::kF32}).graph;
     for (const Node& node : graph.nodes) CHECK(node.op != Op::kCast);
   }
 }
@@ -185,11 +198,11 @@ TEST_CASE("mixed precision: in f32 the graph is what it was") {
 TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16, in ref and in the best kernels") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Result f32 = step(model.graph, Precision::kF32, kernels::Level::kRef, 1);
-    const Tensors start = sample::random_tensors(training_of(model.graph, Precision::kF32).graph);
+    const Result f32 = step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1);
+    const Tensors start = sample::random_tensors(training_of(model.graph, {Precision::kF32}).graph);
     for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
       CAPTURE(std::string(kernels::name_of(level)));
-      const Result bf16 = step(model.graph, Precision::kBF16, level, 1);
+      const Result bf16 = step(model.graph, {Precision::kBF16}, level, 1);
       CHECK(bf16.loss == doctest::Approx(f32.loss).epsilon(0.01));
       CHECK(bf16.loss != f32.loss);
       for (const Value& value : model.graph.values) {
@@ -207,15 +220,124 @@ TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16,
 TEST_CASE("mixed precision: the same bits with any number of threads") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Result one = step(model.graph, Precision::kBF16, kernels::best_level(), 1);
+    const Result one = step(model.graph, {Precision::kBF16}, kernels::best_level(), 1);
     for (const int threads : {2, 3}) {
-      const Result more = step(model.graph, Precision::kBF16, kernels::best_level(), threads);
+      const Result more = step(model.graph, {Precision::kBF16}, kernels::best_level(), threads);
       for (const auto& [name, tensor] : one.tensors) CHECK_MESSAGE(more.tensors.at(name).data == tensor.data, name);
     }
   }
 }
 
-TEST_CASE("bug: a NaN was not looked for in what is stored as bf16") {
+TEST_CASE("mixed precision on a GPU: all factors are half, weights in one copy a step, attention too") {
+  for (const Model& model : models()) {
+    for (const PrecisionSpec& precision :
+         {PrecisionSpec{Precision::kBF16, true}, PrecisionSpec{Precision::kF16, true}}) {
+      CAPTURE(std::string(model.name));
+      const DType half = precision.precision == Precision::kF16 ? DType::kF16 : DType::kBF16;
+      const Graph graph = training_of(model.graph, precision).graph;
+      std::set<ValueId> cast;
+      int products = 0, weights = 0;
+      for (const Node& node : graph.nodes) {
+        CAPTURE(node.name);
+        const auto type = [&](std::size_t i) { return graph.value(node.inputs[i]).dtype; };
+        if (node.op == Op::kCast && node.attrs.output == half) {
+          CHECK_MESSAGE(cast.insert(node.inputs[0]).second, "cast twice");
+          weights += graph.value(node.inputs[0]).role == Role::kParameter;
+        }
+        if (is_product(node.op) || node.op == Op::kLinearBackwardWeights || node.op == Op::kConv2dBackwardWeights) {
+          CHECK((type(0) == half && type(1) == half));
+          ++products;
+        }
+        const bool attends = node.op == Op::kAttention || node.op == Op::kAttentionBackward;
+        if (attends) CHECK((type(0) == half && graph.value(node.outputs[0]).dtype == half));
+      }
+      CHECK(products >= 8);
+      CHECK(weights >= 2);
+    }
+  }
+}
+
+TEST_CASE("mixed precision on a GPU: gradients are those of f32, whether scaled or not") {
+  for (const Model& model : models()) {
+    const Result f32 = step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1);
+    const Tensors start = sample::random_tensors(training_of(model.graph, {Precision::kF32}).graph);
+    for (const PrecisionSpec& precision : {PrecisionSpec{Precision::kTF32, true}, PrecisionSpec{Precision::kBF16, true},
+                                           PrecisionSpec{Precision::kF16, true}}) {
+      CAPTURE(std::string(model.name));
+      CAPTURE(static_cast<int>(precision.precision));
+      const Result rounded = step(model.graph, precision, kernels::Level::kRef, 1);
+      const bool coarse = precision.precision == Precision::kBF16;
+      CHECK(rounded.loss == doctest::Approx(f32.loss).epsilon(coarse ? 0.01 : 0.002));
+      CHECK(rounded.loss != f32.loss);
+      for (const Value& value : model.graph.values) {
+        if (value.role != Role::kParameter) continue;
+        CAPTURE(value.name);
+        const std::vector<float> before = sample::floats(start.at(value.name).data),
+                                 exact = sample::floats(f32.tensors.at(value.name).data),
+                                 own = sample::floats(rounded.tensors.at(value.name).data);
+        CHECK(norm(own, exact) < model.gpu_tolerance * norm(before, exact));
+      }
+    }
+  }
+}
+
+TEST_CASE("loss scaling: a step whose gradients are not finite changes the scale alone, with every optimizer") {
+  const auto scale_of = [](const Session& session) {
+    kernels::LossScale scale;
+    std::memcpy(&scale, session.state(kLossScale), sizeof scale);
+    return scale;
+  };
+  for (const std::string& name : optimizer_names()) {
+    for (const float clip : {0.0f, 0.1f}) {
+      CAPTURE(name);
+      CAPTURE(clip);
+      OptimizerSpec spec;
+      spec.name = name;
+      spec.clip = clip;
+      spec.weight_decay = 0.1f;
+      const TrainingGraph training =
+          to_training(sample::transformer(11, 16, 6, 0.0f), spec, LossSpec{}, {Precision::kF16, true});
+      Pool pool(1);
+      SessionOptions options;
+      options.training = true;
+      options.level = kernels::Level::kRef;
+      const float rate = 0.01f;
+      const std::vector<std::int32_t> ids(8 * 6, 3);
+      const std::vector<Feed> feeds{{training.learning_rate, &rate, {1}},
+                                    {training.graph.find("ids"), ids.data(), {8, 6}},
+                                    {training.labels, ids.data(), {8, 6}}};
+      const Tensors before = started(training, {0x1p60f, 5.0f});
+      Session overflows(training.graph, before, options, pool);
+      overflows.run(feeds);
+      for (const auto& [which, tensor] : overflows.tensors())
+        if (which != kLossScale) CHECK_MESSAGE(before.at(which).data == tensor.data, which);
+      CHECK(scale_of(overflows).scale == 0x1p59f);
+      CHECK(scale_of(overflows).good == 0.0f);
+
+      Session session(training.graph, started(training, {1024.0f, kernels::kGoodSteps - 1}), options, pool);
+      session.run(feeds);
+      CHECK(session.tensors().at("qkv.weight").data != before.at("qkv.weight").data);
+      CHECK(scale_of(session).scale == 2048.0f);
+      CHECK(scale_of(session).good == 0.0f);
+      // Scaled or not, it is the step of the unscaled gradients; and their norm.
+      Session plain(training.graph, started(training, {1.0f, 7.0f}), options, pool);
+      plain.run(feeds);
+      CHECK(scale_of(plain).good == 8.0f);
+      const auto moved = [&](const Session& of) { return sample::floats(of.tensors().at("qkv.weight").data); };
+      const std::vector<float> still = sample::floats(before.at("qkv.weight").data);
+      CHECK(norm(moved(session), moved(plain)) < 0.1 * norm(moved(plain), still));
+      if (clip == 0.0f) continue;
+      const float norm_of_scaled = sample::floats(session.output(training.gradient_norm))[0];
+      CHECK(norm_of_scaled == doctest::Approx(sample::floats(plain.output(training.gradient_norm))[0]).epsilon(0.02));
+    }
+  }
+}
+
+TEST_CASE("bug: a NaN was not looked for in what is stored in half precision") {
+  const std::vector<kernels::F16> halves{kernels::to_f16(65504.0f), kernels::to_f16(1e6f)};
+  const auto* first = reinterpret_cast<const std::uint8_t*>(halves.data());
+  CHECK(all_finite({first, 2}, DType::kF16));
+  CHECK_FALSE(all_finite({first, 4}, DType::kF16));
   std::vector<kernels::BF16> numbers(5000, kernels::to_bf16(-3.0f));
   const auto bytes = [&] {
     return ByteView(reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(kernels::BF16));

@@ -65,7 +65,7 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
 struct Tolerance {
   double relative = 0.0, scaled = 0.0;
 };
-Tolerance tolerance_of(const Case& test, Backend backend);  // the one table, with reasons
+Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend);  // the one table, with reasons
 
 // "" where equal within the tolerance, else the first place that is not. Bytes may differ by one step, s32 not at all;
 // not finite matches not finite.

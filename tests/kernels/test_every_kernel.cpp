@@ -68,7 +68,7 @@ void check_case(const Kernel& kernel, const Case& test, const std::vector<Tensor
   };
   const std::vector<Tensor> outputs = run({});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string wrong = difference(expected[i], outputs[i], tolerance_of(test, kernel.backend));
+    const std::string wrong = difference(expected[i], outputs[i], tolerance_of(test, i, kernel.backend));
     CHECK_MESSAGE(wrong.empty(), title(kernel, test) << ", output " << i << ": " << wrong);
   }
   RunOptions options;
@@ -108,19 +108,14 @@ void check_complete(const std::vector<Kernel>& kernels) {
     CHECK_MESSAGE((rows[static_cast<Op>(op)] || static_cast<Op>(op) == Op::kReshape), name_of(static_cast<Op>(op)));
 }
 
-// Attention in half precision is the one thing that a GPU's kernels may decline: what is around it may be in f32.
-bool may_be_declined(const Case& test) {
-  return (test.op == Op::kAttention || test.op == Op::kAttentionBackward) && is_half(test.inputs[0].shape.dtype);
-}
-
-// And each of its other cases: nothing is left to another backend.
+// And each of its cases: nothing is left to another backend.
 void check_every_case(const std::vector<Kernel>& kernels) {
   for (const Case& test : all_cases()) {
     const bool served = std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
       Prepared prepared;
       return kernel.op == test.op && prepare_case(kernel, test, prepared);
     });
-    CHECK_MESSAGE((served || may_be_declined(test)), name_of(test.op) << ": " << test.name << " is not served");
+    CHECK_MESSAGE(served, name_of(test.op) << ": " << test.name << " is not served");
   }
 }
 

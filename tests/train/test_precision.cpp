@@ -77,7 +77,7 @@ std::string refusal(const std::function<void()>& what, ErrorKind kind) {
   return "nothing was thrown";
 }
 
-bool has(const std::string& text, const char* part) {
+bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -152,6 +152,30 @@ TEST_CASE("precision: what was used is part of the key and of the record; f32's 
   CHECK(precision_of(config, data, kernels::Level::kAvx512) == graph::Precision::kF32);
   data.targets = data::TargetKind::kNumbers;
   CHECK(precision_of(config, data, kernels::best_level()) == graph::Precision::kF32);
+}
+
+TEST_CASE(
+    "precision: on a GPU bf16 where nothing else is said and targets are not numbers; tf32 and fp16 there alone") {
+  World world;
+  TrainConfig config = world.config();
+  constexpr kernels::Level kGpu = kernels::Level::kCuda, kCpu = kernels::Level::kOneDnn;
+  data::Description data;
+  CHECK(precision_of(config, data, kCpu) == graph::Precision::kF32);
+  CHECK(precision_of(config, data, kGpu) == graph::Precision::kBF16);
+  data.targets = data::TargetKind::kNumbers;
+  CHECK(precision_of(config, data, kGpu) == graph::Precision::kF32);
+  for (const std::string& word : precision_words()) {
+    if (word == "auto") continue;
+    set_precision(config, word);
+    CHECK(name_of(precision_of(config, data, kGpu)) == word);
+    if (word != "tf32" && word != "fp16") continue;
+    const std::string refused = refusal([&] { precision_of(config, data, kCpu); }, ErrorKind::kUsage);
+    CHECK_MESSAGE(has(refused, "--precision: " + word), refused);
+    CHECK_MESSAGE(has(refused, "--precision f32"), refused);
+    TrainConfig portable = config;
+    portable.portable = true;
+    CHECK(has(refusal([&] { precision_of(portable, data, kCpu); }, ErrorKind::kUsage), "portable numerics are f32"));
+  }
 }
 
 TEST_CASE("precision: unknown words and kernels without bf16 are refused with what to do") {
