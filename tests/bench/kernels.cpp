@@ -1,7 +1,7 @@
 // Speed of every kernel on shapes of real networks: GFLOP/s and GB/s per operation and level on one core, and its share
 // of what the core can do at most: the time that max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the bandwidth
-// of a large copy) would take. More than 100 % means that the tensors fit into a cache. Prints a table; asserts
-// nothing. usage: bench_kernels [part of a name]
+// of a large copy) would take; more than 100 % means that the tensors fit into a cache. And on a GPU, where there is
+// one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "graph/machine_peak.h"
+#include "kernels/device.h"
 #include "kernels/geometry.h"
 #include "kernels/table.h"
 
@@ -116,17 +117,26 @@ void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c)
   entries.push_back({"dropout " + shape, Op::kDropout, dropout, {x}, {x}});
 }
 
-// Heads of 64; FLOPs of the causal half.
-void attention(Entries& entries, std::int64_t n, std::int64_t time, std::int64_t heads, std::int64_t kv_heads) {
+// FLOPs of the causal half.
+struct Heads {
+  std::int64_t n, time, heads, kv_heads, size = 64;
+};
+Attrs attrs_of(const Heads& h) {
   Attrs attrs;
-  attrs.heads = heads, attrs.kv_heads = kv_heads, attrs.axis = time;
-  const std::int64_t d = heads * 64, kv = kv_heads * 64;
-  const Shape qkv = f32({n, time, d + 2 * kv}), y = f32({n, time, d}), lse = f32({n, heads, time});
-  const double flops = 2.0 * 2.0 * static_cast<double>(n * d * time * (time + 1) / 2);
-  const std::string shape = fmt::format("{}x{} {}/{} heads", n, time, heads, kv_heads);
-  entries.push_back({"rope " + shape, Op::kRope, attrs, {qkv}, {qkv}});
-  entries.push_back({"attention " + shape, Op::kAttention, attrs, {qkv}, {y, lse}, flops});
-  entries.push_back({"attention back " + shape, Op::kAttentionBackward, attrs, {qkv, y, lse, y}, {qkv}, 2.5 * flops});
+  attrs.heads = h.heads, attrs.kv_heads = h.kv_heads, attrs.axis = h.time;
+  return attrs;
+}
+void attention(Entries& entries, const Heads& h, DType type = DType::kF32) {
+  const std::int64_t d = h.heads * h.size, kv = h.kv_heads * h.size;
+  const Shape qkv = tensor(type, {h.n, h.time, d + 2 * kv}), y = tensor(type, {h.n, h.time, d});
+  const Shape lse = f32({h.n, h.heads, h.time});
+  const double flops = 2.0 * 2.0 * static_cast<double>(h.n * d * h.time * (h.time + 1) / 2);
+  const std::string shape =
+      fmt::format("{} {}x{} {}/{} heads of {}", name_of(type), h.n, h.time, h.heads, h.kv_heads, h.size);
+  if (type == DType::kF32) entries.push_back({"rope " + shape, Op::kRope, attrs_of(h), {qkv}, {qkv}});
+  entries.push_back({"attention " + shape, Op::kAttention, attrs_of(h), {qkv}, {y, lse}, flops});
+  entries.push_back(
+      {"attention back " + shape, Op::kAttentionBackward, attrs_of(h), {qkv, y, lse, y}, {qkv}, 2.5 * flops});
 }
 
 Entries table() {
@@ -183,9 +193,13 @@ Entries table() {
   const Shape gated = f32({1024, 4096}), half = f32({1024, 2048});
   entries.push_back({"swiglu 1024x2048", Op::kSwiGlu, {}, {gated}, {half}});
   entries.push_back({"swiglu back 1024x2048", Op::kSwiGluBackward, {}, {gated, half}, {gated}});
-  attention(entries, 2, 256, 12, 12);
-  attention(entries, 1, 1024, 12, 12);
-  attention(entries, 1, 1024, 12, 4);
+  attention(entries, {2, 256, 12, 12});
+  attention(entries, {1, 1024, 12, 12});
+  attention(entries, {1, 1024, 12, 4});
+  for (const DType type : {DType::kBF16, DType::kF16}) {  // on a GPU
+    attention(entries, {16, 1024, 12, 12}, type);
+    attention(entries, {4, 4096, 32, 8, 128}, type);
+  }
   return entries;
 }
 
@@ -272,15 +286,79 @@ void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Po
              packing > 0 ? fmt::format("  weights packed in {:.1f} us", packing * 1e6) : "");
 }
 
+struct Release {
+  const Device* device;
+  void operator()(void* memory) const { device->release(memory); }
+};
+using DeviceMemory = std::unique_ptr<void, Release>;
+
+DeviceMemory place(const Device& device, std::size_t bytes) {
+  DeviceMemory memory(device.allocate(bytes), {&device});
+  if (!memory) throw Error(ErrorKind::kMissing, fmt::format("the GPU has no {} bytes left", bytes));
+  return memory;
+}
+
+// On a GPU: many runs behind one another, so that what a launch costs the host does not count.
+void measure_on(const Device& device, const Entry& entry) {
+  std::vector<DeviceMemory> memory;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  std::size_t bytes = 0;
+  for (const Shape& shape : entry.inputs) {
+    memory.push_back(place(device, shape.bytes()));
+    device.upload(memory.back().get(), filled(shape).get(), shape.bytes());
+    inputs.push_back(memory.back().get());
+    bytes += shape.bytes();
+  }
+  for (const Shape& shape : entry.outputs) {
+    memory.push_back(place(device, shape.bytes()));
+    outputs.push_back(memory.back().get());
+    bytes += shape.bytes();
+  }
+  const Problem problem{entry.op,
+                        entry.attrs,
+                        static_cast<int>(inputs.size()),
+                        static_cast<int>(outputs.size()),
+                        entry.inputs.data(),
+                        entry.outputs.data(),
+                        nullptr};
+  const Prepared prepared = prepare(problem, Level::kCuda);
+  const Plan& plan = prepared.plan();
+  const DeviceMemory workspace = place(device, plan.workspace_bytes), key = place(device, sizeof(RandomKey));
+  device.clear(key.get(), sizeof(RandomKey));
+  Args args{inputs.data(), outputs.data(), workspace.get(), nullptr, 1, 1};
+  args.key = static_cast<const RandomKey*>(key.get());
+  args.stream = device.stream;
+  constexpr int kRuns = 20;
+  const double all = seconds([&] {
+    for (int i = 0; i < kRuns; ++i) plan.run(plan.state, args, 0, 0);
+    if (const char* wrong = device.wait()) throw Error(ErrorKind::kMissing, wrong);
+  });
+  const double one = all / kRuns;
+  fmt::print("{:44} {:8} {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s\n", entry.name, name_of(prepared.backend()),
+             one * 1e6, entry.flops / one * 1e-9, static_cast<double>(bytes) / one * 1e-9);
+}
+
+// Null where there is none, which is said.
+const Device* gpu() {
+  try {
+    return &cuda_device();
+  } catch (const Error& error) {
+    fmt::print("{}\n", error.message);
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 int run(const std::string& part) {
   Pool one(1), all;
   const graph::MachinePeak peak = graph::measure_peak(best_level(), one);
   fmt::print("one core: {:.1f} GFLOP/s of f32, {:.1f} GB/s\n", peak.flops * 1e-9, peak.bytes * 1e-9);
-  for (const Entry& entry : table())
+  const Device* device = gpu();
+  for (const Entry& entry : table()) {
+    if (entry.name.find(part) == std::string::npos) continue;
     for (const char* name : {"avx2", "avx512", "onednn"}) {
-      if (entry.name.find(part) == std::string::npos) continue;
       try {
         const Level level = parse_level(name);
         measure(entry, level, peak, one, all);
@@ -288,6 +366,12 @@ int run(const std::string& part) {
         fmt::print("{:36} {:8} {}\n", entry.name, name, error.message);
       }
     }
+    try {
+      if (device) measure_on(*device, entry);
+    } catch (const Error& error) {
+      fmt::print("{:36} cuda     {}\n", entry.name, error.message);
+    }
+  }
   return 0;
 }
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "harness.h"
 
@@ -169,14 +168,18 @@ void attention_in_half(Cases& cases) {
     const Tensor qkv = random({s.batch, s.time, width}, 1);
     for (const DType type : {DType::kBF16, DType::kF16}) attention_of(cases, s, stored(qkv, type));
   }
+  struct Odd {
+    std::int64_t row, rows, column;
+    float value;
+  };
   const Sizes s{1, 129, 2, 1, 16};
   const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.size;
-  for (const auto& [row, column, value] : std::vector<std::tuple<std::int64_t, std::int64_t, float>>{
-           {95, 3, std::nanf("")},                               // of a query
-           {64, s.heads * s.size + 5, kInf},                     // of a key
-           {64, (s.heads + s.kv_heads) * s.size + 2, -kInf}}) {  // of a value
+  for (const Odd& odd : std::vector<Odd>{{95, 1, 3, std::nanf("")},            // of a query
+                                         {64, 1, s.heads * s.size + 5, kInf},  // of a key
+                                         {0, 64, s.heads * s.size + 5, kInf},  // of all keys of a tile
+                                         {64, 1, (s.heads + s.kv_heads) * s.size + 2, -kInf}}) {  // of a value
     Tensor qkv = random({s.batch, s.time, width}, 1);
-    qkv.data<float>()[row * width + column] = value;
+    for (std::int64_t i = 0; i < odd.rows; ++i) qkv.data<float>()[(odd.row + i) * width + odd.column] = odd.value;
     attention_of(cases, s, stored(qkv, DType::kBF16));
   }
 }
