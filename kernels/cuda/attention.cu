@@ -31,9 +31,9 @@ __device__ inline float attend(const float* query, HeadRows keys, HeadRows value
     const float score = inside ? scale * dot(query, keys[from + lane], size) : -INFINITY;
     const float unordered = warp_sum(score != score ? 1.0f : 0.0f);
     const float tile_max = unordered > 0.0f ? NAN : warp_max(score), new_max = tile_max > max ? tile_max : max;
-    const float base = new_max == -INFINITY ? 0.0f : new_max;  // no weight yet
-    const float weight = inside ? expf(score - base) : 0.0f;
-    const float kept = from > 0 ? expf(max - base) : 0.0f;  // of what was summed so far
+    const float shift = new_max == -INFINITY ? 0.0f : new_max;  // no weight yet
+    const float weight = inside ? expf(score - shift) : 0.0f;
+    const float kept = from > 0 ? expf(max - shift) : 0.0f;  // of what was summed so far
     total = total * kept + warp_sum(weight);
     const std::int64_t in_tile = count - from < kWarp ? count - from : kWarp;
     for (std::int64_t base = 0; base < size; base += kWarp) {
