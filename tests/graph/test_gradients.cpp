@@ -1,4 +1,5 @@
-// Gradients of every trainable operation through graph and session, in ref, against central differences of the loss.
+// Gradients of every trainable operation through graph and session, in ref and on a GPU where there is one, against
+// central differences of the loss in ref.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -6,6 +7,7 @@
 
 #include "graph/op_def.h"
 #include "sample.h"
+#include "tests/kernels/levels.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -35,6 +37,15 @@ std::int64_t count_of(const std::vector<std::int64_t>& sizes) {
   return count;
 }
 
+const std::vector<kernels::Level>& gradient_levels() {
+  static const std::vector<kernels::Level> levels = [] {
+    std::vector<kernels::Level> all{kernels::Level::kRef};
+    if (kernels::test::has_gpu()) all.push_back(kernels::Level::kCuda);
+    return all;
+  }();
+  return levels;
+}
+
 // Compares the gradient of each parameter with (loss(w + h) - loss(w - h)) / 2h at up to twelve of its elements. The
 // loss is a float, and its rounding divided by h is the noise: tolerances are relative to the largest gradient of the
 // parameter.
@@ -61,12 +72,6 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
   }
   validate(g);
 
-  Pool pool(1);
-  SessionOptions options;
-  options.level = kernels::Level::kRef;
-  options.training = true;
-  options.seed = 5;
-  Session session(g, sample::random_tensors(g), options, pool);
   const std::vector<std::int64_t> input_sizes = sizes_of(g, g.value(g.inputs[0]).dims),
                                   label_sizes = sizes_of(g, label_dims);
   const std::vector<float> floats = sample::random_floats(static_cast<std::size_t>(count_of(input_sizes)), 77);
@@ -76,11 +81,21 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
   }
   const void* input = problem.ids.empty() ? static_cast<const void*>(floats.data()) : problem.ids.data();
   const std::vector<Feed> feeds{{g.inputs[0], input, input_sizes}, {labels, targets.data(), label_sizes}};
-  session.run(feeds, 3);
-  std::vector<std::vector<float>> analytic;
-  for (std::size_t p = 0; p < parameters.size(); ++p)
-    analytic.push_back(sample::floats(session.output(g.outputs[p + 1])));
-
+  Pool pool(1);
+  SessionOptions options;
+  options.training = true;
+  options.seed = 5;
+  std::vector<std::vector<std::vector<float>>> analytic;  // by level, parameter and element
+  for (const kernels::Level level : gradient_levels()) {
+    options.level = level;
+    Session computed(g, sample::random_tensors(g), options, pool);
+    computed.run(feeds, 3);
+    analytic.emplace_back();
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      analytic.back().push_back(sample::floats(computed.output(g.outputs[p + 1])));
+  }
+  options.level = kernels::Level::kRef;
+  Session session(g, sample::random_tensors(g), options, pool);
   const auto loss_at = [&] {
     session.run(feeds, 3);
     return static_cast<double>(sample::floats(session.output(loss))[0]);
@@ -88,10 +103,10 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::string& name = g.value(parameters[p]).name;
     CAPTURE(name);
-    std::vector<float> values(analytic[p].size());
+    std::vector<float> values(analytic[0][p].size());
     std::memcpy(values.data(), session.state(name), values.size() * sizeof(float));
     double largest = 1e-2;
-    for (const float each : analytic[p]) largest = std::max(largest, static_cast<double>(std::abs(each)));
+    for (const float each : analytic[0][p]) largest = std::max(largest, static_cast<double>(std::abs(each)));
     const std::size_t stride = std::max<std::size_t>(1, values.size() / 12);
     for (std::size_t i = 0; i < values.size(); i += stride) {
       const float before = values[i];
@@ -104,8 +119,12 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
       moved(0);
       CAPTURE(i);
       CAPTURE(numeric);
-      CAPTURE(analytic[p][i]);
-      CHECK(std::abs(numeric - static_cast<double>(analytic[p][i])) <= problem.tolerance * largest);
+      for (std::size_t level = 0; level < analytic.size(); ++level) {
+        const float gradient = analytic[level][p][i];
+        CAPTURE(kernels::name_of(gradient_levels()[level]));
+        CAPTURE(gradient);
+        CHECK(std::abs(numeric - static_cast<double>(gradient)) <= problem.tolerance * largest);
+      }
     }
   }
 }
