@@ -96,6 +96,12 @@ struct Args {
   void* stream = nullptr;            // CUDA: where kernels are launched
 };
 
+// One of several plans that are run at once.
+struct Call {
+  const void* state = nullptr;
+  Args args;
+};
+
 inline constexpr int kMaxPhases = 4;
 struct Plan {
   int phases = 1;
@@ -105,6 +111,9 @@ struct Plan {
   std::size_t packed_bytes = 0;
   void* state = nullptr;  // owned; freed by destroy
   void (*run)(const void* state, const Args& args, int phase, int slice) = nullptr;
+  // Of a GPU's kernels for many small tensors, null for others: plans with the same function in as few launches as
+  // possible, none of which writes what another reads or writes; they have one phase and no workspace.
+  void (*run_many)(const Call* calls, int count) = nullptr;
   void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
   void (*destroy)(void* state) = nullptr;
 };

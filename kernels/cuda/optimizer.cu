@@ -1,80 +1,118 @@
 // SGD with momentum (as in Sutskever et al. 2013, without dampening), AdamW (Loshchilov & Hutter 2019) and Lion (Chen
-// et al. 2023) on CUDA, one thread an element.
-#include "kernels/cuda/cuda.h"
+// et al. 2023) on CUDA, one thread an element, and all parameters of a model in a few launches.
+#include "kernels/cuda/group.h"
 
 namespace mlx::kernels::cuda {
+namespace {
+
+// A parameter, updated in place with what its optimizer keeps; null where it keeps less.
+struct Updated {
+  float* w;
+  const float* dw;
+  float *first, *second;
+  std::int64_t count;
+  float decay;
+};
 
 // What gradients count times; NaN where the step is left out.
 __device__ inline float factor_of(const float* factor) {
   return factor ? factor[0] : 1.0f;
 }
 
-void run_sgd(const void* state, const Args& args, int, int) {
-  const State& s = state_of(state);
-  const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *velocity = f32_in(&s, args, 2);
-  const float *rate = f32_in(&s, args, 3), *factor = f32_in(&s, args, 4);
-  float *w_out = f32_out(&s, args, 0), *velocity_out = f32_out(&s, args, 1);
-  const float momentum = s.attrs.momentum, decay = s.attrs.weight_decay;
-  const bool nesterov = s.attrs.nesterov;
-  each(args, s.g.count, [=] __device__(std::int64_t i) {
-    const float scale = factor_of(factor);
+struct Sgd {
+  const float *rate, *factor;
+  float momentum;
+  bool nesterov;
+  bool operator==(const Sgd&) const = default;
+  using Begun = float;
+  __device__ Begun begin() const { return factor_of(factor); }
+  __device__ void operator()(const Updated& p, std::int64_t i, Begun scale) const {
     if (scale != scale) return;
-    const float gradient = scale * dw[i] + decay * w[i];
-    const float moved = velocity ? momentum * velocity[i] + gradient : gradient;
+    const float gradient = scale * p.dw[i] + p.decay * p.w[i];
+    const float moved = p.first ? momentum * p.first[i] + gradient : gradient;
     const float change = nesterov ? gradient + momentum * moved : moved;
-    w_out[i] = w[i] - rate[0] * change;
-    if (velocity_out) velocity_out[i] = moved;
-  });
-}
+    p.w[i] -= rate[0] * change;
+    if (p.first) p.first[i] = moved;
+  }
+};
 
-void run_adamw(const void* state, const Args& args, int, int) {
-  const State& s = state_of(state);
-  const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *m = f32_in(&s, args, 2), *v = f32_in(&s, args, 3);
-  const float *rate = f32_in(&s, args, 4), *factor = f32_in(&s, args, 5);
-  float *w_out = f32_out(&s, args, 0), *m_out = f32_out(&s, args, 1), *v_out = f32_out(&s, args, 2);
-  const float beta1 = s.attrs.beta1, beta2 = s.attrs.beta2, epsilon = s.attrs.epsilon, decay = s.attrs.weight_decay;
-  // The bias of the first steps is worked out once, by one thread, in double.
-  auto* bias = static_cast<float*>(args.workspace);
-  const RandomKey* key = args.key;
-  each(args, 1, [=] __device__(std::int64_t) {
+struct AdamW {
+  const float *rate, *factor;
+  const RandomKey* key;
+  float beta1, beta2, epsilon;
+  bool operator==(const AdamW&) const = default;
+  struct Begun {  // without initializers: it stands in shared memory
+    float scale, bias1, bias2;
+  };
+  __device__ Begun begin() const {  // the bias of the first steps in double
     const double steps = static_cast<double>(key->step) + 1.0;
-    bias[0] = static_cast<float>(1.0 - pow(double{beta1}, steps));
-    bias[1] = static_cast<float>(1.0 - pow(double{beta2}, steps));
-  });
-  each(args, s.g.count, [=] __device__(std::int64_t i) {
-    const float scale = factor_of(factor);
+    return {factor_of(factor), static_cast<float>(1.0 - pow(double{beta1}, steps)),
+            static_cast<float>(1.0 - pow(double{beta2}, steps))};
+  }
+  __device__ void operator()(const Updated& p, std::int64_t i, const Begun& begun) const {
+    if (begun.scale != begun.scale) return;
+    const float gradient = begun.scale * p.dw[i];
+    const float first = beta1 * p.first[i] + (1.0f - beta1) * gradient;
+    const float second = beta2 * p.second[i] + (1.0f - beta2) * gradient * gradient;
+    const float decayed = p.w[i] - rate[0] * p.decay * p.w[i];
+    p.w[i] = decayed - rate[0] * (first / begun.bias1) / (sqrtf(second / begun.bias2) + epsilon);
+    p.first[i] = first;
+    p.second[i] = second;
+  }
+};
+
+struct Lion {
+  const float *rate, *factor;
+  float beta1, beta2;
+  bool operator==(const Lion&) const = default;
+  using Begun = float;
+  __device__ Begun begin() const { return factor_of(factor); }
+  __device__ void operator()(const Updated& p, std::int64_t i, Begun scale) const {
     if (scale != scale) return;
-    const float gradient = scale * dw[i];
-    const float first = beta1 * m[i] + (1.0f - beta1) * gradient;
-    const float second = beta2 * v[i] + (1.0f - beta2) * gradient * gradient;
-    const float decayed = w[i] - rate[0] * decay * w[i];
-    w_out[i] = decayed - rate[0] * (first / bias[0]) / (sqrtf(second / bias[1]) + epsilon);
-    m_out[i] = first;
-    v_out[i] = second;
-  });
+    const float gradient = scale * p.dw[i];
+    const float mixed = beta1 * p.first[i] + (1.0f - beta1) * gradient;
+    const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : mixed;  // NaN stays
+    p.w[i] -= rate[0] * (sign + p.decay * p.w[i]);
+    p.first[i] = beta2 * p.first[i] + (1.0f - beta2) * gradient;
+  }
+};
+
+Updated updated(const State& s, const Args& args) {
+  return {f32_out(&s, args, 0), f32_in(&s, args, 1), f32_out(&s, args, 1),
+          f32_out(&s, args, 2), s.g.count,           s.attrs.weight_decay};
 }
 
-void run_lion(const void* state, const Args& args, int, int) {
-  const State& s = state_of(state);
-  const float *w = f32_in(&s, args, 0), *dw = f32_in(&s, args, 1), *m = f32_in(&s, args, 2);
-  const float *rate = f32_in(&s, args, 3), *factor = f32_in(&s, args, 4);
-  float *w_out = f32_out(&s, args, 0), *m_out = f32_out(&s, args, 1);
-  const float beta1 = s.attrs.beta1, beta2 = s.attrs.beta2, decay = s.attrs.weight_decay;
-  each(args, s.g.count, [=] __device__(std::int64_t i) {
-    const float scale = factor_of(factor);
-    if (scale != scale) return;
-    const float gradient = scale * dw[i];
-    const float mixed = beta1 * m[i] + (1.0f - beta1) * gradient;
-    const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : mixed;  // NaN stays
-    w_out[i] = w[i] - rate[0] * (sign + decay * w[i]);
-    m_out[i] = beta2 * m[i] + (1.0f - beta2) * gradient;
-  });
+void run_sgds(const Call* calls, int count) {
+  const auto rule = [](const State& s, const Args& args) -> Sgd {
+    return {f32_in(&s, args, 3), f32_in(&s, args, 4), s.attrs.momentum, s.attrs.nesterov};
+  };
+  run_group(calls, count, rule, updated);
 }
+
+void run_adamws(const Call* calls, int count) {
+  const auto rule = [](const State& s, const Args& args) -> AdamW {
+    return {f32_in(&s, args, 4), f32_in(&s, args, 5), args.key, s.attrs.beta1, s.attrs.beta2, s.attrs.epsilon};
+  };
+  run_group(calls, count, rule, updated);
+}
+
+void run_lions(const Call* calls, int count) {
+  const auto rule = [](const State& s, const Args& args) -> Lion {
+    return {f32_in(&s, args, 3), f32_in(&s, args, 4), s.attrs.beta1, s.attrs.beta2};
+  };
+  run_group(calls, count, rule, updated);
+}
+
+}  // namespace
 
 bool prepare_optimizer(const Problem& problem, Plan& plan) {
-  const Run run = problem.op == Op::kAdamW ? run_adamw : problem.op == Op::kLion ? run_lion : run_sgd;
-  if (!new_state(problem, plan, run)) return false;
-  if (problem.op == Op::kAdamW) plan.workspace_bytes = 2 * sizeof(float);
+  if (!new_state(problem, plan, nullptr)) return false;
+  if (problem.op == Op::kSgd)
+    take_many<run_sgds>(plan);
+  else if (problem.op == Op::kAdamW)
+    take_many<run_adamws>(plan);
+  else
+    take_many<run_lions>(plan);
   return true;
 }
 

@@ -1,5 +1,5 @@
 // Activations, additions, casts, quantization and their gradients on CUDA (op.h): elementwise, one thread an element.
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/group.h"
 
 namespace mlx::kernels::cuda {
 
@@ -28,7 +28,7 @@ __device__ inline float pointwise(Op op, float a, float b, Activation activation
       return activate(activation, a + b);
     case Op::kScaledAdd:
       return scale_a * a + scale_b * b;
-    default:  // kCast
+    default:
       return a;
   }
 }
@@ -79,8 +79,6 @@ static Run pointwise_run(Op op) {
       return run_pointwise<Op::kAdd>;
     case Op::kScaledAdd:
       return run_pointwise<Op::kScaledAdd>;
-    case Op::kCast:
-      return run_pointwise<Op::kCast>;
     case Op::kQuantize:
       return run_quantize;
     case Op::kDequantize:
@@ -90,7 +88,36 @@ static Run pointwise_run(Op op) {
   }
 }
 
+namespace {
+
+struct Cast {
+  Reals from;
+  RealsOut to;
+  std::int64_t count;
+};
+struct Casting {
+  bool operator==(const Casting&) const = default;
+  struct Begun {};
+  __device__ Begun begin() const { return {}; }
+  __device__ void operator()(const Cast& cast, std::int64_t i, Begun) const { cast.to.store(i, cast.from[i]); }
+};
+
+void run_casts(const Call* calls, int count) {
+  run_group(
+      calls, count, [](const State&, const Args&) -> Casting { return {}; },
+      [](const State& s, const Args& args) -> Cast {
+        return {reals_in(s, args, 0, s.g.x_type), reals_out(s, args, 0, s.g.y_type), s.g.count};
+      });
+}
+
+}  // namespace
+
 bool prepare_pointwise(const Problem& problem, Plan& plan) {
+  if (problem.op == Op::kCast) {
+    if (!new_state(problem, plan, nullptr, Takes::kHalf)) return false;
+    take_many<run_casts>(plan);
+    return true;
+  }
   const Run run = pointwise_run(problem.op);
   return run && new_state(problem, plan, run, Takes::kHalf);
 }

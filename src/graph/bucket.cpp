@@ -2,6 +2,7 @@
 
 #include "graph/bucket.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -53,7 +54,46 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   return step;
 }
 
+// Whether no byte of one of `many` is one of `of`'s, by the pointers that they have now.
+bool apart(const Bucket& bucket, const void* of, ValueId id, const std::vector<ValueId>& many,
+           const auto& many_pointers) {
+  const auto* begin = static_cast<const std::uint8_t*>(of);
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    if (many[i] == kNone) continue;
+    const auto* other = static_cast<const std::uint8_t*>(many_pointers[i]);
+    if (begin < other + shape_of(bucket, many[i]).bytes() && other < begin + shape_of(bucket, id).bytes()) return false;
+  }
+  return true;
+}
+
+bool independent(const Bucket& bucket, const Step& a, const Step& b) {
+  const auto writes_apart = [&](const Step& writer, const Step& other) {
+    for (std::size_t i = 0; i < writer.outputs.size(); ++i) {
+      const ValueId id = writer.outputs[i];
+      if (id == kNone) continue;
+      const void* at = writer.output_pointers[i];
+      if (!apart(bucket, at, id, other.inputs, other.input_pointers) ||
+          !apart(bucket, at, id, other.outputs, other.output_pointers))
+        return false;
+    }
+    return true;
+  };
+  return writes_apart(a, b) && writes_apart(b, a);
+}
+
 }  // namespace
+
+std::size_t steps_together(const Bucket& bucket, std::size_t first, std::size_t last) {
+  const auto run_many = bucket.steps[first].kernel.plan().run_many;
+  std::size_t count = 1;
+  for (; run_many && first + count < bucket.steps.size(); ++count) {
+    const Step& next = bucket.steps[first + count];
+    if (next.kernel.plan().run_many != run_many || static_cast<std::size_t>(next.node) >= last) break;
+    const auto joins = [&](const Step& step) { return independent(bucket, step, next); };
+    if (!std::all_of(&bucket.steps[first], &bucket.steps[first + count], joins)) break;
+  }
+  return count;
+}
 
 Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_sizes,
                    const std::vector<const void*>& constants, const BucketOptions& options) {

@@ -41,4 +41,8 @@ struct BucketOptions {
 Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_sizes,
                    const std::vector<const void*>& constants, const BucketOptions& options);
 
+// How many steps from `first` on, up to node `last`, may be run as one: of a kernel that takes several, none of which
+// writes what another reads or writes. At least 1.
+std::size_t steps_together(const Bucket& bucket, std::size_t first, std::size_t last);
+
 }  // namespace mlx::graph

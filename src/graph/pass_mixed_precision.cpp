@@ -99,11 +99,26 @@ void give_half(Graph& graph, Node& node, DType half, std::unordered_map<ValueId,
   graph.nodes.push_back(std::move(widened));
 }
 
+// A GPU's copies of all weights that products take, side by side in front, where one launch makes them.
+void cast_weights(Graph& graph, const std::vector<Node>& nodes, DType half,
+                  std::unordered_map<ValueId, ValueId>& halves) {
+  for (const Node& node : nodes) {
+    const unsigned taken = factors(graph, node, true);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId value = node.inputs[i];
+      if ((taken >> i & 1u) == 0 || graph.value(value).role != Role::kParameter) continue;
+      const auto [found, is_new] = halves.try_emplace(value, kNone);
+      if (is_new) found->second = cast_to(graph, value, half);
+    }
+  }
+}
+
 }  // namespace
 
 void multiply_in_half(Graph& graph, DType half, bool gpu) {
   std::vector<Node> nodes = std::exchange(graph.nodes, {});
   std::unordered_map<ValueId, ValueId> halves;
+  if (gpu) cast_weights(graph, nodes, half, halves);
   for (Node& node : nodes) {
     const unsigned taken = factors(graph, node, gpu);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -252,11 +252,14 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
     update.factors = factors;
     update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
     add_update(update);
-    if (optimizer.average) add_average(graph, each.parameter, ids.average);
+    if (optimizer.average && !precision.gpu) add_average(graph, each.parameter, ids.average);
     nodes.last = graph.nodes.size();
     updates.push_back(nodes);
   }
-  if (!optimizer.accumulate && applied.factor == kNone) update_early(graph, updates);
+  for (const Trained& each : trained)
+    if (optimizer.average && precision.gpu) add_average(graph, each.parameter, ids.average);
+  // On a GPU one launch updates many parameters, which then come one behind another.
+  if (!optimizer.accumulate && applied.factor == kNone && !precision.gpu) update_early(graph, updates);
   if (precision.precision == Precision::kTF32) multiply_in_tf32(graph);
   return cleaned(graph, loss, ids);
 }

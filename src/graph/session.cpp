@@ -81,16 +81,33 @@ void Session::State::run_step(Step& step_to_run) {
 }
 
 void Session::State::run_steps(Bucket& bucket, const RunOptions& run) {
-  for (Step& each : bucket.steps) {
+  for (std::size_t i = 0; i < bucket.steps.size(); ++i) {
+    Step& each = bucket.steps[i];
     const auto node = static_cast<std::size_t>(each.node);
     if (node < run.first || node >= run.last) continue;
     if (profile.on()) {
       run_timed(each);
+    } else if (const std::size_t many = run.after ? 1 : steps_together(bucket, i, run.last); many > 1) {
+      run_together(&each, many);
+      i += many - 1;
     } else {
       run_step(each);
     }
     if (run.after && !run.after(node)) return;
   }
+}
+
+void Session::State::run_together(Step* first, std::size_t count) {
+  calls.clear();
+  for (Step* each = first; each != first + count; ++each) {
+    args.inputs = each->input_pointers.data();
+    args.outputs = each->output_pointers.data();
+    args.packed = args.workspace = nullptr;
+    calls.push_back({each->kernel.plan().state, args});
+    for (const ValueId id : each->outputs)
+      if (id != kNone) ++version[index(id)];
+  }
+  first->kernel.plan().run_many(calls.data(), static_cast<int>(calls.size()));
 }
 
 void Session::State::run_timed(Step& each) {

@@ -62,7 +62,8 @@ struct Session::State {
 
   Feeding::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
 
-  std::vector<Step*> stale;  // whose packed weights are older than the weights
+  std::vector<kernels::Call> calls;  // of run_together()
+  std::vector<Step*> stale;          // whose packed weights are older than the weights
   std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
 
   NodeProfile profile;
@@ -91,6 +92,7 @@ struct Session::State {
   void pack(Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
+  void run_together(Step* first, std::size_t count);  // steps_together()
   void run_steps(Bucket& bucket, const RunOptions& run);
   void run_timed(Step& each);
   void launch(const RunOptions& run);
