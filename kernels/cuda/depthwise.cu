@@ -1,5 +1,6 @@
 // Convolution with a group for each channel and one output a channel on CUDA, and its gradients: one thread an element,
 // channels side by side; bound by memory, so without shared tiles.
+#include "kernels/cuda/index.h"
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
@@ -10,15 +11,16 @@ void run_depthwise(const void* state, const Args& args, int, int) {
   const Reals x = reals_in(s, args, 0, g.x_type);
   const Weights w = weights_in(s, args);
   const Epilogue epilogue = epilogue_of(s, args);
+  const PixelIndex pixels(g.oh, g.ow);
+  const Windows windows(g);
   each(args, g.n * g.oh * g.ow * g.c, [=] __device__(std::int64_t i) {
-    const std::int64_t c = i % g.c, m = i / g.c;
-    const std::int64_t top = m / g.ow % g.oh * g.sh - g.pt, left = m % g.ow * g.sw - g.pl, n = m / g.ow / g.oh;
+    const std::int64_t c = i % g.c;
+    const Pixel out = pixels[static_cast<int>(i / g.c)];
     float sum = 0.0f;
-    for (std::int64_t kh = 0; kh < g.kh; ++kh)
-      for (std::int64_t kw = 0; kw < g.kw; ++kw) {
-        const std::int64_t ih = top + kh, iw = left + kw;
-        if (ih < 0 || ih >= g.h || iw < 0 || iw >= g.w) continue;
-        sum += x[((n * g.h + ih) * g.w + iw) * g.c + c] * w[(c * g.kh + kh) * g.kw + kw];
+    for (int kh = 0; kh < g.kh; ++kh)
+      for (int kw = 0; kw < g.kw; ++kw) {
+        const std::int64_t at = windows.input_at(out, {kh, kw});
+        if (at >= 0) sum += x[at * g.c + c] * w[(c * g.kh + kh) * g.kw + kw];
       }
     epilogue.store(i, c, sum);
   });
@@ -30,14 +32,16 @@ void run_depthwise_backward_data(const void* state, const Args& args, int, int) 
   const Reals dy = reals_in(s, args, 0, g.x_type);
   const Weights w = weights_in(s, args);
   const RealsOut dx = reals_out(s, args, 0, g.y_type);
+  const PixelIndex pixels(g.h, g.w);
+  const Windows windows(g);
   each(args, g.n * g.h * g.w * g.c, [=] __device__(std::int64_t i) {
-    const std::int64_t c = i % g.c, m = i / g.c, n = m / g.w / g.h;
+    const std::int64_t c = i % g.c;
+    const Pixel in = pixels[static_cast<int>(i / g.c)];
     float sum = 0.0f;
-    for (std::int64_t kh = 0; kh < g.kh; ++kh)
-      for (std::int64_t kw = 0; kw < g.kw; ++kw) {
-        const std::int64_t h = m / g.w % g.h + g.pt - kh, v = m % g.w + g.pl - kw;
-        if (h < 0 || v < 0 || h % g.sh != 0 || v % g.sw != 0 || h / g.sh >= g.oh || v / g.sw >= g.ow) continue;
-        sum += dy[((n * g.oh + h / g.sh) * g.ow + v / g.sw) * g.c + c] * w[(c * g.kh + kh) * g.kw + kw];
+    for (int kh = 0; kh < g.kh; ++kh)
+      for (int kw = 0; kw < g.kw; ++kw) {
+        const std::int64_t at = windows.output_at(in, {kh, kw});
+        if (at >= 0) sum += dy[at * g.c + c] * w[(c * g.kh + kh) * g.kw + kw];
       }
     dx.store(i, sum);
   });
@@ -51,12 +55,14 @@ void run_depthwise_backward_weights(const void* state, const Args& args, int, in
   float *dw = f32_out(&s, args, 0), *db = f32_out(&s, args, 1);
   const std::int64_t rows = g.n * g.oh * g.ow, taps = g.kh * g.kw, count = row_parts(rows);
   auto* parts = static_cast<Pair*>(args.workspace);
+  const PixelIndex pixels(g.oh, g.ow);
+  const Windows windows(g);
   for (std::int64_t at = 0; at < taps; ++at) {
+    const Tap tap{static_cast<int>(at / g.kw), static_cast<int>(at % g.kw)};
     const auto element = [=] __device__(std::int64_t m, std::int64_t c) -> Pair {
       const float d = dy[m * g.c + c];
-      const std::int64_t ih = m / g.ow % g.oh * g.sh - g.pt + at / g.kw, iw = m % g.ow * g.sw - g.pl + at % g.kw;
-      const bool inside = ih >= 0 && ih < g.h && iw >= 0 && iw < g.w;
-      return {inside ? d * x[((m / g.ow / g.oh * g.h + ih) * g.w + iw) * g.c + c] : 0.0f, d};
+      const std::int64_t from = windows.input_at(pixels[static_cast<int>(m)], tap);
+      return {from < 0 ? 0.0f : d * x[from * g.c + c], d};
     };
     sum_columns(args, rows, g.c, element, parts);
     float* own_db = at == 0 ? db : nullptr;
@@ -73,7 +79,8 @@ bool prepare_depthwise(const Problem& problem, Plan& plan) {
                   : problem.op == Op::kConv2dBackwardData ? run_depthwise_backward_data
                                                           : run_depthwise_backward_weights;
   const State* s = new_state(problem, plan, run, Takes::kHalf);
-  if (!s || s->g.quantized || s->g.groups < 2 || s->g.groups != s->g.c || s->g.o != s->g.c) return false;
+  if (!s || !counts_by_int(s->g) || s->g.quantized || s->g.groups < 2 || s->g.groups != s->g.c || s->g.o != s->g.c)
+    return false;
   if (problem.op == Op::kConv2dBackwardWeights) plan.workspace_bytes = column_bytes(s->g.n * s->g.oh * s->g.ow, s->g.c);
   return true;
 }

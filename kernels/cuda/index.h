@@ -8,13 +8,14 @@
 
 namespace mlx::kernels::cuda {
 
-// n / divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund & Montgomery 1994); divisor 1 … 2^31 - 1.
+// n / divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund & Montgomery 1994); divisor 1 … 2^31 - 1, or
+// 0 where nothing will be divided.
 struct Divider {
   std::uint32_t divisor = 1, magic = 0x80000000u;
   int shift = 31;
 
   constexpr Divider() = default;
-  constexpr explicit Divider(std::int64_t by) : divisor(static_cast<std::uint32_t>(by)) {
+  constexpr explicit Divider(std::int64_t by) : divisor(by > 0 ? static_cast<std::uint32_t>(by) : 1) {
     int bits = 0;  // divisor <= 2^bits
     while ((std::uint64_t{1} << bits) < divisor) ++bits;
     shift = 31 + bits;
@@ -82,5 +83,54 @@ struct Windows {
     return (std::int64_t{in.image} * oh + row / sh) * ow + column / sw;
   }
 };
+
+// What a convolution as a product reads: rows are pixels, and of a row the taps of their window, of one group's
+// channels. Elements of x by output pixel m and k = (kh·KW + kw)·(C/groups) + c; -1 in the padding.
+struct InputIndex {
+  PixelIndex pixels;
+  TapIndex taps;
+  Windows windows;
+  std::int64_t channels = 0, per_group = 0;
+  constexpr explicit InputIndex(const Geometry& g)
+      : pixels(g.oh, g.ow), taps(g.c / g.groups, g.kw), windows(g), channels(g.c), per_group(g.c / g.groups) {}
+  constexpr std::int64_t operator()(std::int64_t group, std::int64_t m, std::int64_t k) const {
+    const Tap tap = taps[static_cast<int>(k)];
+    const std::int64_t at = windows.input_at(pixels[static_cast<int>(m)], tap);
+    return at < 0 ? -1 : at * channels + group * per_group + tap.channel;
+  }
+};
+
+// The same of its gradient: elements of dy, and of w, by input pixel m, input channel c of the group and
+// k = (kh·KW + kw)·(O/groups) + o.
+struct OutputIndex {
+  PixelIndex pixels;
+  TapIndex taps;
+  Windows windows;
+  std::int64_t channels = 0, per_group = 0, window = 0, across = 0, inputs = 0;
+  constexpr explicit OutputIndex(const Geometry& g)
+      : pixels(g.h, g.w),
+        taps(g.o / g.groups, g.kw),
+        windows(g),
+        channels(g.o),
+        per_group(g.o / g.groups),
+        window(g.kh * g.kw),
+        across(g.kw),
+        inputs(g.c / g.groups) {}
+  constexpr std::int64_t operator()(std::int64_t group, std::int64_t m, std::int64_t k) const {
+    const Tap tap = taps[static_cast<int>(k)];
+    const std::int64_t at = windows.output_at(pixels[static_cast<int>(m)], tap);
+    return at < 0 ? -1 : at * channels + group * per_group + tap.channel;
+  }
+  constexpr std::int64_t weight(std::int64_t group, std::int64_t k, std::int64_t c) const {
+    const Tap tap = taps[static_cast<int>(k)];
+    return ((group * per_group + tap.channel) * window + tap.row * across + tap.column) * inputs + c;
+  }
+};
+
+// Whether the pixels and taps of a convolution can be counted by ints, as here.
+constexpr bool counts_by_int(const Geometry& g) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1024;
+  return g.n * g.h * g.w < kMost && g.n * g.oh * g.ow < kMost && g.kh * g.kw * (g.c + g.o) < kMost;
+}
 
 }  // namespace mlx::kernels::cuda

@@ -15,19 +15,16 @@ void run_tensor_conv(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry& g = s.g;
   const ProductSize size = forward_size(g);
-  const std::int64_t channels = g.c, per_group = g.c / g.groups, outputs = size.n, all = g.o, taps = size.k;
-  const PixelIndex pixels(g.oh, g.ow);
-  const TapIndex tap_of(per_group, g.kw);
-  const Windows windows(g);
+  const std::int64_t outputs = size.n, all = g.o, taps = size.k;
+  const InputIndex input_at(g);
   const auto* x = static_cast<const Factor*>(args.inputs[0]);
-  const Factor* w = weight_factors<kType>(s, args, g.o * g.kh * g.kw * per_group);
+  const Factor* w = weight_factors<kType>(s, args, g.o * g.kh * g.kw * (g.c / g.groups));
   const Epilogue epilogue = epilogue_of(s, args);
   tensor_product<kType, true, true>(
       args, size, x,
       [=] __device__(int group, int m, int k) -> const void* {
-        const Tap tap = tap_of[k];
-        const std::int64_t at = windows.input_at(pixels[m], tap);
-        return at < 0 ? nullptr : x + at * channels + group * per_group + tap.channel;
+        const std::int64_t at = input_at(group, m, k);
+        return at < 0 ? nullptr : x + at;
       },
       [=] __device__(int group, int o, int k) -> const void* { return w + (group * outputs + o) * taps + k; },
       [=] __device__(int group, int, int m, int o, float sum) {
@@ -45,25 +42,18 @@ void run_tensor_conv_backward_data(const void* state, const Args& args, int, int
   using Factor = FactorOf<kType>;
   const State& s = state_of(state);
   const Geometry& g = s.g;
-  const std::int64_t channels = g.c, per_group = g.c / g.groups, all = g.o, outputs = g.o / g.groups;
-  const std::int64_t window = g.kh * g.kw, across = g.kw;
-  const PixelIndex pixels(g.h, g.w);
-  const TapIndex tap_of(outputs, g.kw);
-  const Windows windows(g);
+  const std::int64_t channels = g.c, per_group = g.c / g.groups;
+  const OutputIndex output_at(g);
   const auto* dy = static_cast<const Factor*>(args.inputs[0]);
-  const Factor* w = weight_factors<kType>(s, args, g.o * g.kh * g.kw * per_group);
+  const Factor* w = weight_factors<kType>(s, args, g.o * g.kh * g.kw * (g.c / g.groups));
   const RealsOut dx = reals_out(s, args, 0, g.y_type);
   tensor_product<kType, true, false>(
       args, data_size(g), dy,
       [=] __device__(int group, int m, int k) -> const void* {
-        const Tap tap = tap_of[k];
-        const std::int64_t at = windows.output_at(pixels[m], tap);
-        return at < 0 ? nullptr : dy + at * all + group * outputs + tap.channel;
+        const std::int64_t at = output_at(group, m, k);
+        return at < 0 ? nullptr : dy + at;
       },
-      [=] __device__(int group, int c, int k) -> const void* {
-        const Tap tap = tap_of[k];
-        return w + ((group * outputs + tap.channel) * window + tap.row * across + tap.column) * per_group + c;
-      },
+      [=] __device__(int group, int c, int k) -> const void* { return w + output_at.weight(group, k, c); },
       [=] __device__(int group, int, int m, int c, float sum) { dx.store(m * channels + group * per_group + c, sum); });
 }
 
@@ -79,10 +69,8 @@ void run_tensor_conv_backward_weights(const void* state, const Args& args, int, 
   using Factor = FactorOf<kType>;
   const State& s = state_of(state);
   const Geometry& g = s.g;
-  const std::int64_t channels = g.c, per_group = g.c / g.groups, all = g.o, outputs = g.o / g.groups;
-  const PixelIndex pixels(g.oh, g.ow);
-  const TapIndex tap_of(per_group, g.kw);
-  const Windows windows(g);
+  const std::int64_t all = g.o, outputs = g.o / g.groups;
+  const InputIndex input_at(g);
   const auto* x = static_cast<const Factor*>(args.inputs[0]);
   const auto* dy = static_cast<const Factor*>(args.inputs[1]);
   float *dw = f32_out(&s, args, 0), *db = f32_out(&s, args, 1), *parts = static_cast<float*>(args.workspace);
@@ -91,9 +79,8 @@ void run_tensor_conv_backward_weights(const void* state, const Args& args, int, 
       args, size, x,
       [=] __device__(int group, int o, int m) -> const void* { return dy + m * all + group * outputs + o; },
       [=] __device__(int group, int k, int m) -> const void* {
-        const Tap tap = tap_of[k];
-        const std::int64_t at = windows.input_at(pixels[m], tap);
-        return at < 0 ? nullptr : x + at * channels + group * per_group + tap.channel;
+        const std::int64_t at = input_at(group, m, k);
+        return at < 0 ? nullptr : x + at;
       },
       part_sums(size, parts, dw));
   add_parts(args, size, parts, dw);
@@ -110,7 +97,7 @@ bool prepare_tensor_conv_of(const Problem& problem, Plan& plan) {
   if (!s || !whole_chunks<kType>(s->g.c / s->g.groups)) return false;
   if (!forward && !whole_chunks<kType>(s->g.o / s->g.groups)) return false;
   const ProductSize size = forward ? forward_size(s->g) : weights ? tensor_weights_size<kType>(s->g) : data_size(s->g);
-  if (!tensor_sized(size)) return false;
+  if (!tensor_sized(size) || !counts_by_int(s->g)) return false;
   plan.workspace_bytes =
       weights ? std::max(product_bytes(size), column_bytes(size.k, s->g.o)) : weight_factor_bytes(problem, s->g);
   return true;
