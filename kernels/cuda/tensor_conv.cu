@@ -58,7 +58,7 @@ void run_tensor_conv_backward_data(const void* state, const Args& args, int, int
 }
 
 template <MmaType kType>
-ProductSize tensor_weights_size(const Geometry& g) {
+static ProductSize tensor_weights_size(const Geometry& g) {
   ProductSize size{g.o / g.groups, g.kh * g.kw * (g.c / g.groups), g.n * g.oh * g.ow, g.groups};
   size.parts = tensor_parts_of_k<kType>(size);
   return size;

@@ -35,7 +35,7 @@ void run_tensor_linear_backward_data(const void* state, const Args& args, int, i
 }
 
 template <MmaType kType>
-ProductSize tensor_weights_size(const Geometry& g) {
+static ProductSize tensor_weights_size(const Geometry& g) {
   ProductSize size{g.out_width, g.in_width, g.rows};
   size.parts = tensor_parts_of_k<kType>(size);
   return size;

@@ -27,7 +27,7 @@ inline constexpr int kElementBytes = kType == MmaType::kTF32 ? 4 : 2;
 // of 16 bytes apart, but not of 32 (of tf32 across k: 32, not 64), so that what a warp reads at once lies in different
 // banks.
 template <MmaType kType, bool kAlongK, int kWidth>
-struct Tile {
+struct ProductTile {
   static constexpr int kSize = kElementBytes<kType>, kEach = kChunk / kSize;  // elements of a chunk
   static constexpr int kDeep = kDepthBytes / kSize;                           // elements of k
   static constexpr int kLines = kAlongK ? kWidth : kDeep;
@@ -85,11 +85,11 @@ __device__ inline void multiply(WarpSums& sums, const unsigned char* left, const
   for (int step = 0; step < 2; ++step) {
     FragmentA a[kWarpM / 16];
     MLX_UNROLL
-    for (int i = 0; i < kWarpM / 16; ++i) Tile<kType, kAlongA, kTileM>::read(a[i].a, left, top + i * 16, step);
+    for (int i = 0; i < kWarpM / 16; ++i) ProductTile<kType, kAlongA, kTileM>::read(a[i].a, left, top + i * 16, step);
     MLX_UNROLL
     for (int j = 0; j < kWarpN / 16; ++j) {
       std::uint32_t two[4];
-      Tile<kType, kAlongB, kTileN>::read(two, right, side + j * 16, step);
+      ProductTile<kType, kAlongB, kTileN>::read(two, right, side + j * 16, step);
       MLX_UNROLL
       for (int half = 0; half < 2; ++half) {
         const FragmentB b{{two[half], two[half + 2]}};
@@ -105,8 +105,8 @@ __device__ inline void multiply(WarpSums& sums, const unsigned char* left, const
 template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
 __global__ void __launch_bounds__(kThreads)
     tensor_product_kernel(ProductSize size, const void* any, A a, B b, Store store) {
-  using Left = Tile<kType, kAlongA, kTileM>;
-  using Right = Tile<kType, kAlongB, kTileN>;
+  using Left = ProductTile<kType, kAlongA, kTileM>;
+  using Right = ProductTile<kType, kAlongB, kTileN>;
   constexpr int kDeep = Left::kDeep, kStageBytes = Left::kBytes + Right::kBytes;
   unsigned char* stages = block_memory();
   const int m_count = static_cast<int>(size.m), n_count = static_cast<int>(size.n), k_count = static_cast<int>(size.k);
@@ -165,7 +165,8 @@ inline bool tensor_sized(const ProductSize& size) {
 
 template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
 void tensor_product(const Args& args, const ProductSize& size, const void* any, A a, B b, Store store) {
-  constexpr int kShared = kStages * (Tile<kType, kAlongA, kTileM>::kBytes + Tile<kType, kAlongB, kTileN>::kBytes);
+  constexpr int kShared =
+      kStages * (ProductTile<kType, kAlongA, kTileM>::kBytes + ProductTile<kType, kAlongB, kTileN>::kBytes);
   static_assert(kShared <= kMostShared);
   const std::int64_t tiles = divide_up(size.m, kTileM) * divide_up(size.n, kTileN);
   launch_with(args, kShared, tensor_product_kernel<kType, kAlongA, kAlongB, A, B, Store>,
