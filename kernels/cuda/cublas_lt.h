@@ -1,6 +1,7 @@
 // cuBLASLt: the part of its API that is used, declared here so that mlx is built without its headers, and products
 // planned with it. Values and signatures are those of the cuBLAS Library User Guide, "Using the cuBLASLt API"
-// (versions 12 and 13); library_check.cu compares them with the real header where there is one. Used by linear.cu.
+// (versions 12 and 13); library_check.cu compares them with the real header where there is one. Used by
+// library_linear.cu.
 #pragma once
 
 #include <memory>

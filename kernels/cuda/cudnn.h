@@ -1,6 +1,6 @@
 // cuDNN: the part of its API that is used, declared here so that mlx is built without its headers, and convolutions
 // planned with it. Values and signatures are those of the cuDNN 9 API reference, libraries cudnn_graph, cudnn_ops and
-// cudnn_cnn; library_check.cu compares them with the real headers where there are any. Used by conv.cu.
+// cudnn_cnn; library_check.cu compares them with the real headers where there are any. Used by library_conv.cu.
 #pragma once
 
 #include <memory>

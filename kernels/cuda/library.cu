@@ -47,12 +47,4 @@ std::string library_versions() {
          in_use("cuDNN", convolutions != nullptr, convolutions ? convolutions->get_version() : 0);
 }
 
-const void* recast_to(const Args& args, const Recast& recast, const void* tensor, void* memory) {
-  if (recast.from == recast.to) return tensor;
-  const Reals from{tensor, recast.from};
-  const RealsOut to{memory, recast.to};
-  each(args, recast.count, [=] __device__(std::int64_t i) { to.store(i, from[i]); });
-  return memory;
-}
-
 }  // namespace mlx::kernels::cuda

@@ -1,13 +1,13 @@
 // NVIDIA's libraries for products and convolutions, which are no part of mlx: they are opened when a GPU is first
 // asked for, and where one is missing its work is done by the kernels here. MLX_CUDA_LIBRARIES=0 goes without them.
-// What a plan that stands on one of them needs: aligned memory, weights in the type that it multiplies. Used by
-// linear.cu, conv.cu and device.cu.
+// What a plan that stands on one of them needs: aligned workspace. Used by
+// library_linear.cu, library_conv.cu and device.cu.
 #pragma once
 
 #include <initializer_list>
 #include <string>
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
 
@@ -54,15 +54,6 @@ inline std::size_t bytes_of_parts(std::initializer_list<std::size_t> parts) {
   for (const std::size_t bytes : parts) sum += align_up(bytes);
   return sum;
 }
-
-// A tensor that a library wants in another type than it is stored in: cast into the workspace before each product.
-struct Recast {
-  std::int64_t count = 0;
-  DType from = DType::kF32, to = DType::kF32;
-  std::size_t bytes() const { return from == to ? 0 : static_cast<std::size_t>(count) * size_of(to); }
-};
-// The tensor as recast.to: itself, or what is written to `memory` of recast.bytes().
-const void* recast_to(const Args& args, const Recast& recast, const void* tensor, void* memory);
 
 // A plan with `state` in place of what `own`, which the state owns now, had been; it needs the more of both
 // workspaces.

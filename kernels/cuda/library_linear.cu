@@ -84,7 +84,7 @@ cublas_lt::Product product_of(Op op, const State& s) {
 }  // namespace
 
 bool prepare_library_linear(const Problem& problem, Plan& plan) {
-  const State* s = new_state(problem, plan, run_by_library, Takes::kHalf);
+  const State* s = new_state(problem, plan, nullptr, Takes::kHalf);
   if (!s || s->g.quantized) return false;
   cublas_lt::Product product = product_of(problem.op, *s);
   LibraryLinear layer{plan, problem.op, cublas_lt::plan_matmul(product), {}, {}, Activation::kNone};

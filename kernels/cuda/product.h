@@ -110,6 +110,21 @@ inline Weights weights_in(const State& s, const Args& args) {
   return {reals_in(s, args, 1, s.g.w_type), s.g.x_type};
 }
 
+// A tensor that is wanted in another type than it is stored in: cast into the workspace before each product.
+struct Recast {
+  std::int64_t count = 0;
+  DType from = DType::kF32, to = DType::kF32;
+  std::size_t bytes() const { return from == to ? 0 : static_cast<std::size_t>(count) * size_of(to); }
+};
+// The tensor as recast.to: itself, or what is written to `memory` of recast.bytes().
+inline const void* recast_to(const Args& args, const Recast& recast, const void* tensor, void* memory) {
+  if (recast.from == recast.to) return tensor;
+  const Reals from{tensor, recast.from};
+  const RealsOut to{memory, recast.to};
+  each(args, recast.count, [=] __device__(std::int64_t i) { to.store(i, from[i]); });
+  return memory;
+}
+
 // What becomes of a sum in a forward pass: y[row, column] = act(sum · scales + bias).
 struct Epilogue {
   const float *bias = nullptr, *scales = nullptr;  // by column; scales: of quantized weights

@@ -98,8 +98,8 @@ bool prepare_tensor_conv_of(const Problem& problem, Plan& plan) {
   if (!forward && !whole_chunks<kType>(s->g.o / s->g.groups)) return false;
   const ProductSize size = forward ? forward_size(s->g) : weights ? tensor_weights_size<kType>(s->g) : data_size(s->g);
   if (!tensor_sized(size) || !counts_by_int(s->g)) return false;
-  plan.workspace_bytes =
-      weights ? std::max(product_bytes(size), column_bytes(size.k, s->g.o)) : weight_factor_bytes(problem, s->g);
+  plan.workspace_bytes = weights ? std::max(product_bytes(size), column_bytes(size.k, s->g.o))
+                                 : recast_weights(s->g, problem.inputs[1].count()).bytes();
   return true;
 }
 

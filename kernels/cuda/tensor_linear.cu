@@ -71,7 +71,7 @@ bool prepare_tensor_linear_of(const Problem& problem, Plan& plan) {
       weights ? tensor_weights_size<kType>(s->g) : ProductSize{s->g.rows, s->g.out_width, s->g.in_width};
   if (!tensor_sized(size)) return false;
   plan.workspace_bytes = weights ? std::max(product_bytes(size), column_bytes(s->g.rows, s->g.out_width))
-                                 : weight_factor_bytes(problem, s->g);
+                                 : recast_weights(s->g, problem.inputs[1].count()).bytes();
   return true;
 }
 

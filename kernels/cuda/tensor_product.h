@@ -182,18 +182,15 @@ bool whole_chunks(std::int64_t elements) {
   return elements % (kChunk / kElementBytes<kType>) == 0;
 }
 
-// Weights as factors: as they are stored where that is the type of the activations, else a copy in the workspace, of
-// weight_factor_bytes(). `count`: of all elements.
+// Weights as factors: as they are stored where that is the type of the activations, else a copy in the workspace.
+// `count`: of all elements.
+inline Recast recast_weights(const Geometry& g, std::int64_t count) {
+  return {count, g.w_type, g.x_type};
+}
 template <MmaType kType>
 const FactorOf<kType>* weight_factors(const State& s, const Args& args, std::int64_t count) {
-  const Reals w = reals_in(s, args, 1, s.g.w_type);
-  if (s.g.w_type == s.g.x_type) return static_cast<const FactorOf<kType>*>(w.data);
-  const RealsOut copy{args.workspace, s.g.x_type};
-  each(args, count, [=] __device__(std::int64_t i) { copy.store(i, w[i]); });
-  return static_cast<const FactorOf<kType>*>(args.workspace);
-}
-inline std::size_t weight_factor_bytes(const Problem& problem, const Geometry& g) {
-  return g.w_type == g.x_type ? 0 : static_cast<std::size_t>(problem.inputs[1].count()) * size_of(g.x_type);
+  const void* w = recast_to(args, recast_weights(s.g, count), args.inputs[1], args.workspace);
+  return static_cast<const FactorOf<kType>*>(w);
 }
 
 // body<type>() for the type that tensor cores take the problem's factors as; false where they do not.

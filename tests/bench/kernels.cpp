@@ -42,6 +42,16 @@ struct Entry {
   double flops = 0.0;  // of one run; 0 where only bytes count
 };
 
+Problem problem_of(const Entry& entry, const void* const* constants) {
+  return {entry.op,
+          entry.attrs,
+          static_cast<int>(entry.inputs.size()),
+          static_cast<int>(entry.outputs.size()),
+          entry.inputs.data(),
+          entry.outputs.data(),
+          constants};
+}
+
 using Entries = std::vector<Entry>;
 
 void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c, std::int64_t o) {
@@ -263,13 +273,7 @@ void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Po
     bytes += shape.bytes();
   }
   const bool quantized = entry.inputs[0].dtype == DType::kU8;
-  const Problem problem{entry.op,
-                        entry.attrs,
-                        static_cast<int>(inputs.size()),
-                        static_cast<int>(outputs.size()),
-                        entry.inputs.data(),
-                        entry.outputs.data(),
-                        quantized ? inputs.data() : nullptr};
+  const Problem problem = problem_of(entry, quantized ? inputs.data() : nullptr);
   const Prepared prepared = prepare(problem, level);
   if (prepared.backend() == Backend::kRef) return;  // the oracle is not meant to be fast
   const Plan& plan = prepared.plan();
@@ -315,13 +319,7 @@ void measure_on(const Device& device, const Entry& entry) {
     outputs.push_back(memory.back().get());
     bytes += shape.bytes();
   }
-  const Problem problem{entry.op,
-                        entry.attrs,
-                        static_cast<int>(inputs.size()),
-                        static_cast<int>(outputs.size()),
-                        entry.inputs.data(),
-                        entry.outputs.data(),
-                        nullptr};
+  const Problem problem = problem_of(entry, nullptr);
   const Prepared prepared = prepare(problem, Level::kCuda);
   const Plan& plan = prepared.plan();
   const DeviceMemory workspace = place(device, plan.workspace_bytes), key = place(device, sizeof(RandomKey));

@@ -124,6 +124,18 @@ double norm(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
+// One step in two precisions from the same start: each parameter's are apart by less than `tolerance` of its way.
+void check_near(const Graph& graph, const Tensors& start, const Result& f32, const Result& rounded, double tolerance) {
+  for (const Value& value : graph.values) {
+    if (value.role != Role::kParameter) continue;
+    CAPTURE(value.name);
+    const std::vector<float> before = sample::floats(start.at(value.name).data),
+                             exact = sample::floats(f32.tensors.at(value.name).data),
+                             own = sample::floats(rounded.tensors.at(value.name).data);
+    CHECK(norm(own, exact) < tolerance * norm(before, exact));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("mixed precision: products take bf16, each value is cast once, and parameters and their gradients are f32") {
@@ -205,14 +217,7 @@ TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16,
       const Result bf16 = step(model.graph, {Precision::kBF16}, level, 1);
       CHECK(bf16.loss == doctest::Approx(f32.loss).epsilon(0.01));
       CHECK(bf16.loss != f32.loss);
-      for (const Value& value : model.graph.values) {
-        if (value.role != Role::kParameter) continue;
-        CAPTURE(value.name);
-        const std::vector<float> before = sample::floats(start.at(value.name).data),
-                                 exact = sample::floats(f32.tensors.at(value.name).data),
-                                 rounded = sample::floats(bf16.tensors.at(value.name).data);
-        CHECK(norm(rounded, exact) < model.tolerance * norm(before, exact));
-      }
+      check_near(model.graph, start, f32, bf16, model.tolerance);
     }
   }
 }
@@ -269,14 +274,7 @@ TEST_CASE("mixed precision on a GPU: gradients are those of f32, whether scaled 
       const bool coarse = precision.precision == Precision::kBF16;
       CHECK(rounded.loss == doctest::Approx(f32.loss).epsilon(coarse ? 0.01 : 0.002));
       CHECK(rounded.loss != f32.loss);
-      for (const Value& value : model.graph.values) {
-        if (value.role != Role::kParameter) continue;
-        CAPTURE(value.name);
-        const std::vector<float> before = sample::floats(start.at(value.name).data),
-                                 exact = sample::floats(f32.tensors.at(value.name).data),
-                                 own = sample::floats(rounded.tensors.at(value.name).data);
-        CHECK(norm(own, exact) < model.gpu_tolerance * norm(before, exact));
-      }
+      check_near(model.graph, start, f32, rounded, model.gpu_tolerance);
     }
   }
 }
