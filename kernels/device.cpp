@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/module.h"
+#include "kernels/kernel_module.h"
 #include "kernels/table.h"
 
 namespace mlx::kernels {
@@ -31,17 +31,15 @@ struct Cuda {
 
 Cuda open_cuda() {
   Cuda opened;
-  Module module = open_module("mlx_cuda.so");
-  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
+  KernelModule opened_module = open_kernel_module("mlx_cuda");
+  Module& module = opened_module.module;
   const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
-  if (!rows || !device || !description) {
-    opened.description = module.handle ? module.problem : "this mlx was built without CUDA";
+  if (!module.problem.empty()) {
+    opened.description = module.found ? module.problem : "this mlx was built without CUDA";
     return opened;
   }
-  int count = 0;
-  const Kernel* first = rows(&count);
-  opened.kernels.assign(first, first + count);
+  opened.kernels = std::move(opened_module.kernels);
   opened.device = device();
   opened.description = description();
   return opened;

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/module.h"
 #include "kernels/geometry.h"
+#include "kernels/kernel_module.h"
 
 namespace mlx::kernels {
 namespace {
@@ -61,14 +61,12 @@ struct OneDnn {
 
 OneDnn open_onednn() {
   OneDnn opened;
-  Module module = open_module("mlx_onednn.so");
-  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_onednn_kernels"));
+  KernelModule opened_module = open_kernel_module("mlx_onednn");
+  Module& module = opened_module.module;
+  opened.kernels = std::move(opened_module.kernels);
   const auto version = reinterpret_cast<const char* (*)()>(module.symbol("mlx_onednn_version"));
   opened.problem = module.problem;
-  if (!rows || !version) return opened;
-  int count = 0;
-  const Kernel* first = rows(&count);
-  opened.kernels.assign(first, first + count);
+  if (!opened.problem.empty()) return opened;
   opened.version = version();
   return opened;
 }

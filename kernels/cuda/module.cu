@@ -3,6 +3,7 @@
 #include "kernels/cuda/module.h"
 
 #include "kernels/cuda/cuda.h"
+#include "kernels_sources.h"
 
 namespace mlx::kernels::cuda {
 namespace {
@@ -89,6 +90,10 @@ extern "C" const mlx::kernels::Kernel* mlx_cuda_kernels(int* count) {
   using mlx::kernels::cuda::kRows;
   *count = static_cast<int>(sizeof kRows / sizeof *kRows);
   return kRows;
+}
+
+extern "C" const char* mlx_cuda_sources() {
+  return MLX_KERNELS_SOURCES;
 }
 
 extern "C" const mlx::kernels::Device* mlx_cuda_device() {

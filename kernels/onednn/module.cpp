@@ -5,6 +5,7 @@
 
 #include "kernels/onednn/conv.h"
 #include "kernels/onednn/linear.h"
+#include "kernels_sources.h"
 
 namespace onednn = mlx::kernels::onednn;
 
@@ -15,6 +16,10 @@ extern "C" const mlx::kernels::Kernel* mlx_onednn_kernels(int* count) {
   };
   *count = static_cast<int>(kernels.size());
   return kernels.data();
+}
+
+extern "C" const char* mlx_onednn_sources() {
+  return MLX_KERNELS_SOURCES;
 }
 
 // "2.6.3-<commit>"; valid for as long as the module is loaded.

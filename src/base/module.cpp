@@ -2,12 +2,17 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace mlx {
 namespace {
@@ -17,6 +22,17 @@ std::filesystem::path executable_folder() {
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
   if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
   return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
+}
+
+// Whether less is there than the file's own header says. To open such a one may be a bus error, not an error message.
+bool cut_off(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));
+  Elf64_Ehdr header{};
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return true;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;  // dlopen says what it is
+  return header.e_shoff > size || size - header.e_shoff < std::uint64_t{header.e_shnum} * header.e_shentsize;
 }
 
 std::string last_problem(const char* otherwise) {
@@ -32,9 +48,12 @@ Module open_module(const std::string& name) {
   for (const auto& candidate : {folder / "lib/mlx" / name, folder / "../lib/mlx" / name}) {
     std::error_code ignored;
     if (!std::filesystem::exists(candidate, ignored)) continue;
+    module.found = true;
+    module.problem = cut_off(candidate) ? fmt::format("{} is damaged: it has been cut off", candidate.string()) : "";
+    if (!module.problem.empty()) continue;
     module.handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    module.problem = module.handle ? std::string() : last_problem("cannot be opened");
     if (module.handle) break;
+    module.problem = last_problem("cannot be opened");
   }
   if (!module.handle && module.problem.empty())
     module.problem = fmt::format("lib/mlx/{} is not beside {}", name, folder.string());

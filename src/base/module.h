@@ -9,6 +9,7 @@ namespace mlx {
 // Once opened a module is never closed: addresses inside it may be kept.
 struct Module {
   void* handle = nullptr;
+  bool found = false;   // there is such a file
   std::string problem;  // why it cannot be used; empty when it can
 
   // Address of an exported function; nullptr (and `problem` set) where there is none.

@@ -1,0 +1,26 @@
+#include "kernels/kernel_module.h"
+
+#include <string_view>
+
+#include "kernels_sources.h"
+
+namespace mlx::kernels {
+
+KernelModule open_kernel_module(const std::string& name) {
+  KernelModule opened;
+  opened.module = open_module(name + ".so");
+  if (!opened.module.handle) return opened;
+  const auto sources = reinterpret_cast<const char* (*)()>(opened.module.symbol((name + "_sources").c_str()));
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(opened.module.symbol((name + "_kernels").c_str()));
+  if (!sources || std::string_view(sources()) != MLX_KERNELS_SOURCES) {
+    opened.module.problem = "lib/mlx/" + name + ".so is of another build of mlx: install both from the same one";
+    return opened;
+  }
+  if (!rows) return opened;
+  int count = 0;
+  const Kernel* first = rows(&count);
+  opened.kernels.assign(first, first + count);
+  return opened;
+}
+
+}  // namespace mlx::kernels
