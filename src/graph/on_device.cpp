@@ -3,7 +3,9 @@
 #include "graph/on_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -18,16 +20,18 @@ std::string size_text(std::size_t bytes) {
   return format_bytes(static_cast<std::uint64_t>(bytes));
 }
 
-void refuse(const char* problem, const std::string& node) {
+void refuse(const char* problem, const std::string& node, bool waited_for_each) {
   if (!problem) return;
-  throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or shortly before", problem, node),
-              "run it again with CUDA_LAUNCH_BLOCKING=1 to name the operation, or with MLX_CUDA_LIBRARIES=0 to go "
-              "without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors");
+  const std::string elsewhere = "MLX_CUDA_LIBRARIES=0 goes without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors";
+  if (waited_for_each) throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}'", problem, node), elsewhere);
+  throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or before it in the same step", problem, node),
+              "CUDA_LAUNCH_BLOCKING=1 waits for each operation and so names it; " + elsewhere);
 }
 
 }  // namespace
 
-Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders) {
+Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders,
+            bool training) {
   Memory memory = allocate(bytes, device);
   if (memory) return memory;
   std::ranges::sort(holders, [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
@@ -37,16 +41,20 @@ Memory take(const kernels::Device& device, std::size_t bytes, const std::string&
   throw Error(ErrorKind::kMissing,
               fmt::format("GPU: {} of memory for {}, of which {} are free{}", size_text(bytes), what,
                           size_text(device.free_bytes()), largest),
-              "a smaller batch, [train] accumulate, precision = \"bf16\", or --memory SIZE to compute parts again; "
-              "another program may hold memory: nvidia-smi");
+              training ? "another program may hold memory: nvidia-smi; else a smaller batch, [train] accumulate, "
+                         "precision = \"bf16\", or --memory SIZE to compute parts again"
+                       : "another program may hold memory: nvidia-smi; else --device cpu");
 }
 
 void check_device(const kernels::Device& device, const std::string& node) {
-  if (!device.host) refuse(device.wait(), node);
+  if (!device.host) refuse(device.wait(), node, true);
 }
 
 OnDevice::OnDevice(const kernels::Device& device, std::size_t values)
-    : device_(device), feeding_(device, values), fetched_(values) {}
+    : device_(device), feeding_(device, values), fetched_(values) {
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  waits_for_each_ = blocking && std::string_view(blocking) == "1";
+}
 
 OnDevice::~OnDevice() {
   device_.wait();
@@ -76,11 +84,11 @@ void OnDevice::run(const Stretch& stretch, const std::function<void()>& steps) {
 }
 
 void OnDevice::check_launches() const {
-  refuse(device_.problem(), last_);
+  refuse(device_.problem(), last_, false);
 }
 
 void OnDevice::wait() const {
-  check_device(device_, last_);
+  refuse(device_.wait(), last_, false);
 }
 
 Bytes OnDevice::fetch(const void* from, std::size_t bytes) const {

@@ -22,9 +22,12 @@ struct Holder {  // of memory, by name
 };
 
 // `bytes` for `what`. kMissing where a GPU has no more: what was asked, what is free, and the largest of `holders`.
-Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders);
+// `training` says what may help.
+Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders,
+            bool training);
 
-// Waits; kMissing where something has gone wrong on the device up to now, naming `node`, which was launched last.
+// Waits; kMissing where something has gone wrong on the device since it was last waited for: at `node`, all that was
+// launched since then.
 void check_device(const kernels::Device& device, const std::string& node);
 
 // Nodes [first, last) of a bucket.
@@ -42,6 +45,9 @@ class OnDevice {
   ~OnDevice();  // waits until none of its memory is used
 
   Feeding& feeding() { return feeding_; }
+  // Whether each operation is waited for before the next is launched, as CUDA_LAUNCH_BLOCKING=1 asks: slow, and what
+  // goes wrong is known by name.
+  bool waits_for_each() const { return waits_for_each_; }
 
   // Readies `args` for kernels of a run, which was fed. `last` names its last node in errors, for as long as no other
   // run starts.
@@ -73,6 +79,7 @@ class OnDevice {
   std::vector<Bytes> fetched_;  // by value
   std::map<Stretch, Captured> stretches_;
   std::string last_ = "the start";
+  bool waits_for_each_ = false;
   PinnedMemory collected_;
   std::size_t collected_count_ = 0, collected_capacity_ = 0;
 };

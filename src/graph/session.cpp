@@ -81,17 +81,19 @@ void Session::State::run_step(Step& step_to_run) {
 }
 
 void Session::State::run_steps(Bucket& bucket, const RunOptions& run) {
+  const bool one_by_one = run.after || (on_device && on_device->waits_for_each());
   for (std::size_t i = 0; i < bucket.steps.size(); ++i) {
     Step& each = bucket.steps[i];
     const auto node = static_cast<std::size_t>(each.node);
     if (node < run.first || node >= run.last) continue;
     if (profile.on()) {
       run_timed(each);
-    } else if (const std::size_t many = run.after ? 1 : steps_together(bucket, i, run.last); many > 1) {
+    } else if (const std::size_t many = one_by_one ? 1 : steps_together(bucket, i, run.last); many > 1) {
       run_together(&each, many);
       i += many - 1;
     } else {
       run_step(each);
+      if (on_device && on_device->waits_for_each()) check_device(device, graph.nodes[node].name);
     }
     if (run.after && !run.after(node)) return;
   }
@@ -135,7 +137,7 @@ void Session::State::launch(const RunOptions& run) {
   if (!on_device) return run_steps(bucket, run);
   const std::size_t end = std::min(run.last, graph.nodes.size());
   on_device->start_run(args, end > 0 ? graph.nodes[end - 1].name : "the start");
-  if (profile.on() || run.after) {
+  if (profile.on() || run.after || on_device->waits_for_each()) {
     run_steps(bucket, run);
   } else {
     on_device->run({&bucket, run.first, run.last}, [&] { run_steps(bucket, run); });

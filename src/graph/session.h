@@ -5,8 +5,8 @@
 // planned.
 //
 // On a GPU a run is launched and not waited for. Whatever hands out bytes waits for those that it hands out; what went
-// wrong in a run, kMissing with "at NODE or shortly before", is thrown by that or by the next run, whichever comes
-// first. What is staged is sent while the run before computes.
+// wrong in a run, kMissing with "at NODE or before it in the same step", is thrown by that or by the next run,
+// whichever comes first. What is staged is sent while the run before computes.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ Memory Session::State::take(std::size_t bytes, const std::string& what) {
   if (on_device) on_device->forget();
   std::vector<Holder> holders{{"activations", arena_capacity}};
   for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
-  return graph::take(device, bytes, what, std::move(holders));
+  return graph::take(device, bytes, what, std::move(holders), options.training);
 }
 
 Bytes Session::State::fetch(const void* data, std::size_t bytes) const {

@@ -90,17 +90,22 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
   return copy + (copy <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
 }
 
-[[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, const TrainingSize& size) {
+// `free`: of a GPU whose free memory is the limit, else 0.
+[[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, std::int64_t allowed,
+                         std::int64_t free) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
-  throw Error(
-      ErrorKind::kUsage,
-      fmt::format("{}: the training needs {}{}, of which {} are activations with all computed again that helps; "
-                  "{} are allowed",
-                  config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.arena),
-                  text(size.allowed)),
-      // With room for what the program itself takes, which is not the same each time.
-      fmt::format("a smaller [train] batch, accumulate = {}, or --memory {}MiB", 2 * config.accumulate,
-                  ((least.peak + least.peak / 32) >> 20) + 1));
+  const std::string needs = fmt::format(
+      "{}: the training needs {}{}: weights and optimizer {}, activations {} with all computed again that "
+      "helps; ",
+      config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.weights), text(least.arena));
+  const std::string smaller = fmt::format("a smaller [train] batch, accumulate = {}", 2 * config.accumulate);
+  if (free > 0) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
+                "another program may hold memory: nvidia-smi; else " + smaller + ", or --device cpu");
+  }
+  // With room for what the program itself takes, which is not the same each time.
+  throw Error(ErrorKind::kUsage, fmt::format("{}{} are allowed", needs, text(allowed)),
+              fmt::format("{}, or --memory {}MiB", smaller, ((least.peak + least.peak / 32) >> 20) + 1));
 }
 
 // More than there is, before any of it is taken: the kernel would end the program in the middle.
@@ -131,6 +136,7 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
                            const TrainingData& data, const TrainingSize& wanted, kernels::Level level) {
   TrainingSize size = wanted;
+  std::int64_t free_limit = 0;  // of the GPU, where that is what limits
   const graph::TrainingGraph& whole = training.training();
   const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
   const std::int64_t best = config.selection.keep_best ? model : 0;
@@ -139,7 +145,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const data::Description& about = data.train.about;
   if (out.gpu) {
     const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
-    size.allowed = size.allowed > 0 ? std::min(size.allowed, free) : free;  // never without a limit
+    if (size.allowed == 0 || size.allowed > free) size.allowed = free_limit = free;  // never without a limit
   } else {
     out.batches =
         batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
@@ -169,7 +175,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
                                            static_cast<std::size_t>(std::max<std::int64_t>(0, size.allowed - beside)));
   take(fitted.memory);
   out.recomputed = static_cast<std::int64_t>(fitted.nodes);
-  if (out.peak > size.allowed) refuse(config, out, size);
+  if (out.peak > size.allowed) refuse(config, out, size.allowed, free_limit);
   training.use(std::move(fitted.training));
   return out;
 }

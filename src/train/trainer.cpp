@@ -109,9 +109,9 @@ std::string params_there(const Inputs& in, const TrainConfig& config, const regi
   return resolved(there, in.built);
 }
 
-// Where `run` is the same training on another device (CPU or GPU), what goes on here is a run of its own: it has the
-// checkpoint as an input, since its result depends on what either device did. The one that was moved here is resumed
-// with that input again.
+// Where the run to resume is the same training with other numerics (on a CPU instead of a GPU, with another driver or
+// version of mlx), what goes on here is a run of its own: it has the checkpoint as an input, since its result depends
+// on what either did. The one that was moved here is resumed with that input again.
 void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
   if (options.resume.empty()) return;
   const registry::Run run = registry::read_run(repository, options.resume);
@@ -127,10 +127,18 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   }
   const Json environment = parse_json(run.environment, "run:" + run.id);
   const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
-  const bool was_gpu = json_string(environment, "kernels", "run:" + run.id) == kernels::name_of(kernels::Level::kCuda);
+  if (there == here) return;
   const bool same = run.key == run_key("train", in.start.inputs, params_there(in, config, run), there);
+  if (!same) return;
   const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
-  if (!same || was_gpu == (options.level == kernels::Level::kCuda) || all.empty()) return;
+  if (all.empty()) {
+    throw Error(
+        ErrorKind::kConflict,
+        fmt::format("run:{} has no checkpoint to go on from, and what it began with computes otherwise: another "
+                    "device, driver, library or version of mlx",
+                    run.id),
+        "train it anew, without --resume");
+  }
   add_checkpoint(in, all.back().manifest, here);
   options.resume.clear();
 }
