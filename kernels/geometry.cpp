@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/checker.h"
+#include "kernels/image_change.h"
 
 namespace mlx::kernels {
 namespace {
@@ -267,6 +268,22 @@ void norm(Checker& check) {
   check.output_equals(0, {1});
 }
 
+void augment(Checker& check, Geometry& g) {
+  if (!check.input_is(0, 4, {DType::kU8})) return;
+  image(check.input(0), g);
+  const Dims pixels{g.n, g.h, g.w, g.c}, changes{g.n, kChangeFields};
+  const bool mixed = check.has_input(3) || check.has_input(4) || check.has_input(5);
+  for (const int i : {0, 3}) {
+    if (i == 3 && !mixed) continue;
+    check.input_equals(i, pixels, DType::kU8);
+    check.input_equals(i + 1, changes, DType::kS32);
+  }
+  check.input_equals(2, {g.c, kPixelValues});
+  if (mixed) check.input_equals(5, {1});
+  check.output_stored(0, pixels);
+  check.require(g.h * g.w * g.c <= kMostImageElements, "the images are too large");
+}
+
 void check_family(Checker& check, const Problem& problem, Geometry& g) {
   if (check_sequence(check, problem, g)) return;
   switch (problem.op) {
@@ -332,6 +349,8 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return scale(check);
     case Op::kGradientScale:
       return gradient_scale(check, problem);
+    case Op::kAugment:
+      return augment(check, g);
     default:
       check.require(false, "there is no kernel for this operation");
   }

@@ -60,6 +60,7 @@ constexpr const char* kOpNames[] = {
     "soft_cross_entropy",
     "scale",
     "gradient_scale",
+    "augment",
     "reshape",
 };
 static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));

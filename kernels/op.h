@@ -136,6 +136,11 @@ enum class Op : std::uint16_t {
   // attrs.clip: 0 for none.
   kGradientScale,
 
+  // Images out of bytes (image_change.h): pixels u8[N,H,W,C], changes s32[N,6], table f32[C,256], (partner's pixels,
+  // partner's changes, share f32[1]: all or none) → y[N,H,W,C], f32 or half. Each image is looked up in the table and
+  // changed; with partners y = share · that + (1 - share) · the partner's, two products and a sum, each rounded.
+  kAugment,
+
   kReshape,  // no kernel: the planner makes it a view
 
   kCount

@@ -333,5 +333,6 @@ bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 bool prepare_scale(const Problem& problem, Plan& plan);
 bool prepare_gradient_scale(const Problem& problem, Plan& plan);
+bool prepare_augment(const Problem& problem, Plan& plan);
 
 }  // namespace mlx::kernels::cuda

@@ -81,6 +81,7 @@ constexpr Kernel kRows[] = {
     {Op::kNorm, Backend::kCuda, prepare_gradients},
     {Op::kScale, Backend::kCuda, prepare_scale},
     {Op::kGradientScale, Backend::kCuda, prepare_gradient_scale},
+    {Op::kAugment, Backend::kCuda, prepare_augment},
 };
 
 }  // namespace

@@ -93,6 +93,13 @@ inline int __syncthreads_or(int vote) {
 inline int __ffs(int bits) {
   return __builtin_ffs(bits);
 }
+// Rounded by itself, whatever the compiler makes of multiply-adds: no inlining, nothing to contract.
+[[gnu::noinline]] inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
 
 enum cudaError_t {
   cudaSuccess = 0,

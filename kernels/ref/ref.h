@@ -34,6 +34,7 @@ bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
 bool prepare_scale(const Problem& problem, Plan& plan);
 bool prepare_gradient_scale(const Problem& problem, Plan& plan);
+bool prepare_augment(const Problem& problem, Plan& plan);
 
 inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);

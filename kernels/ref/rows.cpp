@@ -64,6 +64,7 @@ std::vector<Kernel> ref_kernels() {
       {Op::kScale, kBackend, prepare_scale},
       {Op::kGradientScale, kBackend, prepare_gradient_scale},
       {Op::kCast, kBackend, prepare_cast},
+      {Op::kAugment, kBackend, prepare_augment},
   };
 }
 

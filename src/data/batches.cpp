@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/image_change.h"
 #include "kernels/philox.h"
 
 namespace mlx::data {
@@ -16,9 +17,10 @@ class ImageBatches final : public BatchSource {
  public:
   ImageBatches(const Examples& examples, Loader::Options options, Pool& pool)
       : examples_(options.subset.empty() ? examples.count : static_cast<std::int64_t>(options.subset.size())),
+        raw_(options.raw),
         mixes_(options.augment.mixup > 0),
+        dims_{0, examples.height, examples.width, examples.channels},
         loader_(examples, std::move(options), pool) {
-    view_.input_dims = {0, examples.height, examples.width, examples.channels};
     view_.target_dims = {0};
     if (mixes_) view_.target_dims.push_back(examples.classes);
   }
@@ -28,15 +30,33 @@ class ImageBatches final : public BatchSource {
   const BatchView* next() override {
     const Batch* const batch = loader_.next();
     if (!batch) return nullptr;
-    view_.count = view_.units = view_.input_dims[0] = view_.target_dims[0] = batch->count;
-    view_.input = batch->images.data();
+    view_.count = view_.units = dims_[0] = view_.target_dims[0] = batch->count;
+    view_.inputs.clear();
+    if (raw_)
+      add_raw(*batch);
+    else
+      view_.inputs.push_back({input_name(Kind::kImages), batch->images.data(), dims_});
     view_.target = mixes_ ? static_cast<const void*>(batch->shares.data()) : batch->labels.data();
     return &view_;
   }
 
  private:
+  void add_raw(const Batch& batch) {
+    const auto add = [&](const char* name, const void* data, std::vector<std::int64_t> dims, bool of_all = false) {
+      view_.inputs.push_back({name, data, std::move(dims), of_all});
+    };
+    add(kPixelsInput, batch.raw.pixels.data(), dims_);
+    add(kChangesInput, batch.raw.changes.data(), {batch.count, kernels::kChangeFields});
+    add(kTableInput, loader_.table().channel(0), {dims_[3], kernels::kPixelValues}, true);
+    if (!mixes_) return;
+    add(kPartnerPixelsInput, batch.partners.pixels.data(), dims_);
+    add(kPartnerChangesInput, batch.partners.changes.data(), {batch.count, kernels::kChangeFields});
+    add(kShareInput, &batch.share, {1}, true);
+  }
+
   std::int64_t examples_;
-  bool mixes_;
+  bool raw_, mixes_;
+  std::vector<std::int64_t> dims_;
   Loader loader_;
   BatchView view_;
 };
@@ -77,7 +97,7 @@ class RowBatches final : public BatchSource {
  public:
   RowBatches(const Rows& rows, const RowSchema& schema, const BatchOptions& options)
       : rows_(rows), schema_(schema), width_(schema.width()), order_(rows.count, options) {
-    view_.input_dims = {0, width_};
+    view_.inputs = {{input_name(Kind::kFeatures), nullptr, {0, width_}}};
     view_.target_dims = {0};
     if (schema.kind != TargetKind::kClass)
       view_.target_dims.push_back(static_cast<std::int64_t>(schema.targets.size()));
@@ -101,8 +121,8 @@ class RowBatches final : public BatchSource {
         labels_[static_cast<std::size_t>(i)] = rows_.labels[static_cast<std::size_t>(row)];
       }
     }
-    view_.count = view_.units = view_.input_dims[0] = view_.target_dims[0] = count;
-    view_.input = features_.data();
+    view_.count = view_.units = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
+    view_.inputs[0].data = features_.data();
     view_.target = schema_.kind == TargetKind::kClass ? static_cast<const void*>(labels_.data()) : targets_.data();
     return &view_;
   }
@@ -137,7 +157,8 @@ class TextBatches final : public BatchSource {
         seed_(options.seed),
         windows_(windows_of(static_cast<std::int64_t>(text.tokens.size()), context, options.shuffle)),
         order_(windows_.count, options) {
-    view_.input_dims = view_.target_dims = {0, context};
+    view_.target_dims = {0, context};
+    view_.inputs = {{input_name(Kind::kTokens), nullptr, view_.target_dims}};
   }
   std::int64_t batches() const override { return order_.batches(); }
   std::int64_t examples() const override { return order_.count(); }
@@ -153,8 +174,8 @@ class TextBatches final : public BatchSource {
     labels_.resize(ids_.size());
     view_.units = 0;
     for (std::int64_t i = 0; i < count; ++i) view_.units += write_window(order_.example(i), i * context_);
-    view_.count = view_.input_dims[0] = view_.target_dims[0] = count;
-    view_.input = ids_.data();
+    view_.count = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
+    view_.inputs[0].data = ids_.data();
     view_.target = labels_.data();
     return &view_;
   }

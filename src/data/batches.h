@@ -14,11 +14,16 @@
 
 namespace mlx::data {
 
+struct BatchInput {
+  const char* name = nullptr;  // the graph's; valid for as long as the source
+  const void* data = nullptr;
+  std::vector<std::int64_t> dims;  // [count, …]
+  bool of_all = false;             // one for all examples, of other dims: a part of the batch has it whole
+};
 struct BatchView {
   std::int64_t count = 0;  // examples: images, rows, windows of text
   std::int64_t units = 0;  // what is counted (unit_name): images, rows, tokens
-  const void* input = nullptr;
-  std::vector<std::int64_t> input_dims;  // [count, …]
+  std::vector<BatchInput> inputs;
   const void* target = nullptr;
   std::vector<std::int64_t> target_dims;
 };
@@ -34,8 +39,14 @@ class BatchSource {
   virtual const BatchView* next() = 0;
 };
 
-// f32[count,H,W,C] and s32[count], with mixup f32[count,classes]; `examples` and `pool` outlive it. kUsage as Loader
-// says.
+// What raw batches of images feed (kernels/op.h, kAugment): u8[count,H,W,C], s32[count,6], f32[C,256]; with mixup also
+// u8[count,H,W,C], s32[count,6], f32[1].
+inline constexpr const char *kPixelsInput = "pixels", *kChangesInput = "changes", *kTableInput = "pixel_table";
+inline constexpr const char *kPartnerPixelsInput = "partner_pixels", *kPartnerChangesInput = "partner_changes",
+                            *kShareInput = "share";
+
+// f32[count,H,W,C] "images", or what raw ones feed, and s32[count], with mixup f32[count,classes]; `examples` and
+// `pool` outlive it. kUsage as Loader says.
 std::unique_ptr<BatchSource> image_batches(const Examples& examples, Loader::Options options, Pool& pool);
 
 struct BatchOptions {
@@ -43,14 +54,14 @@ struct BatchOptions {
   std::uint64_t seed = 0;
   bool shuffle = false, drop_last = false;
 };
-// f32[count,features] and s32[count] or f32[count,targets]; `rows` outlive it. The schema is the one of the training
-// split, with its means.
+// f32[count,features] "features" and s32[count] or f32[count,targets]; `rows` outlive it. The schema is the one of the
+// training split, with its means.
 std::unique_ptr<BatchSource> row_batches(const Rows& rows, const RowSchema& schema, const BatchOptions& options);
 
-// s32[count,context] twice: tokens, and the token behind each. Unshuffled the windows follow one another from the
-// beginning, and the last is filled up with Tokenizer::kUnknown. Shuffled, an epoch cuts the text from an offset of its
-// own, so that every token is trained on at every distance from a window's beginning; what is left over at both ends of
-// the text is seen in other epochs. kUsage where the text is shorter than one window and the token behind it.
+// s32[count,context] twice: tokens, "ids", and the token behind each. Unshuffled the windows follow one another from
+// the beginning, and the last is filled up with Tokenizer::kUnknown. Shuffled, an epoch cuts the text from an offset of
+// its own, so that every token is trained on at every distance from a window's beginning; what is left over at both
+// ends of the text is seen in other epochs. kUsage where the text is shorter than one window and the token behind it.
 std::unique_ptr<BatchSource> text_batches(const Text& text, std::int64_t context, const BatchOptions& options);
 
 }  // namespace mlx::data

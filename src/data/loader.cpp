@@ -1,4 +1,5 @@
-// Batches out of examples in memory. A batch is cut into slices of sixteen images that write disjoint parts of it.
+// Batches out of examples in memory. A batch is cut into slices of sixteen images that write disjoint parts of it. Raw
+// ones draw the same numbers, and leave what they are for to the kernels.
 
 #include "data/loader.h"
 
@@ -7,7 +8,6 @@
 
 #include "base/error.h"
 #include "data/augment.h"
-#include "data/normalize.h"
 #include "kernels/philox.h"
 
 namespace mlx::data {
@@ -33,6 +33,12 @@ void check_augment(const Augment& augment, const Examples& examples) {
     fail(ErrorKind::kUsage, "augment: an erased square of {} does not fit images of {}x{}", augment.erase,
          examples.height, examples.width);
   }
+}
+
+kernels::ImageChange row_of(const Change& change) {
+  const auto s32 = [](std::int64_t pixels) { return static_cast<std::int32_t>(pixels); };
+  return {s32(change.down),  s32(change.right), change.flip ? 1 : 0,
+          s32(change.erase), s32(change.top),   s32(change.left)};
 }
 
 }  // namespace
@@ -74,14 +80,27 @@ struct Loader::State {
     return options.drop_last ? count / options.batch : (count + options.batch - 1) / options.batch;
   }
 
+  Change drawn_for(std::int64_t index) const {
+    return draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(index));
+  }
+
   void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
     const std::int64_t elements = size.elements();
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t index = example(first + i);
-      const Change change = draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(index));
-      write_image(table, size, change, examples.pixels.data() + index * elements, batch.images.data() + i * elements);
+      if (options.raw)
+        write_raw(index, i, batch.raw);
+      else
+        write_image(table, size, drawn_for(index), examples.pixels.data() + index * elements,
+                    batch.images.data() + i * elements);
       batch.labels[static_cast<std::size_t>(i)] = examples.labels[static_cast<std::size_t>(index)];
     }
+  }
+
+  void write_raw(std::int64_t index, std::int64_t i, RawImages& to) const {
+    const std::int64_t elements = size.elements();
+    std::copy_n(examples.pixels.data() + index * elements, elements, to.pixels.data() + i * elements);
+    to.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(index));
   }
 
   // Calls write(begin, end) for all of the batch.
@@ -97,31 +116,55 @@ struct Loader::State {
   void write_batch(std::int64_t number) {
     const std::int64_t first = number * options.batch;
     batch.count = std::min(options.batch, count - first);
-    batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     batch.labels.resize(static_cast<std::size_t>(batch.count));
+    if (options.raw)
+      fit(batch.raw);
+    else
+      batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
     if (options.augment.mixup > 0)
-      mix(epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
+      mix(first, epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
   }
 
-  void mix(std::uint64_t step) {
+  void fit(RawImages& images) const {
+    images.pixels.resize(static_cast<std::size_t>(batch.count * size.elements()));
+    images.changes.resize(static_cast<std::size_t>(batch.count));
+  }
+
+  void mix(std::int64_t first, std::uint64_t step) {
     const Mix drawn = draw_mix(options.augment.mixup, batch.count, options.seed, step);
-    const float own = drawn.share, other = 1 - drawn.share;
-    const std::int64_t elements = size.elements(), classes = examples.classes;
-    unmixed.swap(batch.images);
-    batch.images.resize(unmixed.size());
-    batch.shares.assign(static_cast<std::size_t>(batch.count * classes), 0.0f);
+    batch.share = drawn.share;
+    batch.shares.assign(static_cast<std::size_t>(batch.count * examples.classes), 0.0f);
+    if (options.raw) {
+      fit(batch.partners);
+    } else {
+      unmixed.swap(batch.images);
+      batch.images.resize(unmixed.size());
+    }
     in_slices([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
-        const float *a = unmixed.data() + i * elements, *b = unmixed.data() + partner * elements;
-        float* const to = batch.images.data() + i * elements;
-        for (std::int64_t k = 0; k < elements; ++k) to[k] = own * a[k] + other * b[k];
-        float* const shares = batch.shares.data() + i * classes;
-        shares[batch.labels[static_cast<std::size_t>(i)]] += own;
-        shares[batch.labels[static_cast<std::size_t>(partner)]] += other;
+        if (options.raw)
+          write_raw(example(first + partner), i, batch.partners);
+        else
+          mix_image(i, partner);
+        mix_label(i, partner);
       }
     });
+  }
+
+  void mix_image(std::int64_t i, std::int64_t partner) {
+    const std::int64_t elements = size.elements();
+    const float own = batch.share, other = 1 - batch.share;
+    const float *a = unmixed.data() + i * elements, *b = unmixed.data() + partner * elements;
+    float* const to = batch.images.data() + i * elements;
+    for (std::int64_t k = 0; k < elements; ++k) to[k] = own * a[k] + other * b[k];
+  }
+
+  void mix_label(std::int64_t i, std::int64_t partner) {
+    float* const shares = batch.shares.data() + i * examples.classes;
+    shares[batch.labels[static_cast<std::size_t>(i)]] += batch.share;
+    shares[batch.labels[static_cast<std::size_t>(partner)]] += 1 - batch.share;
   }
 };
 
@@ -144,6 +187,10 @@ Loader::~Loader() = default;
 
 std::int64_t Loader::batches() const {
   return state_->batches();
+}
+
+const PixelTable& Loader::table() const {
+  return state_->table;
 }
 
 void Loader::start(std::uint64_t epoch, std::int64_t first) {

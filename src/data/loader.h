@@ -1,5 +1,6 @@
 // Batches for training and evaluation: shuffled, augmented and normalised by all threads of the pool when they are
-// asked for. What a batch holds depends on (seed, epoch, index) alone. 128 images of 28x28 cost some 85 microseconds on
+// asked for; for a GPU, which augments and normalises by itself, copied as they are stored, with what was drawn. What a
+// batch holds depends on (seed, epoch, index) alone. 128 images of 28x28 cost some 85 microseconds on
 // one core, a step of the demo's training 18 milliseconds: a thread that prepares batches ahead would take more from
 // the training's cores than it gives.
 #pragma once
@@ -10,6 +11,8 @@
 
 #include "base/parallel.h"
 #include "data/dataset.h"
+#include "data/normalize.h"
+#include "kernels/image_change.h"
 
 namespace mlx::data {
 
@@ -21,11 +24,19 @@ struct Augment {
   bool operator==(const Augment&) const = default;
 };
 
+// Images as they are stored, and what is drawn for each.
+struct RawImages {
+  std::vector<std::uint8_t> pixels;  // count * H * W * C
+  std::vector<kernels::ImageChange> changes;
+};
 struct Batch {
   std::int64_t count = 0;
   std::vector<float> images;  // count * H * W * C, normalised
   std::vector<std::int32_t> labels;
   std::vector<float> shares;  // with mixup, in place of labels: count * classes, of which each row sums to 1
+  // With Options::raw, in place of images: what kernels (op.h, kAugment) make the same bits of.
+  RawImages raw, partners;  // partners: with mixup, of each image the one that it is mixed with
+  float share = 1;          // of each image itself, the rest its partner's
 };
 
 // The order of one epoch's examples: a Philox-keyed Fisher-Yates shuffle of 0 … count-1.
@@ -39,6 +50,7 @@ class Loader {
     bool shuffle = false, drop_last = false;
     Augment augment;
     Normalization normalization;
+    bool raw = false;                  // images are left to the kernels
     std::vector<std::int64_t> subset;  // indices of the examples used; empty for all
   };
   // `examples` and `pool` outlive the loader. Throws kUsage where shift or erase are larger than the images.
@@ -49,6 +61,8 @@ class Loader {
   // valid until the next call.
   void start(std::uint64_t epoch, std::int64_t first = 0);
   const Batch* next();
+  // By which images are normalised; valid for as long as the loader.
+  const PixelTable& table() const;
 
  private:
   struct State;

@@ -16,7 +16,7 @@ constexpr std::size_t kOps = static_cast<std::size_t>(Op::kCount);
 std::array<OpDef, kOps> make_table() {
   std::array<OpDef, kOps> table;
   for (auto* family : {linear_ops, conv_ops, norm_ops, pointwise_ops, pool_ops, dropout_ops, loss_ops, embedding_ops,
-                       attention_ops, rope_ops, quantize_ops, cast_ops, optimizer_ops, reshape_ops}) {
+                       attention_ops, rope_ops, quantize_ops, cast_ops, optimizer_ops, reshape_ops, augment_ops}) {
     for (const OpDef& def : family()) table[static_cast<std::size_t>(def.op)] = def;
   }
   for (const OpDef& def : table) CHECK(def.infer != nullptr);

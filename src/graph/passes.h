@@ -67,6 +67,16 @@ void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
 void store_in_half(Graph& graph, DType half);
 
+// Which input of images a graph is to make itself, and what its new inputs are called (kernels/op.h, kAugment).
+struct RawImages {
+  std::string images;                                  // f32[batch,H,W,C], which then is no input any more
+  std::string pixels, changes, table;                  // u8[batch,H,W,C], s32[batch,6], f32[C,256]
+  bool mixed = false;                                  // each image with a partner, whose inputs are
+  std::string partner_pixels, partner_changes, share;  // u8[batch,H,W,C], s32[batch,6], f32[1]
+};
+// A forward graph that makes its images out of bytes, for to_training. kUsage where it has no such input.
+Graph augment_inside(const Graph& forward, const RawImages& raw);
+
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.
 Graph freeze(const Graph& forward, const std::vector<std::string>& parameters);

@@ -82,9 +82,10 @@ class Evaluator {
   }
 
   void forward(const data::BatchView& batch, std::int64_t examples) {
-    std::vector<std::int64_t> dims = batch.input_dims;
+    const data::BatchInput& input = batch.inputs.at(0);
+    std::vector<std::int64_t> dims = input.dims;
     dims[0] = examples;
-    session_->run({{input_, batch.input, std::move(dims)}});
+    session_->run({{input_, input.data, std::move(dims)}});
   }
 
   const data::Description& about_;

@@ -46,7 +46,7 @@ RowPredictions predict_rows(const nn::Model& model, const data::Rows& rows, kern
   progress.begin("predicting", static_cast<std::uint64_t>(rows.count), "rows");
   while (const data::BatchView* batch = source->next()) {
     check_interrupted();
-    session.run({{graph.inputs.at(0), batch->input, batch->input_dims}});
+    session.run({{graph.inputs.at(0), batch->inputs.at(0).data, batch->inputs.at(0).dims}});
     const auto* outputs = reinterpret_cast<const float*>(session.output(graph.outputs.at(0)).data());
     for (std::int64_t i = 0; i < batch->count; ++i)
       append_outputs(schema, outputs + i * static_cast<std::int64_t>(width), width, out.values);

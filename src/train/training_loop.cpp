@@ -31,7 +31,8 @@ class Loop {
         options_(options),
         progress_(progress),
         training_(built, config, data.train.about, options.level, repository.pool()),
-        source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config), repository.pool())),
+        source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config, training_.takes_raw()),
+                           repository.pool())),
         metrics_(repository, options.run, progress),
         checkpoints_(repository, options.run, options.key, config.checkpoint_every, progress) {
     steps_per_epoch_ = source_->batches();
@@ -66,8 +67,9 @@ class Loop {
   }
 
  private:
-  static data::Loader::Options batch_options(const TrainConfig& config) {
+  static data::Loader::Options batch_options(const TrainConfig& config, bool raw) {
     data::Loader::Options options;
+    options.raw = raw;
     options.batch = config.batch;
     options.seed = config.seed;
     options.shuffle = options.drop_last = true;

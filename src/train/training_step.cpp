@@ -28,6 +28,30 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
+// On a GPU images are fed as bytes, and augmented by the graph itself.
+bool is_fed_raw(const data::Description& data, kernels::Level level) {
+  return level == kernels::Level::kCuda && data.kind == data::Kind::kImages;
+}
+
+graph::Graph trained_graph(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+                           kernels::Level level) {
+  graph::Graph graph = graph::freeze(built.graph, built.frozen);
+  if (!is_fed_raw(data, level)) return graph;
+  graph::RawImages raw{data::input_name(data.kind), data::kPixelsInput, data::kChangesInput, data::kTableInput};
+  raw.mixed = config.augment.mixup > 0;
+  raw.partner_pixels = data::kPartnerPixelsInput;
+  raw.partner_changes = data::kPartnerChangesInput;
+  raw.share = data::kShareInput;
+  return graph::augment_inside(graph, raw);
+}
+
+// By the name of its input.
+graph::ValueId input_named(const graph::Graph& graph, std::string_view name) {
+  for (const graph::ValueId id : graph.inputs)
+    if (graph.value(id).name == name) return id;
+  fail(ErrorKind::kUsage, "the graph has no input '{}'", name);
+}
+
 template <typename T>
 T scalar(const std::uint8_t* bytes) {
   T out;
@@ -53,12 +77,10 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
       config_(config),
       level_(level),
       pool_(pool),
-      training_(graph::to_training(graph::freeze(built.graph, built.frozen), config.optimizer,
+      raw_(is_fed_raw(data, level)),
+      training_(graph::to_training(trained_graph(built, config, data, level), config.optimizer,
                                    loss_spec(config, data.targets),
-                                   {precision_of(config, data, level), level == kernels::Level::kCuda})),
-      input_(training_.graph.find(data::input_name(data.kind))) {
-  CHECK(input_ != graph::kNone);
-}
+                                   {precision_of(config, data, level), level == kernels::Level::kCuda})) {}
 
 void TrainingStep::start(graph::Tensors tensors) {
   for (const graph::Value& value : training_.graph.values) {
@@ -85,11 +107,20 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
   accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(1.0 / static_cast<double>(parts))};
   const double decay = average_decay(config_.ema, step);
   average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
-  const auto dtype = [&](graph::ValueId id) { return training_.graph.value(id).dtype; };
-  graph::Feed input{input_, nullptr, batch.input_dims}, labels{training_.labels, nullptr, batch.target_dims};
-  input.data = part_of(batch.input, input.dims, dtype(input_), part, parts);
-  labels.data = part_of(batch.target, labels.dims, dtype(training_.labels), part, parts);
-  std::vector<graph::Feed> all{std::move(input), std::move(labels), {training_.learning_rate, &rate_, {1}}};
+  std::vector<graph::Feed> all;
+  const auto add_part = [&](graph::ValueId id, const void* data, std::vector<std::int64_t> dims) {
+    const void* const from = part_of(data, dims, training_.graph.value(id).dtype, part, parts);
+    all.push_back({id, from, std::move(dims)});
+  };
+  for (const data::BatchInput& input : batch.inputs) {
+    const graph::ValueId id = input_named(training_.graph, input.name);
+    if (input.of_all)
+      all.push_back({id, input.data, input.dims});
+    else
+      add_part(id, input.data, input.dims);
+  }
+  add_part(training_.labels, batch.target, batch.target_dims);
+  all.push_back({training_.learning_rate, &rate_, {1}});
   if (training_.accumulation != graph::kNone) all.push_back({training_.accumulation, accumulation_.data(), {2}});
   if (training_.average != graph::kNone) all.push_back({training_.average, average_.data(), {2}});
   return all;

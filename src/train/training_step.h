@@ -58,6 +58,8 @@ class TrainingStep {
   bool counts() const { return training_.correct != graph::kNone; }
   // Whether the loss is scaled: then a step whose gradients are not finite changes nothing but the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
+  // Whether its batches are raw (data/loader.h): of images on a GPU.
+  bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }
   // Another form of the same graph, of the same values and more; before start().
@@ -78,8 +80,8 @@ class TrainingStep {
   const TrainConfig& config_;
   kernels::Level level_;
   Pool& pool_;
+  bool raw_;
   graph::TrainingGraph training_;
-  graph::ValueId input_;
   std::unique_ptr<graph::Session> session_;
   StepOutcome computed_;                 // on a CPU
   std::vector<graph::ValueId> figures_;  // of a micro-batch, in the order of StepOutcome

@@ -176,6 +176,13 @@ Entries table() {
   linear(entries, 128, 128, 10);
   images(entries, 128, 28, 32);
   images(entries, 128, 14, 64);
+  const Shape pixels = tensor(DType::kU8, {64, 224, 224, 3}), changes = tensor(DType::kS32, {64, 6});
+  for (const DType type : {DType::kF32, DType::kBF16})
+    entries.push_back({fmt::format("augment 64x224x224x3 to {}", name_of(type)),
+                       Op::kAugment,
+                       {},
+                       {pixels, changes, f32({3, 256})},
+                       {tensor(type, {64, 224, 224, 3})}});
   const Shape logits = f32({128, 10}), words = f32({64, 50000}), labels = tensor(DType::kS32, {128}),
               count = tensor(DType::kS32, {1});
   entries.push_back({"loss 128x10", Op::kSoftmaxCrossEntropy, {}, {logits, labels}, {f32({1}), logits, count, count}});

@@ -68,6 +68,15 @@ for name in $families; do
   same "$name $(json "d['digest']")" "$name $digest"
 done
 
+# Images go to the GPU as bytes and are augmented there, by the same draws as on the CPU, however the batch is cut.
+data=('augment = { shift = 2, flip = true, erase = 3, mixup = 0.4 }') train=('accumulate = 2' 'learning_rate = 0.005')
+config bent bars 'family = "cnn"' 'layers = [{ conv = 8, norm = "batch", activation = "relu" }, { pool = "max", size = 2 }, { flatten = true }, { dense = 17 }]'
+expect 0 bare train -c bent.toml --json
+cpu=$(json "d['summary']['loss']")
+expect 0 gpu train -c bent.toml --device cuda --precision f32 --profile --json
+same "bent: $(json "d['unchanged'], abs(d['summary']['loss'] - $cpu) < 2e-3 * $cpu")" "bent: (False, True)"
+has "$out" '"augment"'
+
 # Each precision comes to about the same loss, by a key of its own. Where nothing is said it is bf16, but of numbers.
 for name in cnn gpt2; do
   expect 0 gpu train -c "$name.toml" --device cuda --precision f32 --json

@@ -14,20 +14,12 @@
 #include "data/augment.h"
 #include "data/loader.h"
 #include "data/normalize.h"
+#include "made_up.h"
 
 using namespace mlx;
 using namespace mlx::data;
 
 namespace {
-
-Examples made_up(std::int64_t count, std::int64_t height, std::int64_t width, std::int64_t channels) {
-  Examples out;
-  out.count = count, out.height = height, out.width = width, out.channels = channels, out.classes = 10;
-  out.pixels.resize(static_cast<std::size_t>(count * height * width * channels));
-  for (std::size_t i = 0; i < out.pixels.size(); ++i) out.pixels[i] = static_cast<std::uint8_t>(i * 7919 >> 3);
-  for (std::int64_t i = 0; i < count; ++i) out.labels.push_back(static_cast<std::int32_t>(i % 1000));
-  return out;
-}
 
 const Normalization kGrey{{0.25f}, {0.5f}};
 const Normalization kColour{{0.1f, 0.2f, 0.3f}, {0.5f, 0.25f, 1.0f}};

@@ -214,9 +214,9 @@ TEST_CASE("rows: batches hold every row once, the same for one seed and epoch, r
     source->start(number, first);
     std::vector<float> all;
     while (const BatchView* batch = source->next()) {
-      const auto* x = static_cast<const float*>(batch->input);
+      const auto* x = static_cast<const float*>(batch->inputs[0].data);
       const auto* y = static_cast<const float*>(batch->target);
-      CHECK(batch->input_dims == std::vector<std::int64_t>{batch->count, 1});
+      CHECK(batch->inputs[0].dims == std::vector<std::int64_t>{batch->count, 1});
       CHECK(std::equal(x, x + batch->count, y));  // both are scaled alike
       all.insert(all.end(), x, x + batch->count);
     }

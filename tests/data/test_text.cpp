@@ -26,9 +26,9 @@ Epoch epoch_of(const Text& text, std::int64_t context, const BatchOptions& optio
   source->start(epoch, first);
   Epoch out;
   while (const BatchView* batch = source->next()) {
-    const auto* ids = static_cast<const std::int32_t*>(batch->input);
+    const auto* ids = static_cast<const std::int32_t*>(batch->inputs[0].data);
     const auto* labels = static_cast<const std::int32_t*>(batch->target);
-    CHECK(batch->input_dims == std::vector<std::int64_t>{batch->count, context});
+    CHECK(batch->inputs[0].dims == std::vector<std::int64_t>{batch->count, context});
     for (std::int64_t i = 0; i < batch->count * context; ++i)
       CHECK((labels[i] == ids[i] + 1 || (labels[i] == -1 && ids[i] == -1)));
     for (std::int64_t i = 0; i < batch->count; ++i) out.emplace_back(ids + i * context, ids + (i + 1) * context);

@@ -34,8 +34,7 @@ struct Steps {
     training = std::make_unique<TrainingStep>(built, config, about, kernels::Level::kCuda, world.pool);
     training->start(nn::initialize(built, config.seed));
     view.count = view.units = 8;
-    view.input = inputs.data();
-    view.input_dims = {8, 2};
+    view.inputs = {{data::input_name(about.kind), inputs.data(), {8, 2}}};
     view.target = labels.data();
     view.target_dims = {8};
   }

@@ -1,5 +1,5 @@
-// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp and
-// cases_half.cpp.
+// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp,
+// cases_half.cpp and cases_images.cpp.
 #pragma once
 
 #include <vector>
@@ -48,5 +48,6 @@ Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
+void images(Cases& cases);   // out of bytes
 
 }  // namespace mlx::kernels::test

@@ -92,6 +92,19 @@ TEST_CASE("table: problems that do not fit together are refused before any kerne
   attrs = {};
   attrs.rate = 1.0f;
   CHECK(contains(refusal(Op::kDropout, {f32({4})}, {f32({4})}, attrs), "[0, 1)"));
+  const Shape pixels = shape_of(DType::kU8, {2, 4, 5, 3}), changes = shape_of(DType::kS32, {2, 6});
+  const Shape images = shape_of(DType::kBF16, {2, 4, 5, 3}), table = f32({3, 256}), share = f32({1});
+  CHECK(refusal(Op::kAugment, {pixels, changes, table}, {images}).empty());
+  CHECK(refusal(Op::kAugment, {pixels, changes, table, pixels, changes, share}, {images}).empty());
+  CHECK(contains(refusal(Op::kAugment, {images, changes, table}, {images}), "is bf16, not u8"));
+  CHECK(contains(refusal(Op::kAugment, {pixels, shape_of(DType::kS32, {2, 5}), table}, {images}), "must be [2, 6]"));
+  CHECK(contains(refusal(Op::kAugment, {pixels, changes, f32({3, 255})}, {images}), "must be [3, 256]"));
+  CHECK(contains(refusal(Op::kAugment, {pixels, changes, table, pixels}, {images}), "input 4 is missing"));
+  CHECK(contains(refusal(Op::kAugment, {pixels, changes, table}, {f32({2, 4, 5, 1})}), "must be [2, 4, 5, 3]"));
+  const Shape large = shape_of(DType::kU8, {1, 1 << 16, 1 << 15, 1});
+  CHECK(contains(
+      refusal(Op::kAugment, {large, shape_of(DType::kS32, {1, 6}), f32({1, 256})}, {f32({1, 1 << 16, 1 << 15, 1})}),
+      "too large"));
   attrs = {};
   attrs.heads = 3;
   CHECK(contains(refusal(Op::kAttention, {f32({1, 2, 12})}, {f32({1, 2, 4})}, attrs), "multiple of heads"));

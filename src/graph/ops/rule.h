@@ -98,5 +98,6 @@ std::vector<OpDef> quantize_ops();
 std::vector<OpDef> cast_ops();
 std::vector<OpDef> optimizer_ops();
 std::vector<OpDef> reshape_ops();
+std::vector<OpDef> augment_ops();
 
 }  // namespace mlx::graph

@@ -1,0 +1,48 @@
+// Images out of bytes: what a GPU's training graph begins with. Nothing in front of it is trained.
+
+#include "graph/ops/rule.h"
+#include "kernels/image_change.h"
+
+namespace mlx::graph {
+namespace {
+
+constexpr std::size_t kOwn = 0, kTable = 2, kPartner = 3, kShare = 5;  // inputs
+
+std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
+                           const std::string& name) {
+  Rule rule(graph, Op::kAugment, inputs, name);
+  rule.require_rank(kOwn, 4);
+  const Dims pixels = rule.dims(kOwn), changes{pixels[0], Dim::of(kernels::kChangeFields)};
+  const std::int64_t channels = rule.size(kOwn, 3);
+  const auto require_images = [&](std::size_t first) {
+    rule.require_dtype(first, DType::kU8);
+    rule.require_shape(first, pixels);
+    rule.require_dtype(first + 1, DType::kS32);
+    rule.require_shape(first + 1, changes);
+  };
+  require_images(kOwn);
+  rule.require_dtype(kTable, DType::kF32);
+  rule.require_shape(kTable, {Dim::of(channels), Dim::of(kernels::kPixelValues)});
+  const bool mixed = rule.has(kPartner);
+  rule.require(rule.has(kPartner + 1) == mixed && rule.has(kShare) == mixed,
+               "partners have pixels, changes and a share");
+  if (mixed) {
+    require_images(kPartner);
+    rule.require_dtype(kShare, DType::kF32);
+    rule.require_vector(kShare, 1);
+  }
+  return {rule.out({}, stored_type(rule, attrs), pixels)};
+}
+
+}  // namespace
+
+std::vector<OpDef> augment_ops() {
+  return {{.op = Op::kAugment,
+           .required_inputs = 3,
+           .max_inputs = 6,
+           .stores_half = true,
+           .infer = infer,
+           .cost = per_output<1>}};
+}
+
+}  // namespace mlx::graph
