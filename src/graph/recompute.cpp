@@ -129,6 +129,22 @@ std::optional<Copies> copy_range(const TrainingGraph& training, Graph& out, Node
   return made;
 }
 
+// Which values follow from parameters and constants alone, as a GPU's copies of weights in half precision do: they are
+// there all step, whatever is computed again.
+std::vector<char> same_all_step(const TrainingGraph& training) {
+  const Graph& graph = training.graph;
+  std::vector<char> same(graph.values.size(), 0);
+  for (std::size_t i = 0; i < same.size(); ++i)
+    same[i] = graph.values[i].role == Role::kParameter || graph.values[i].role == Role::kConstant;
+  for (std::size_t i = 0; i < training.loss_end; ++i) {
+    const Node& node = graph.nodes[i];
+    const bool all = std::ranges::all_of(node.inputs, [&](ValueId id) { return id == kNone || same[index(id)] != 0; });
+    for (const ValueId id : node.outputs)
+      if (is_activation(graph, id)) same[index(id)] = all;
+  }
+  return same;
+}
+
 // Parts side by side, `group` at a time, the first `ranges` of these groups.
 std::vector<NodeRange> grouped(const std::vector<NodeRange>& parts, std::size_t group, std::size_t ranges) {
   std::vector<NodeRange> out;
@@ -141,6 +157,7 @@ std::vector<NodeRange> grouped(const std::vector<NodeRange>& parts, std::size_t 
 
 std::vector<NodeRange> recomputable_parts(const TrainingGraph& training) {
   const Graph& graph = training.graph;
+  const std::vector<char> constant = same_all_step(training);
   std::vector<std::size_t> last_read(graph.values.size(), 0);  // in the forward pass
   for (std::size_t i = 0; i < training.loss_end; ++i)
     for (const ValueId id : graph.nodes[i].inputs)
@@ -148,7 +165,7 @@ std::vector<NodeRange> recomputable_parts(const TrainingGraph& training) {
   std::vector<int> going_on(training.loss_end + 1, 0);  // by node: values from before it that it or a later one reads
   for (std::size_t i = 0; i < training.loss_end; ++i)
     for (const ValueId id : graph.nodes[i].outputs)
-      if (is_activation(graph, id))
+      if (is_activation(graph, id) && constant[index(id)] == 0)
         for (std::size_t k = i + 1; k <= last_read[index(id)]; ++k) ++going_on[k];
   std::vector<NodeRange> parts;
   std::size_t begin = 0;

@@ -175,6 +175,15 @@ if [ "$real" != real ]; then
   same "$(json "d['unchanged'], d['digest']")" "(False, '$digest')"
 fi
 
+# A cap of the GPU's memory holds, and what is computed again has the same bits.
+sed 's/^layers = 1/layers = 4/; s/^epochs = 2/epochs = 1/' gpt2.toml >deep.toml
+expect 0 gpu train -c deep.toml --device cuda --json
+deep=$(json "d['digest'], d['summary']['memory']['peak']")
+cap=$(json "d['summary']['memory']['peak'] - d['summary']['memory']['arena'] // 4")
+expect 0 gpu train -c deep.toml --device cuda --force --memory "$cap" --json
+same "$(json "d['summary']['memory']['recomputed'] > 0, d['summary']['peak_memory'] <= 1.05 * $cap")" "(True, True)"
+same "$(json "d['digest']")" "$(python3 -c "print($deep[0])")"
+
 # Too little memory: before the first step where it is known, else with what was asked and what is free.
 error 2 "of the GPU's memory" gpu train -c cnn.toml --device cuda --force --memory 50KiB
 has "$err" "50.0 KiB are allowed"

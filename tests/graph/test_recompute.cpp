@@ -134,3 +134,13 @@ TEST_CASE("fitting takes what fits as it is, else as little again as does, else 
     before = some.nodes;
   }
 }
+
+TEST_CASE("bug: with a GPU's copies of weights in half there was next to nothing to compute again") {
+  const Graph forward = sample::llama(11, 32, 64);
+  const TrainingGraph whole = to_training(forward, {}, LossSpec{}),
+                      half = to_training(forward, {}, LossSpec{}, {Precision::kBF16, true});
+  CHECK(recomputable_parts(half).size() >= recomputable_parts(whole).size());
+  const std::vector<std::int64_t> sizes{16, 24};
+  const std::size_t all = planned_memory(half.graph, sizes, kernels::Level::kRef, true).arena;
+  CHECK(fit_memory(half, sizes, kernels::Level::kRef, 0).memory.arena < all * 3 / 4);
+}
