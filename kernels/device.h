@@ -25,8 +25,9 @@ struct Device {
   const char* (*problem)() = nullptr;     // null, or what is known to have gone wrong; does not wait
   const char* (*wait)() = nullptr;        // until all of `stream` is done; null, or what has gone wrong
   // Null on the host. Between the first two nothing but launches is asked for, and none of them happens; what comes of
-  // it (null where it could not be captured) is launched as one by `replay`, any number of times, until `forget`.
-  void (*begin_capture)() = nullptr;
+  // it is launched as one by `replay`, any number of times, until `forget`. Where they cannot be captured, the first
+  // returns false or the second null, and nothing has gone wrong.
+  bool (*begin_capture)() = nullptr;
   void* (*end_capture)() = nullptr;
   void (*replay)(void* captured) = nullptr;
   void (*forget)(void* captured) = nullptr;

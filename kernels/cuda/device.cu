@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability: Ampere and later
 
-// What first went wrong in this process; empty while all is well, and never changed afterwards.
+// What first went wrong in this process; empty while all is well, and not changed afterwards (but see end_capture).
 struct Failure {
   std::mutex mutex;
   std::array<char, 512> text{};
@@ -37,6 +37,11 @@ void keep(const char* what, const char* call, const char* why) {
 const char* kept() {  // null while all is well
   const std::lock_guard lock(first_failure.mutex);
   return first_failure.text[0] == '\0' ? nullptr : first_failure.text.data();
+}
+
+void forgive() {
+  const std::lock_guard lock(first_failure.mutex);
+  first_failure.text[0] = '\0';
 }
 
 bool good(cudaError_t status, const char* what) {
@@ -89,14 +94,16 @@ std::size_t peak_bytes() {
   return held.peak;
 }
 
-// The driver has read pageable memory by the time the call returns.
+// Waits: where a GPU reads the host's pages itself a copy of them may still be under way when the call returns.
 void upload(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copy to the GPU");
+  if (bytes == 0) return;
+  good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "a copy to the GPU");
+  good(cudaStreamSynchronize(stream), "a copy to the GPU");
 }
 
 void download(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "copy from the GPU");
-  good(cudaStreamSynchronize(stream), "the GPU");
+  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "a copy from the GPU");
+  good(cudaStreamSynchronize(stream), "a kernel");
 }
 
 void clear(void* memory, std::size_t bytes) {
@@ -110,13 +117,13 @@ std::size_t free_bytes() {
 
 // Launches return nothing: what was wrong with one of them is asked for here.
 const char* problem() {
-  good(cudaGetLastError(), "a launch on the GPU");
+  good(cudaGetLastError(), "a launch");
   return kept();
 }
 
 const char* wait() {
-  good(cudaGetLastError(), "a launch on the GPU");
-  good(cudaStreamSynchronize(stream), "the GPU");
+  good(cudaGetLastError(), "a launch");
+  good(cudaStreamSynchronize(stream), "a kernel");
   return kept();
 }
 
@@ -158,15 +165,20 @@ void await(void* event) {
   good(cudaEventSynchronize(event_of(event)), "the GPU");
 }
 
-void begin_capture() {
-  good(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture of launches");
+bool begin_capture() {
+  if (kept()) return false;
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
+  static_cast<void>(cudaGetLastError());
+  return false;
 }
 
 void* end_capture() {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t launches = nullptr;
   if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // they are launched one by one then
+    // They are launched one by one then: what a library said of a launch that cannot be captured does not stay.
+    static_cast<void>(cudaGetLastError());
+    forgive();
     launches = nullptr;
   }
   if (graph) static_cast<void>(cudaGraphDestroy(graph));
@@ -208,7 +220,7 @@ std::string open_first() {
       !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU") ||
       !good(cudaStreamCreateWithFlags(&copy_stream, cudaStreamNonBlocking), "a stream of the GPU"))
     return kept();
-  description_text += ", " + library_versions();
+  description_text += ", CUDA " + version_text(runtime) + ", " + library_versions();
   return {};
 }
 

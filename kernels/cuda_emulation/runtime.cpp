@@ -1,10 +1,11 @@
 // The emulated driver (cuda_runtime.h here): one device whose memory is the host's. For tests of what goes wrong:
 // MLX_EMULATED_GPU_BYTES is how much memory it has, MLX_EMULATED_GPU_PINNED how much of the host's may be pinned,
 // MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1, MLX_EMULATED_GPU_DRIVER the driver's version, 0 for
-// none.
+// none; MLX_EMULATED_GPU_CAPTURE says where captures fail: "begin", "launch" (within them) or "end".
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -71,6 +72,11 @@ using Launches = std::vector<Launch>;
 using SharedLaunches = std::shared_ptr<const Launches>;  // kept by those that are still to run
 thread_local Launches* captured = nullptr;               // where this thread's launches go while it captures
 
+bool capture_fails(const char* where) {
+  const char* wanted = std::getenv("MLX_EMULATED_GPU_CAPTURE");
+  return wanted && std::strcmp(wanted, where) == 0;
+}
+
 cudaError_t state() {
   return driver().failed ? cudaErrorLaunchFailure : cudaSuccess;
 }
@@ -101,6 +107,10 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
   }
   return "unknown error";
 }
@@ -182,15 +192,17 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 
 // Handles are pointers to what was captured, a graph's to its own copy of it.
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  if (capture_fails("begin")) return cudaErrorStreamCaptureUnsupported;
   captured = new Launches;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
   *graph = reinterpret_cast<cudaGraph_t>(captured);
   captured = nullptr;
-  return cudaSuccess;
+  return capture_fails("launch") ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launches, cudaGraph_t graph, unsigned long long) {
+  if (capture_fails("end")) return cudaErrorStreamCaptureInvalidated;
   auto* shared = new SharedLaunches(new Launches(*reinterpret_cast<const Launches*>(graph)));
   *launches = reinterpret_cast<cudaGraphExec_t>(shared);
   return cudaSuccess;
@@ -213,6 +225,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches) {
 
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
   if (captured) {
+    if (capture_fails("launch")) return cudaErrorStreamCaptureUnsupported;
     captured->push_back({config, thread});
     return cudaSuccess;
   }

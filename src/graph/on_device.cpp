@@ -34,6 +34,7 @@ Memory take(const kernels::Device& device, std::size_t bytes, const std::string&
             bool training) {
   Memory memory = allocate(bytes, device);
   if (memory) return memory;
+  refuse(device.problem(), what, false);  // a device that has failed has no memory either
   std::ranges::sort(holders, [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
   std::string largest;
   for (std::size_t i = 0; i < holders.size() && i < kNamed && holders[i].bytes > 0; ++i)
@@ -71,9 +72,10 @@ void OnDevice::run(const Stretch& stretch, const std::function<void()>& steps) {
   const auto [at, first_time] = stretches_.try_emplace(stretch);
   Captured& captured = at->second;
   if (!first_time && !captured.launches && !captured.refused) {
-    device_.begin_capture();
-    steps();
-    captured.launches = device_.end_capture();
+    if (device_.begin_capture()) {
+      steps();
+      captured.launches = device_.end_capture();
+    }
     captured.refused = captured.launches == nullptr;
   }
   if (captured.launches) {

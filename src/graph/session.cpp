@@ -248,8 +248,12 @@ ByteView Session::output(ValueId value) const {
 
 ByteView Session::value(ValueId value) const {
   CHECK(state_->current != nullptr);
-  const kernels::Shape& shape = state_->current->shapes[index(value)];
-  return state_->view(value, state_->address(*state_->current, value), shape.bytes());
+  State& s = *state_;
+  const std::size_t bytes = s.current->shapes[index(value)].bytes();
+  const void* const data = s.address(*s.current, value);
+  if (!s.on_device) return s.view(value, data, bytes);
+  s.looked_at = s.fetch(data, bytes);  // one at a time: all of a training's values need not fit into the host's memory
+  return s.looked_at;
 }
 
 kernels::Shape Session::output_shape(ValueId value) const {

@@ -84,7 +84,8 @@ class Session {
 
   // An output's bytes and shape as the last run left them; valid until the next. On a GPU: a copy, made when asked.
   ByteView output(ValueId value) const;
-  // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read.
+  // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read. On a
+  // GPU: a copy, valid until the next call.
   ByteView value(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 

@@ -60,6 +60,7 @@ struct Session::State {
     plan.run(plan.state, args, phase, static_cast<int>(slice));
   };
 
+  Bytes looked_at;  // value(), on a GPU
   Feeding::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
 
   std::vector<kernels::Call> calls;  // of run_together()

@@ -117,19 +117,20 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   const registry::Run run = registry::read_run(repository, options.resume);
   if (run.command != "train" || run.key == in.key) return;
   const Digest here = numerics_id(options.level, config.portable);
+  Inputs as_it_began = in;
   const auto checkpoint =
       std::ranges::find(run.inputs, kCheckpointInput, [](const auto& input) { return input.first; });
   if (checkpoint != run.inputs.end()) {
-    Inputs again = in;
-    add_checkpoint(again, checkpoint->second, here);
-    if (again.key == run.key) in = std::move(again);
-    return;
+    add_checkpoint(as_it_began, checkpoint->second, here);
+    if (as_it_began.key == run.key) {
+      in = std::move(as_it_began);
+      return;
+    }
   }
   const Json environment = parse_json(run.environment, "run:" + run.id);
   const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
   if (there == here) return;
-  const bool same = run.key == run_key("train", in.start.inputs, params_there(in, config, run), there);
-  if (!same) return;
+  if (run.key != run_key("train", as_it_began.start.inputs, params_there(in, config, run), there)) return;
   const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
   if (all.empty()) {
     throw Error(

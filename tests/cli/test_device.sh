@@ -161,6 +161,18 @@ loss=$(json "d['summary']['loss']")
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['run'] == '$run', d['summary']['precision'], abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, 'f32', True)"
 moved=$(json "d['run']")
+
+# bug: a run that had been moved could not be moved again.
+if [ "$real" != real ]; then
+  mlx_binary=$work/gpu/mlx
+  killed_training 16 -c llama.toml --device cuda --force
+  first=$run
+  killed_training 16 -c llama.toml --device cpu --resume "$first"
+  mlx_binary=$mlx_before
+  back=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
+  expect 0 gpu train -c llama.toml --device cuda --resume "$back" --json
+  same "$(json "d['run'] in ('$back', '$first'), d['summary']['resumed_from'] > 0")" "(False, True)"
+fi
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"
 expect 0 gpu show "run:$moved"
@@ -183,6 +195,17 @@ cap=$(json "d['summary']['memory']['peak'] - d['summary']['memory']['arena'] // 
 expect 0 gpu train -c deep.toml --device cuda --force --memory "$cap" --json
 same "$(json "d['summary']['memory']['recomputed'] > 0, d['summary']['peak_memory'] <= 1.05 * $cap")" "(True, True)"
 same "$(json "d['digest']")" "$(python3 -c "print($deep[0])")"
+
+# Launches that cannot be captured are made one by one. bug: where a library refused to be captured that was taken for a
+# failure, and where a capture could not begin its step ran twice.
+if [ "$real" != real ]; then
+  expect 0 gpu train -c gpt2.toml --device cuda --force --json
+  digest=$(json "d['digest']")
+  for where in begin launch end; do
+    MLX_EMULATED_GPU_CAPTURE=$where expect 0 gpu train -c gpt2.toml --device cuda --force --json
+    same "$where $(json "d['digest']")" "$where $digest"
+  done
+fi
 
 # Too little memory: before the first step where it is known, else with what was asked and what is free.
 error 2 "of the GPU's memory" gpu train -c cnn.toml --device cuda --force --memory 50KiB
