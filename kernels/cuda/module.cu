@@ -78,7 +78,6 @@ constexpr Kernel kRows[] = {
     {Op::kMuonDirection, Backend::kCuda, prepare_gradients},
     {Op::kAccumulate, Backend::kCuda, prepare_gradients},
     {Op::kNorm, Backend::kCuda, prepare_gradients},
-    {Op::kScale, Backend::kCuda, prepare_scale},
     {Op::kGradientScale, Backend::kCuda, prepare_gradient_scale},
 };
 

@@ -58,10 +58,7 @@ std::vector<Kernel> ref_kernels() {
       {Op::kMuonDirection, kBackend, prepare_gradients},
       {Op::kScaledAdd, kBackend, prepare_pointwise},
       {Op::kAccumulate, kBackend, prepare_gradients},
-      {Op::kScale, Backend::kRef, prepare_scale},
-      {Op::kGradientScale, Backend::kRef, prepare_gradient_scale},
       {Op::kNorm, kBackend, prepare_gradients},
-      {Op::kScale, kBackend, prepare_scale},
       {Op::kGradientScale, kBackend, prepare_gradient_scale},
       {Op::kCast, kBackend, prepare_cast},
   };
