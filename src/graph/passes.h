@@ -64,8 +64,8 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 // that pack them, and convolutions with groups or of up to four channels stay f32: those of their kernels that are fast
 // are. With it attention takes and gives `half` too.
 void multiply_in_half(Graph& graph, DType half, bool gpu);
-// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go. With
-// `gpu` the loss takes its logits and gives its gradient so.
+// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
+// With `gpu` the loss takes its logits and gives its gradient so.
 void store_in_half(Graph& graph, DType half, bool gpu);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
