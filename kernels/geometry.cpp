@@ -191,24 +191,31 @@ void avg_pool(Checker& check, const Problem& problem, Geometry& g) {
     check.input_equals(0, {g.n, g.c});
 }
 
+// What every loss gives, and the factor of its gradient.
+void loss(Checker& check, Geometry& g) {
+  if (check.has_input(2) && check.input_is(2, 1)) check.require(check.input(2).count() > 0, "the factor is missing");
+  check.output_equals(0, {1});
+  if (!check.has_output(1)) return;
+  check.output_stored(1, Checker::dims_of(check.input(0)));
+  g.gradient_type = check.output(1).dtype;
+}
+
 void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 1)) return;
+  if (!check.input_is(0, 1, kReal)) return;
   check.input_equals(1, without_last(check.input(0)), DType::kS32);
   check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
-  check.output_equals(0, {1});
-  check.optional_output(1, Checker::dims_of(check.input(0)));
+  loss(check, g);
   for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
 }
 
-void target_loss(Checker& check, const Problem& problem) {
-  if (!check.input_is(0, 1)) return;
-  const Dims dims = Checker::dims_of(check.input(0));
-  check.input_equals(1, dims);
+void target_loss(Checker& check, const Problem& problem, Geometry& g) {
+  const bool regression = problem.op == Op::kRegressionLoss;
+  if (!check.input_is(0, 1, regression ? kFloat : kReal)) return;
+  check.input_equals(1, Checker::dims_of(check.input(0)));
   check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
   check.require(problem.attrs.delta >= 0.0f, "delta must be at least 0");
-  check.output_equals(0, {1});
-  check.optional_output(1, dims);
-  if (problem.op == Op::kRegressionLoss) return;
+  loss(check, g);
+  if (regression) return;
   for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
 }
 
@@ -245,12 +252,6 @@ void muon_direction(Checker& check, const Problem& problem) {
   if (!check.ok()) return;
   check.output_equals(1, Checker::dims_of(check.input(0)));
   check.optional_input(2, {1});
-}
-
-void scale(Checker& check) {
-  if (!check.input_is(0, 0) || !check.input_is(1, 1)) return;
-  check.require(check.input(1).count() > 0, "the factor is missing");
-  check.output_stored(0, Checker::dims_of(check.input(0)));
 }
 
 void gradient_scale(Checker& check, const Problem& problem) {
@@ -323,7 +324,7 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kBinaryCrossEntropy:
     case Op::kRegressionLoss:
     case Op::kSoftCrossEntropy:
-      return target_loss(check, problem);
+      return target_loss(check, problem, g);
     case Op::kSoftmax:
       check.input_is(0, 1);
       return same_shape(check, 1);
@@ -345,8 +346,6 @@ void check_family(Checker& check, const Problem& problem, Geometry& g) {
       return norm(check);
     case Op::kCast:
       return cast(check);
-    case Op::kScale:
-      return scale(check);
     case Op::kGradientScale:
       return gradient_scale(check, problem);
     case Op::kAugment:

@@ -58,7 +58,6 @@ constexpr const char* kOpNames[] = {
     "regression_loss",
     "cast",
     "soft_cross_entropy",
-    "scale",
     "gradient_scale",
     "augment",
     "reshape",

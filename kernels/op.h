@@ -61,8 +61,12 @@ enum class Op : std::uint16_t {
   kDropout,          // x → y; attrs.rate, stream, whole_example. The mask is drawn again in backward, never stored.
   kDropoutBackward,  // dy → dx
 
-  // Softmax cross-entropy: logits[…,V], labels s32[…] (outside 0 … V-1: ignored) → loss[1] (mean over the counted),
-  // (dlogits[…,V]: the gradient of the mean loss), (correct s32[1]), (counted s32[1]). attrs.rate: label smoothing.
+  // Losses: the gradient that each computes, output 1, counts times (factor[…])[0], input 2; it is f32 or half, rounded
+  // once. Logits are f32 or half, predictions of kRegressionLoss f32; statistics and sums are of f32.
+  //
+  // Softmax cross-entropy: logits[…,V], labels s32[…] (outside 0 … V-1: ignored), (factor) → loss[1] (mean over the
+  // counted), (dlogits[…,V]: the gradient of the mean loss), (correct s32[1]), (counted s32[1]). attrs.rate: label
+  // smoothing.
   kSoftmaxCrossEntropy,
   kSoftmax,  // logits[…,V] → p
 
@@ -115,20 +119,19 @@ enum class Op : std::uint16_t {
   kRope,
   kRopeBackward,  // dy, (positions) → dx, in place
 
-  // Losses against targets of the same shape: x[…,V], targets[…,V] → loss[1] (mean over all elements), (dx[…,V]: its
-  // gradient).
+  // Losses against targets of the same shape: x[…,V], targets[…,V], (factor) → loss[1] (mean over all elements),
+  // (dx[…,V]: its gradient).
   kBinaryCrossEntropy,  // of sigmoid(x) with targets from 0 to 1; also (correct s32[1]: x > 0 where the target is above
                         // one half), (counted s32[1]). attrs.rate: label smoothing.
   kRegressionLoss,      // squared error; with attrs.delta that of Huber (1964), half the square up to delta
 
   kCast,  // x f32 → y half, rounded to nearest even, or x half → y f32. attrs.output
 
-  // Softmax cross-entropy against shares of the classes: logits[…,V], targets[…,V] → loss[1] (mean over the rows),
-  // (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does), (counted
-  // s32[1]: rows). attrs.rate: label smoothing.
+  // Softmax cross-entropy against shares of the classes: logits[…,V], targets[…,V], (factor) → loss[1] (mean over the
+  // rows), (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does),
+  // (counted s32[1]: rows). attrs.rate: label smoothing.
   kSoftCrossEntropy,
 
-  kScale,  // x, factor[…] → y = factor[0] · x, f32 or half; in place
   // norm[1] of all gradients together, (loss_scale[2] that they were multiplied by) → factor[1] that they count times:
   // 1 / scale · min(1, attrs.clip / norm), the norm unscaled; that norm[1]; (taken[1]: 1); loss_scale (in place). With
   // a

@@ -201,16 +201,16 @@ __device__ inline float warp_max(float value) {  // NaN is passed over
   return value;
 }
 
-// The sum over a block of kThreads in every thread; `shared` is for kThreads / kWarp values and may be used again at
-// once.
-template <typename T>
+// The sum over a block of kBlockThreads in every thread; `shared` is for kBlockThreads / kWarp values and may be used
+// again at once.
+template <int kBlockThreads = kThreads, typename T>
 __device__ T block_sum(T value, T* shared) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   value = warp_sum(value);
   if (lane == 0) shared[warp] = value;
   __syncthreads();
   T sum = shared[0];
-  for (int i = 1; i < kThreads / kWarp; ++i) sum += shared[i];
+  for (int i = 1; i < kBlockThreads / kWarp; ++i) sum += shared[i];
   __syncthreads();
   return sum;
 }
@@ -331,7 +331,6 @@ bool prepare_attention(const Problem& problem, Plan& plan);        // any head
 bool prepare_flash_attention(const Problem& problem, Plan& plan);  // half, heads of up to 128
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
-bool prepare_scale(const Problem& problem, Plan& plan);
 bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 bool prepare_augment(const Problem& problem, Plan& plan);
 

@@ -57,13 +57,6 @@ void run_muon_direction(const void* state, const Args& args, int, int) {
   each(args, s.g.count, [=] __device__(std::int64_t i) { x[i] = static_cast<float>(scale[0] * x[i]); });
 }
 
-void run_scale(const void* state, const Args& args, int, int) {
-  const State& s = state_of(state);
-  const float *x = f32_in(&s, args, 0), *factor = f32_in(&s, args, 1);
-  const RealsOut y = reals_out(s, args, 0, s.g.y_type);
-  each(args, s.g.count, [=] __device__(std::int64_t i) { y.store(i, factor[0] * x[i]); });
-}
-
 void run_gradient_scale(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const float *norm = f32_in(&s, args, 0), *held = f32_in(&s, args, 1), clip = s.attrs.clip;
@@ -80,9 +73,6 @@ void run_gradient_scale(const void* state, const Args& args, int, int) {
   });
 }
 
-bool prepare_scale(const Problem& problem, Plan& plan) {
-  return new_state(problem, plan, run_scale, Takes::kHalf) != nullptr;
-}
 bool prepare_gradient_scale(const Problem& problem, Plan& plan) {
   return new_state(problem, plan, run_gradient_scale) != nullptr;
 }

@@ -1,9 +1,92 @@
 // Softmax and softmax cross-entropy over the last dim on CUDA, a warp a row, or a block where rows are wide: the
 // maximum and the sum of exponentials in one pass (Milakov & Gimelshein 2018), the gradient in a second. Probabilities
-// are never stored.
+// are never stored. Both passes are bound by memory: the logits are read twice, the second time from the level-2 cache
+// where it holds the rows that are under way, and the gradient is written once.
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ptx.h"
 
 namespace mlx::kernels::cuda {
+
+// kTeam threads take a row: a warp, a block, or for rows of a vocabulary a large block, so that fewer rows are under
+// way and their logits stay in the cache.
+inline constexpr int kLargeBlock = 512;
+inline constexpr std::int64_t kWide = 1024, kVeryWide = 16 * kWide;  // what blocks and large blocks take from
+template <int kTeam>
+inline constexpr int kTeamThreads = kTeam > kThreads ? kTeam : kThreads;  // of the block that the team stands in
+template <int kTeam>
+inline constexpr int kTeamWarps = kTeamThreads<kTeam> / kWarp;
+
+// How many numbers a thread takes at once: of wide rows 16 bytes of halves.
+template <int kTeam>
+inline constexpr int kChunk = kTeam > kWarp ? 8 : 1;
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Packed {
+  T values[kCount];
+};
+
+template <typename T, int kCount>
+__device__ void load_packed(const void* data, std::int64_t at, float (&x)[kCount]) {
+  const auto packed = *reinterpret_cast<const Packed<T, kCount>*>(static_cast<const T*>(data) + at);
+  MLX_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (sizeof(T) == sizeof(float))
+      x[i] = packed.values[i];
+    else
+      x[i] = from_half(packed.values[i]);
+  }
+}
+template <typename T, int kCount>
+__device__ void store_packed(void* data, std::int64_t at, const float (&x)[kCount]) {
+  Packed<T, kCount> packed;
+  MLX_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (sizeof(T) == sizeof(float))
+      packed.values[i] = x[i];
+    else
+      to_half(x[i], &packed.values[i]);
+  }
+  *reinterpret_cast<Packed<T, kCount>*>(static_cast<T*>(data) + at) = packed;
+}
+
+// Elements from `at`, a multiple of kCount, which a tensor's alignment makes that of Packed.
+template <int kCount>
+__device__ void load(const Reals& from, std::int64_t at, float (&x)[kCount]) {
+  if (from.type == DType::kBF16) return load_packed<BF16>(from.data, at, x);
+  if (from.type == DType::kF16) return load_packed<F16>(from.data, at, x);
+  load_packed<float>(from.data, at, x);
+}
+template <int kCount>
+__device__ void store(const RealsOut& to, std::int64_t at, const float (&x)[kCount]) {
+  if (to.type == DType::kBF16) return store_packed<BF16>(to.data, at, x);
+  if (to.type == DType::kF16) return store_packed<F16>(to.data, at, x);
+  store_packed<float>(to.data, at, x);
+}
+
+template <int kValue>
+struct Count {
+  static constexpr int value = kValue;
+};
+
+// body(at, Count) for all elements from `begin` to `end` of a tensor, shared among the team: one by one up to the first
+// multiple of kChunk and behind the last, kChunk at once between. A thread sees its own in rising order.
+template <int kTeam, typename Body>
+__device__ void each_chunk(std::int64_t begin, std::int64_t end, Body body) {
+  constexpr std::int64_t kSize = kChunk<kTeam>;
+  const std::int64_t own = threadIdx.x % kTeam, aligned = divide_up(begin, kSize) * kSize, last = end / kSize * kSize;
+  const std::int64_t head = aligned < end ? aligned : end, tail = last > head ? last : head;
+  if constexpr (kSize > 1)
+    for (std::int64_t at = begin + own; at < head; at += kTeam) body(at, Count<1>{});
+  for (std::int64_t at = head + own * kSize; at < tail; at += kTeam * kSize) body(at, Count<kSize>{});
+  if constexpr (kSize > 1)
+    for (std::int64_t at = tail + own; at < end; at += kTeam) body(at, Count<1>{});
+}
+
+// `shared` is for blocks.
+template <int kTeam>
+__device__ double team_sum(double value, double* shared) {
+  if constexpr (kTeam > kWarp) return block_sum<kTeam>(value, shared);
+  return warp_sum(value);
+}
 
 // The largest element (NaN where there is one), where it stands first, and the sum of exp(x - max).
 struct SoftmaxRow {
@@ -31,21 +114,58 @@ __device__ inline SoftmaxRow from_lane(const SoftmaxRow& row, int apart) {
   return other;
 }
 
-// kTeam threads, a warp or a block of kThreads, take a row.
-inline constexpr std::int64_t kWide = 1024;  // what a block takes from
-template <int kTeam>
-__device__ double team_sum(double value, double* shared) {
-  if constexpr (kTeam > kWarp) return block_sum(value, shared);
-  return warp_sum(value);
+inline constexpr float kLog2OfE = 1.4426950408889634f, kLargestFloat = 3.402823466e38f;
+__device__ inline float exponential(float x) {  // to about 2^-22 of it; below the normal numbers 0
+  return exp2_approximate(kLog2OfE * x);
 }
 
-// Of a whole row, in every thread of its team. Lanes put their halves together lower lane first, so that all of them
-// get the same bits. `shared` is for blocks.
+// What a thread has seen of a row; of one that holds nothing but -infinity the first is the largest. Exponentials are
+// relative to the largest so far, or to the lowest finite number where that is -infinity, so that those of -infinity
+// are 0.
+struct Seen {
+  float max = -INFINITY, sum = 0.0f;
+  std::int64_t best = 0;
+  bool is_nan = false;
+  __device__ float base() const { return fmaxf(max, -kLargestFloat); }
+};
+
+// `column`: of the first of them. Only where the maximum rises must what was summed wait for it: the exponentials of a
+// chunk do not depend on one another.
+template <int kCount>
+__device__ void see(Seen& seen, const float (&x)[kCount], std::int64_t column) {
+  float most = x[0];
+  MLX_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    most = fmaxf(most, x[i]);  // NaN is passed over
+    seen.is_nan = seen.is_nan || x[i] != x[i];
+  }
+  if (most > seen.max) {
+    const float before = seen.base();
+    seen.max = most;
+    seen.sum *= exponential(before - seen.base());
+    MLX_UNROLL
+    for (int i = kCount - 1; i >= 0; --i)
+      if (x[i] == most) seen.best = column + i;
+  }
+  float sum = 0.0f;
+  const float base = seen.base();
+  MLX_UNROLL
+  for (int i = 0; i < kCount; ++i) sum += exponential(x[i] - base);
+  seen.sum += sum;
+}
+
+// Of row r, in every thread of its team. Lanes put their halves together lower lane first, so that all of them get the
+// same bits. `shared` is for blocks.
 template <int kTeam>
-__device__ SoftmaxRow softmax_row(const float* x, std::int64_t width, SoftmaxRow* shared) {
+__device__ SoftmaxRow softmax_row(const Reals& logits, std::int64_t r, std::int64_t width, SoftmaxRow* shared) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  SoftmaxRow own{-INFINITY, 0.0f, INT64_MAX};
-  for (std::int64_t i = threadIdx.x % kTeam; i < width; i += kTeam) own = both(own, {x[i], 1.0f, i});
+  Seen seen;
+  each_chunk<kTeam>(r * width, (r + 1) * width, [&](std::int64_t at, auto count) {
+    float x[decltype(count)::value];
+    load(logits, at, x);
+    see(seen, x, at - r * width);
+  });
+  SoftmaxRow own{seen.is_nan ? NAN : seen.max, seen.sum, seen.best};
   for (int apart = 1; apart < kWarp; apart *= 2) {
     const SoftmaxRow other = from_lane(own, apart);
     own = (lane & apart) ? both(other, own) : both(own, other);
@@ -55,7 +175,7 @@ __device__ SoftmaxRow softmax_row(const float* x, std::int64_t width, SoftmaxRow
     if (lane == 0) shared[warp] = own;
     __syncthreads();
     all = shared[0];
-    for (int i = 1; i < kThreads / kWarp; ++i) all = both(all, shared[i]);
+    for (int i = 1; i < kTeamWarps<kTeam>; ++i) all = both(all, shared[i]);
     __syncthreads();
   }
   if (fabsf(all.max) == INFINITY) all.sum = NAN;  // as exp(x - max) says of the largest itself
@@ -65,37 +185,42 @@ __device__ SoftmaxRow softmax_row(const float* x, std::int64_t width, SoftmaxRow
 // The row of this thread's team.
 template <int kTeam>
 __device__ std::int64_t row_of_team() {
-  return std::int64_t{blockIdx.x} * (kThreads / kTeam) + threadIdx.x / kTeam;
+  constexpr int kThreadsOfBlock = kTeamThreads<kTeam>;
+  return std::int64_t{blockIdx.x} * (kThreadsOfBlock / kTeam) + threadIdx.x / kTeam;
 }
 template <int kTeam, typename... Expected, typename... Actual>
 void launch_teams(const Args& args, void (*kernel)(Expected...), std::int64_t rows, Actual&&... actual) {
-  launch(args, kernel, blocks(divide_up(rows, kThreads / kTeam)), kThreads, static_cast<Expected>(actual)...);
+  constexpr int kThreadsOfBlock = kTeamThreads<kTeam>;
+  launch(args, kernel, blocks(divide_up(rows, kThreadsOfBlock / kTeam)), kThreadsOfBlock,
+         static_cast<Expected>(actual)...);
 }
 
 template <int kTeam>
-__global__ void softmax_kernel(std::int64_t rows, std::int64_t width, const float* logits, float* p) {
-  __shared__ SoftmaxRow shared[kThreads / kWarp];
+__global__ void __launch_bounds__(kTeamThreads<kTeam>)
+    softmax_kernel(std::int64_t rows, std::int64_t width, Reals logits, RealsOut p) {
+  __shared__ SoftmaxRow shared[kTeamWarps<kTeam>];
   const std::int64_t r = row_of_team<kTeam>();
   if (r >= rows) return;
-  const float* x = logits + r * width;
-  const SoftmaxRow row = softmax_row<kTeam>(x, width, shared);
-  for (std::int64_t i = threadIdx.x % kTeam; i < width; i += kTeam) p[r * width + i] = expf(x[i] - row.max) / row.sum;
+  const SoftmaxRow row = softmax_row<kTeam>(logits, r, width, shared);
+  for (std::int64_t i = r * width + threadIdx.x % kTeam; i < (r + 1) * width; i += kTeam)
+    p.store(i, expf(logits[i] - row.max) / row.sum);
 }
 
 template <int kTeam>
 void run_softmax(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
-  launch_teams<kTeam>(args, softmax_kernel<kTeam>, s.g.rows, s.g.rows, s.g.width, f32_in(&s, args, 0),
-                      f32_out(&s, args, 0));
+  launch_teams<kTeam>(args, softmax_kernel<kTeam>, s.g.rows, s.g.rows, s.g.width, reals_in(s, args, 0, s.g.x_type),
+                      reals_out(s, args, 0, s.g.y_type));
 }
 
-// What the rows leave for the sum over the batch. Labels (hard) or targets (shares of the classes), one of them null.
+// What the rows take, and leave for the sum over the batch. Labels, or targets (shares of the classes), the other null.
 struct Loss {
   std::int64_t rows, width;
-  const float *logits, *targets;
+  Reals logits, targets;
   const std::int32_t* labels;
   float smoothing;
-  float* dlogits;
+  const float* factor;  // of the gradient; null for 1
+  RealsOut dlogits;
   double* losses;         // by row
   std::int32_t* right;    // by row
   std::int64_t* counted;  // [1]
@@ -110,39 +235,92 @@ __global__ void count_kernel(Loss loss) {
   if (threadIdx.x == 0) loss.counted[0] = count;
 }
 
+// The sum of a row's shares.
 template <int kTeam>
-__global__ void loss_kernel(Loss loss) {
-  __shared__ SoftmaxRow shared[kThreads / kWarp];
-  __shared__ double sums[kThreads / kWarp];
+__device__ double sum_of_targets(const Loss& loss, std::int64_t r, double* shared) {
+  double sum = 0.0;
+  each_chunk<kTeam>(r * loss.width, (r + 1) * loss.width, [&](std::int64_t at, auto count) {
+    float t[decltype(count)::value];
+    load(loss.targets, at, t);
+    for (const float share : t) sum += share;
+  });
+  return team_sum<kTeam>(sum, shared);
+}
+
+// The row's probabilities and what they shall be: the sum of the targets times exp(x - max) / sum, and targets.
+struct Wanted {
+  std::int64_t label;  // without shares: the element of the tensor that it stands for
+  float kept, share;   // a target is kept · (its share, or 1 at the label) + share
+  float total;         // of the targets
+};
+
+template <bool kShares, int kCount>
+__device__ void targets_of(const Loss& loss, const Wanted& wanted, std::int64_t at, float (&target)[kCount]) {
+  if constexpr (kShares) {
+    load(loss.targets, at, target);
+    MLX_UNROLL
+    for (int i = 0; i < kCount; ++i) target[i] = wanted.kept * target[i] + wanted.share;
+  } else {
+    const std::int64_t before = wanted.label - at;
+    const int own = before >= 0 && before < kCount ? static_cast<int>(before) : -1;
+    MLX_UNROLL
+    for (int i = 0; i < kCount; ++i) target[i] = (i == own ? wanted.kept : 0.0f) + wanted.share;
+  }
+}
+
+// The gradient of row r, where it is wanted, and this thread's part of its loss: - sum of target · log p.
+template <int kTeam, bool kShares>
+__device__ double compare_row(const Loss& loss, const SoftmaxRow& row, const Wanted& wanted, std::int64_t r) {
+  const float log_sum = logf(row.sum) + row.max;
+  const float to_p = wanted.total / row.sum;
+  const float weight = (loss.factor ? loss.factor[0] : 1.0f) / static_cast<float>(loss.counted[0]);
+  const bool only_label = !kShares && wanted.share == 0.0f;  // other classes do not count, not even infinities
+  double sum = 0.0;
+  if (only_label && threadIdx.x % kTeam == 0) sum = double{wanted.kept} * (double{log_sum} - loss.logits[wanted.label]);
+  if (only_label && !loss.dlogits.data) return sum;
+  each_chunk<kTeam>(r * loss.width, (r + 1) * loss.width, [&](std::int64_t at, auto count) {
+    constexpr int kCount = decltype(count)::value;
+    float x[kCount], target[kCount], dx[kCount], part = 0.0f;
+    load(loss.logits, at, x);
+    targets_of<kShares>(loss, wanted, at, target);
+    MLX_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      if (!only_label) part += target[i] * (log_sum - x[i]);
+      dx[i] = (exponential(x[i] - row.max) * to_p - target[i]) * weight;
+    }
+    sum += part;
+    if (loss.dlogits.data) store(loss.dlogits, at, dx);
+  });
+  return sum;
+}
+
+template <int kTeam>
+__device__ void ignore_row(const Loss& loss, std::int64_t r) {
+  if (threadIdx.x % kTeam == 0) loss.losses[r] = 0.0, loss.right[r] = 0;
+  if (!loss.dlogits.data) return;
+  each_chunk<kTeam>(r * loss.width, (r + 1) * loss.width, [&](std::int64_t at, auto count) {
+    float zeros[decltype(count)::value] = {};
+    store(loss.dlogits, at, zeros);
+  });
+}
+
+template <int kTeam, bool kShares>
+__global__ void __launch_bounds__(kTeamThreads<kTeam>, kTeam == kLargeBlock ? 2 : 1) loss_kernel(Loss loss) {
+  __shared__ SoftmaxRow shared[kTeamWarps<kTeam>];
+  __shared__ double sums[kTeamWarps<kTeam>];
   const std::int64_t r = row_of_team<kTeam>(), width = loss.width;
   if (r >= loss.rows) return;
-  const std::int64_t first = threadIdx.x % kTeam;
-  const float* x = loss.logits + r * width;
-  float* dx = loss.dlogits ? loss.dlogits + r * width : nullptr;
-  const std::int32_t label = loss.labels ? loss.labels[r] : -1;
-  if (loss.labels && (label < 0 || label >= width)) {
-    for (std::int64_t i = first; dx && i < width; i += kTeam) dx[i] = 0.0f;
-    if (first == 0) loss.losses[r] = 0.0, loss.right[r] = 0;
-    return;
-  }
-  const SoftmaxRow row = softmax_row<kTeam>(x, width, shared);
-  const float* t = loss.targets ? loss.targets + r * width : nullptr;
-  const float log_sum = logf(row.sum) + row.max, kept = 1.0f - loss.smoothing;
-  const float share = loss.smoothing / static_cast<float>(width), n = static_cast<float>(loss.counted[0]);
-  const auto target = [&](std::int64_t i) { return (t ? kept * t[i] : i == label ? kept : 0.0f) + share; };
-  double sum = 0.0, all = 0.0;
-  for (std::int64_t i = first; i < width; i += kTeam) {
-    const float wanted = target(i);
-    all += wanted;
-    if (t || wanted != 0.0f) sum -= double{wanted} * (x[i] - log_sum);
-  }
-  sum = team_sum<kTeam>(sum, sums);
-  const float total = t ? static_cast<float>(team_sum<kTeam>(all, sums)) : 1.0f;  // of the targets
-  for (std::int64_t i = first; dx && i < width; i += kTeam)
-    dx[i] = (total * (expf(x[i] - row.max) / row.sum) - target(i)) / n;
+  const std::int32_t label = kShares ? 0 : loss.labels[r];
+  if (label < 0 || label >= width) return ignore_row<kTeam>(loss, r);
+  const SoftmaxRow row = softmax_row<kTeam>(loss.logits, r, width, shared);
+  Wanted wanted{r * width + label, 1.0f - loss.smoothing, loss.smoothing / static_cast<float>(width), 1.0f};
   std::int64_t best = label;
-  if (t) best = softmax_row<kTeam>(t, width, shared).best;
-  if (first == 0) loss.losses[r] = sum, loss.right[r] = width > 0 && row.max == row.max && row.best == best;
+  if constexpr (kShares) {
+    best = softmax_row<kTeam>(loss.targets, r, width, shared).best;
+    wanted.total = wanted.kept * static_cast<float>(sum_of_targets<kTeam>(loss, r, sums)) + loss.smoothing;
+  }
+  const double sum = team_sum<kTeam>(compare_row<kTeam, kShares>(loss, row, wanted, r), sums);
+  if (threadIdx.x % kTeam == 0) loss.losses[r] = sum, loss.right[r] = row.max == row.max && row.best == best;
 }
 
 __global__ void sum_rows_kernel(Loss loss, float* out, std::int32_t* correct, std::int32_t* counted) {
@@ -160,34 +338,40 @@ __global__ void sum_rows_kernel(Loss loss, float* out, std::int32_t* correct, st
   if (counted) counted[0] = static_cast<std::int32_t>(n);
 }
 
-template <int kTeam>
+template <int kTeam, bool kShares>
 void run_cross_entropy(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   auto* counted = static_cast<std::int64_t*>(args.workspace);
   auto* losses = reinterpret_cast<double*>(counted + 1);
-  const bool soft = s.g.has_input[1] && s.g.dy_type == DType::kF32;
   const Loss loss{s.g.rows,
                   s.g.width,
-                  f32_in(&s, args, 0),
-                  soft ? f32_in(&s, args, 1) : nullptr,
-                  soft ? nullptr : s32_in(&s, args, 1),
+                  reals_in(s, args, 0, s.g.x_type),
+                  kShares ? reals_in(s, args, 1, DType::kF32) : Reals{},
+                  kShares ? nullptr : s32_in(&s, args, 1),
                   s.attrs.rate,
-                  f32_out(&s, args, 1),
+                  f32_in(&s, args, 2),
+                  reals_out(s, args, 1, s.g.gradient_type),
                   losses,
                   reinterpret_cast<std::int32_t*>(losses + s.g.rows),
                   counted};
   launch(args, count_kernel, blocks(1), kThreads, loss);
-  launch_teams<kTeam>(args, loss_kernel<kTeam>, s.g.rows, loss);
+  launch_teams<kTeam>(args, loss_kernel<kTeam, kShares>, s.g.rows, loss);
   launch(args, sum_rows_kernel, blocks(1), kThreads, loss, f32_out(&s, args, 0), s32_out(&s, args, 2),
          s32_out(&s, args, 3));
 }
 
+template <int kTeam>
+Run run_of(Op op) {
+  if (op == Op::kSoftmax) return run_softmax<kTeam>;
+  return op == Op::kSoftCrossEntropy ? run_cross_entropy<kTeam, true> : run_cross_entropy<kTeam, false>;
+}
+
 bool prepare_loss(const Problem& problem, Plan& plan) {
-  const bool softmax = problem.op == Op::kSoftmax;
-  const State* s = new_state(problem, plan, softmax ? run_softmax<kWarp> : run_cross_entropy<kWarp>);
+  const State* s = new_state(problem, plan, run_of<kWarp>(problem.op), Takes::kHalf);
   if (!s) return false;
-  if (s->g.width >= kWide) plan.run = softmax ? run_softmax<kThreads> : run_cross_entropy<kThreads>;
-  if (!softmax)
+  if (s->g.width >= kWide) plan.run = run_of<kThreads>(problem.op);
+  if (s->g.width >= kVeryWide) plan.run = run_of<kLargeBlock>(problem.op);
+  if (problem.op != Op::kSoftmax)
     plan.workspace_bytes =
         sizeof(std::int64_t) + static_cast<std::size_t>(s->g.rows) * (sizeof(double) + sizeof(std::int32_t));
   return true;

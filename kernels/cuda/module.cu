@@ -79,7 +79,6 @@ constexpr Kernel kRows[] = {
     {Op::kMuonDirection, Backend::kCuda, prepare_gradients},
     {Op::kAccumulate, Backend::kCuda, prepare_gradients},
     {Op::kNorm, Backend::kCuda, prepare_gradients},
-    {Op::kScale, Backend::kCuda, prepare_scale},
     {Op::kGradientScale, Backend::kCuda, prepare_gradient_scale},
     {Op::kAugment, Backend::kCuda, prepare_augment},
 };

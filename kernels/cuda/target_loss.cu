@@ -32,8 +32,10 @@ template <bool kBinary>
 void run_target_loss(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const std::int64_t count = s.g.count, parts = parts_of(count);
-  const float *x = f32_in(&s, args, 0), *t = f32_in(&s, args, 1);
-  float *out = f32_out(&s, args, 0), *dx = f32_out(&s, args, 1);
+  const Reals x = reals_in(s, args, 0, s.g.x_type);
+  const RealsOut dx = reals_out(s, args, 1, s.g.gradient_type);
+  const float *t = f32_in(&s, args, 1), *factor = f32_in(&s, args, 2);
+  float* out = f32_out(&s, args, 0);
   std::int32_t *correct = s32_out(&s, args, 2), *counted = s32_out(&s, args, 3);
   const float setting = kBinary ? s.attrs.rate : s.attrs.delta, n = static_cast<float>(count);
   const auto element = [=] __device__(std::int64_t i) -> LossOfElement {
@@ -45,7 +47,9 @@ void run_target_loss(const void* state, const Args& args, int, int) {
   if (correct)
     sum_parts(
         args, count, [=] __device__(std::int64_t i) -> double { return (x[i] > 0.0f) == (t[i] > 0.5f); }, right);
-  if (dx) each(args, count, [=] __device__(std::int64_t i) { dx[i] = element(i).gradient / n; });
+  if (dx.data)
+    each(args, count,
+         [=] __device__(std::int64_t i) { dx.store(i, (factor ? factor[0] : 1.0f) * (element(i).gradient / n)); });
   each(args, 1, [=] __device__(std::int64_t) {
     out[0] = count ? static_cast<float>(sum_of(losses, parts) / static_cast<double>(count)) : 0.0f;
     if (correct) correct[0] = static_cast<std::int32_t>(sum_of(right, parts));
@@ -55,7 +59,7 @@ void run_target_loss(const void* state, const Args& args, int, int) {
 
 bool prepare_target_loss(const Problem& problem, Plan& plan) {
   const bool binary = problem.op == Op::kBinaryCrossEntropy;
-  const State* s = new_state(problem, plan, binary ? run_target_loss<true> : run_target_loss<false>);
+  const State* s = new_state(problem, plan, binary ? run_target_loss<true> : run_target_loss<false>, Takes::kHalf);
   if (!s) return false;
   plan.workspace_bytes = 2 * sizeof(double) * static_cast<std::size_t>(parts_of(s->g.count));
   return true;

@@ -75,22 +75,7 @@ void gradient_scale(const void* opaque, const Args& args, int, int) {
   if (float* next = f32_out(&s, args, 3)) next[0] = out.next.scale, next[1] = out.next.good;
 }
 
-void scale(const void* opaque, const Args& args, int phase, int slice) {
-  const State& s = state_of(opaque);
-  const double factor = f32_in(&s, args, 1)[0];
-  const Range range = elements_of(&s, phase, slice, s.g.count);
-  for (std::int64_t i = range.begin; i < range.end; ++i)
-    store_real(args.outputs[0], s.g.y_type, i, factor * f32_in(&s, args, 0)[i]);
-}
-
 }  // namespace
-
-bool prepare_scale(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, scale, Takes::kHalf);
-  if (!s) return false;
-  cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 8);
-  return true;
-}
 
 bool prepare_gradient_scale(const Problem& problem, Plan& plan) {
   return new_state(problem, plan, gradient_scale) != nullptr;

@@ -4,13 +4,24 @@
 namespace mlx::kernels::ref {
 namespace {
 
-double largest(const float* row, std::int64_t width) {
+// A row of numbers that are computed with as f32, whatever they are stored as.
+struct RealRow {
+  const void* data;
+  DType type;
+  std::int64_t begin;
+  float operator[](std::int64_t i) const { return load_real(data, type, begin + i); }
+};
+RealRow row_in(const State& s, const Args& args, int input, DType type, std::int64_t r) {
+  return {args.inputs[input], type, r * s.g.width};
+}
+
+double largest(const RealRow& row, std::int64_t width) {
   double max = row[0];
   for (std::int64_t i = 1; i < width; ++i)
     if (row[i] > max || row[i] != row[i]) max = row[i];
   return max;
 }
-double sum_of_exp(const float* row, std::int64_t width, double max) {
+double sum_of_exp(const RealRow& row, std::int64_t width, double max) {
   double sum = 0.0;
   for (std::int64_t i = 0; i < width; ++i) sum += std::exp(row[i] - max);
   return sum;
@@ -20,7 +31,7 @@ void softmax(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* x = f32_in(&s, args, 0) + r * s.g.width;
+    const RealRow x = row_in(s, args, 0, DType::kF32, r);
     float* p = f32_out(&s, args, 0) + r * s.g.width;
     if (s.g.width == 0) continue;
     const double max = largest(x, s.g.width), sum = sum_of_exp(x, s.g.width, max);
@@ -38,14 +49,20 @@ struct Row {
   std::int64_t correct;
 };
 
+// Element i of a row's gradient, of the mean loss, where it is wanted.
+void store_gradient(const State& s, const Args& args, std::int64_t r, std::int64_t i, double value) {
+  if (!s.g.has_output[1]) return;
+  store_real(args.outputs[1], s.g.gradient_type, r * s.g.width + i, factor_of_loss(s, args) * value);
+}
+
 void row_of_loss(const State& s, const Args& args, std::int64_t r, std::int64_t counted, Row& out) {
   const std::int64_t width = s.g.width;
-  const float* x = f32_in(&s, args, 0) + r * width;
-  float* dx = s.g.has_output[1] ? f32_out(&s, args, 1) + r * width : nullptr;
+  const RealRow x = row_in(s, args, 0, s.g.x_type, r);
   const std::int32_t label = s32_in(&s, args, 1)[r];
   out = {0.0, 0};
   if (!counts(s, label)) {
-    for (std::int64_t i = 0; dx && i < width; ++i) dx[i] = 0.0f;
+    for (std::int64_t i = 0; s.g.has_output[1] && i < width; ++i)
+      store_real(args.outputs[1], s.g.gradient_type, r * width + i, 0.0);
     return;
   }
   const double max = largest(x, width), sum = sum_of_exp(x, width, max), log_sum = std::log(sum) + max;
@@ -56,13 +73,13 @@ void row_of_loss(const State& s, const Args& args, std::int64_t r, std::int64_t 
     total += x[i] - log_sum;
     if (x[i] > x[best]) best = i;
     const double target = (i == label ? 1.0 - smoothing : 0.0) + share;
-    if (dx) dx[i] = static_cast<float>((std::exp(x[i] - max) / sum - target) / static_cast<double>(counted));
+    store_gradient(s, args, r, i, (std::exp(x[i] - max) / sum - target) / static_cast<double>(counted));
   }
   out.loss = -(1.0 - smoothing) * (x[label] - log_sum) - (smoothing > 0.0 ? share * total : 0.0);
   out.correct = best == label && max == max;
 }
 
-std::int64_t first_largest(const float* row, std::int64_t width) {
+std::int64_t first_largest(const RealRow& row, std::int64_t width) {
   std::int64_t best = 0;
   for (std::int64_t i = 1; i < width; ++i) {
     if (row[i] > row[best]) best = i;
@@ -72,15 +89,14 @@ std::int64_t first_largest(const float* row, std::int64_t width) {
 
 void row_of_soft_loss(const State& s, const Args& args, std::int64_t r, Row& out) {
   const std::int64_t width = s.g.width;
-  const float *x = f32_in(&s, args, 0) + r * width, *t = f32_in(&s, args, 1) + r * width;
-  float* dx = s.g.has_output[1] ? f32_out(&s, args, 1) + r * width : nullptr;
+  const RealRow x = row_in(s, args, 0, s.g.x_type, r), t = row_in(s, args, 1, DType::kF32, r);
   const double max = largest(x, width), sum = sum_of_exp(x, width, max), log_sum = std::log(sum) + max;
   const double smoothing = s.attrs.rate, share = smoothing / static_cast<double>(width);
   const auto target = [&](std::int64_t i) { return (1.0 - smoothing) * t[i] + share; };
   double loss = 0.0, all = 0.0;
   for (std::int64_t i = 0; i < width; ++i) loss -= target(i) * (x[i] - log_sum), all += target(i);
-  for (std::int64_t i = 0; dx && i < width; ++i)
-    dx[i] = static_cast<float>((all * std::exp(x[i] - max) / sum - target(i)) / static_cast<double>(s.g.rows));
+  for (std::int64_t i = 0; i < width; ++i)
+    store_gradient(s, args, r, i, (all * std::exp(x[i] - max) / sum - target(i)) / static_cast<double>(s.g.rows));
   out = {loss, width > 0 && max == max && first_largest(x, width) == first_largest(t, width)};
 }
 
@@ -123,7 +139,7 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
 bool prepare_loss(const Problem& problem, Plan& plan) {
   const bool loss = problem.op != Op::kSoftmax;
   const Run run = !loss ? softmax : problem.op == Op::kSoftCrossEntropy ? soft_cross_entropy : cross_entropy;
-  State* s = new_state(problem, plan, run);
+  State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.count * 8);
   if (loss) {

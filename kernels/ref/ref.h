@@ -32,7 +32,6 @@ bool prepare_quantize(const Problem& problem, Plan& plan);
 bool prepare_cast(const Problem& problem, Plan& plan);
 bool prepare_optimizer(const Problem& problem, Plan& plan);
 bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
-bool prepare_scale(const Problem& problem, Plan& plan);
 bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 bool prepare_augment(const Problem& problem, Plan& plan);
 
@@ -100,6 +99,10 @@ using kernels::widen;
 template <typename Make>
 auto by_factor(const State& s, Make make) {
   return s.attrs.tf32 && s.g.x_type == DType::kF32 ? make(TF32{}) : by_type(s.g.x_type, make);
+}
+// What the gradient that a loss computes counts times.
+inline double factor_of_loss(const State& s, const Args& args) {
+  return s.g.has_input[2] ? f32_in(&s, args, 2)[0] : 1.0;
 }
 template <typename T>
 inline const T* reals_in(const Args& args, int i) {

@@ -37,14 +37,15 @@ void target_loss(const void* opaque, const Args& args, int phase, int slice) {
   const auto count = static_cast<double>(s.g.count);
   if (phase == 0) {
     const Range range = elements_of(&s, phase, slice, s.g.count);
-    const float *x = f32_in(&s, args, 0), *t = f32_in(&s, args, 1);
-    float* dx = f32_out(&s, args, 1);
+    const float* t = f32_in(&s, args, 1);
+    const double factor = factor_of_loss(s, args);
     Part part{0.0, 0};
     for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const Element e = kBinary ? binary(x[i], t[i], s.attrs.rate) : regression(x[i], t[i], s.attrs.delta);
+      const float x = load_real(args.inputs[0], s.g.x_type, i);
+      const Element e = kBinary ? binary(x, t[i], s.attrs.rate) : regression(x, t[i], s.attrs.delta);
       part.loss += e.loss;
-      part.correct += (x[i] > 0.0f) == (t[i] > 0.5f);
-      if (dx) dx[i] = static_cast<float>(e.gradient / count);
+      part.correct += (x > 0.0f) == (t[i] > 0.5f);
+      if (s.g.has_output[1]) store_real(args.outputs[1], s.g.gradient_type, i, factor * (e.gradient / count));
     }
     parts[slice] = part;
     return;
@@ -59,7 +60,8 @@ void target_loss(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_target_loss(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, problem.op == Op::kBinaryCrossEntropy ? target_loss<true> : target_loss<false>);
+  const Run run = problem.op == Op::kBinaryCrossEntropy ? target_loss<true> : target_loss<false>;
+  State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 12);
   cut(s, plan, 1, 1, 0);

@@ -155,6 +155,7 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_loss(const Problem& problem, Plan& plan) {
+  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // the factor of a loss is for GPUs
   const bool loss = problem.op != Op::kSoftmax, soft = problem.op == Op::kSoftCrossEntropy;
   State* s = new_state(problem, plan, !loss ? softmax : soft ? cross_entropy<true> : cross_entropy<false>);
   if (!s) return false;

@@ -103,6 +103,7 @@ void target_loss(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_target_loss(const Problem& problem, Plan& plan) {
+  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // the factor of a loss is for GPUs
   State* s = new_state(problem, plan, problem.op == Op::kBinaryCrossEntropy ? target_loss<true> : target_loss<false>);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 12);

@@ -20,7 +20,9 @@ struct OpDef {
   unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
   unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
   unsigned reads_half = 0;                  // bit i: input i, computed with in f32, may be stored in half precision
-  bool stores_half = false;  // output 0, computed in f32, is stored as attrs.output says; products': of half factors
+  bool stores_half = false;  // an output, computed in f32, is stored as attrs.output says; products': of half factors
+  int half_output = 0;       // which one
+  bool half_on_gpu = false;  // reads_half and stores_half hold in graphs for a GPU only
   unsigned half_with_result = 0;  // bit i: input i, all of them and output 0 with them, may be half instead of f32
   bool loss = false;              // output 0 is what training makes small; it computes its own gradient
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.

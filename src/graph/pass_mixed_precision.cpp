@@ -43,15 +43,23 @@ unsigned factors(const Graph& graph, const Node& node, bool gpu) {
   }
 }
 
-// Whether the kernels of a node can store its first output, computed in f32, as half: products those of half factors.
-bool can_narrow(const Graph& graph, const Node& node) {
-  const bool product = node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kConv2d ||
-                       node.op == Op::kConv2dBackwardData;
-  return op_def(node.op).stores_half && (!product || kernels::is_half(graph.value(node.inputs[0]).dtype));
+// The output that a node may store as half.
+ValueId half_output(const Node& node) {
+  return node.outputs[static_cast<std::size_t>(op_def(node.op).half_output)];
 }
 
-bool takes_narrow(const Node& node, std::size_t input) {
-  return (op_def(node.op).reads_half >> input & 1u) != 0;
+// Whether the kernels of a node can store that output, computed in f32, as half: products those of half factors.
+bool can_narrow(const Graph& graph, const Node& node, bool gpu) {
+  const bool product = node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kConv2d ||
+                       node.op == Op::kConv2dBackwardData;
+  const OpDef& def = op_def(node.op);
+  if (!def.stores_half || (def.half_on_gpu && !gpu)) return false;
+  return !product || kernels::is_half(graph.value(node.inputs[0]).dtype);
+}
+
+bool takes_narrow(const Node& node, std::size_t input, bool gpu) {
+  const OpDef& def = op_def(node.op);
+  return (def.reads_half >> input & 1u) != 0 && (gpu || !def.half_on_gpu);
 }
 
 bool narrows(const Node& node) {
@@ -71,11 +79,11 @@ void read_halves(Graph& graph) {
 }
 
 // How many readers a value has that need it as f32.
-std::vector<int> whole_uses(const Graph& graph) {
+std::vector<int> whole_uses(const Graph& graph, bool gpu) {
   std::vector<int> uses = count_uses(graph);
   for (const Node& node : graph.nodes) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (narrows(node) || takes_narrow(node, i)) --uses[static_cast<std::size_t>(node.inputs[i])];
+      if (narrows(node) || takes_narrow(node, i, gpu)) --uses[static_cast<std::size_t>(node.inputs[i])];
   }
   return uses;
 }
@@ -134,18 +142,18 @@ void multiply_in_half(Graph& graph, DType half, bool gpu) {
   }
 }
 
-void store_in_half(Graph& graph, DType half) {
+void store_in_half(Graph& graph, DType half, bool gpu) {
   read_halves(graph);
-  const std::vector<int> whole = whole_uses(graph);
+  const std::vector<int> whole = whole_uses(graph, gpu);
   std::vector<char> stored(graph.values.size(), 0), dropped(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
-    const ValueId value = narrows(node) ? node.inputs[0] : node.outputs[0];
+    const ValueId value = narrows(node) ? node.inputs[0] : half_output(node);
     const auto at = static_cast<std::size_t>(value);
     if (narrows(node) && stored[at] != 0) {
       replace_uses(graph, node.outputs[0], value);
       dropped[i] = 1;
-    } else if (can_narrow(graph, node) && whole[at] == 0) {
+    } else if (can_narrow(graph, node, gpu) && whole[at] == 0) {
       node.attrs.output = half;
       graph.values[at].dtype = half;
       stored[at] = 1;

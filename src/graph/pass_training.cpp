@@ -159,16 +159,10 @@ void multiply_in_tf32(Graph& graph) {
   }
 }
 
-// The gradient that the loss gives counts times the loss scale, right behind it. Returns the state.
+// The gradient that the loss gives counts times the loss scale, before it is rounded. Returns the state.
 ValueId scale_gradients(Graph& graph, ValueId loss) {
   const ValueId state = graph.state(kLossScale, {Dim::of(2)});
-  const std::size_t at = producer(graph, loss);
-  const ValueId gradient = graph.nodes[at].outputs[1];
-  const ValueId scaled = graph.add(Op::kScale, {}, {gradient, state}, graph.value(gradient).name + ".scaled")[0];
-  Node scale = std::move(graph.nodes.back());
-  graph.nodes.pop_back();
-  replace_uses(graph, gradient, scaled);
-  graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(scale));
+  graph.nodes[producer(graph, loss)].inputs.push_back(state);
   return state;
 }
 
@@ -237,7 +231,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
   if (factors != DType::kF32) {
     multiply_in_half(graph, factors, precision.gpu);
-    store_in_half(graph, factors);
+    store_in_half(graph, factors, precision.gpu);
   }
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});

@@ -32,7 +32,7 @@ enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
   Precision precision = Precision::kF32;
   // A GPU multiplies everything so, whatever the number of channels and groups, weights in a copy that is made once a
-  // step, and attends so. CPUs have neither tf32 nor f16.
+  // step, attends so, and stores so what the loss takes and gives. CPUs have neither tf32 nor f16.
   bool gpu = false;
 };
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
@@ -65,7 +65,8 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 // are. With it attention takes and gives `half` too.
 void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
-void store_in_half(Graph& graph, DType half);
+// With `gpu` the loss takes its logits and gives its gradient so.
+void store_in_half(Graph& graph, DType half, bool gpu);
 
 // Which input of images a graph is to make itself, and what its new inputs are called (kernels/op.h, kAugment).
 struct RawImages {

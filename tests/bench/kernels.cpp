@@ -216,6 +216,12 @@ Entries table() {
   for (const DType type : {DType::kBF16, DType::kF16}) {  // on a GPU
     attention(entries, {16, 1024, 12, 12}, type);
     attention(entries, {4, 4096, 32, 8, 128}, type);
+    const Shape vocabularies = tensor(type, {2048, 50257});
+    entries.push_back({fmt::format("loss 2048x50257 {}", name_of(type)),
+                       Op::kSoftmaxCrossEntropy,
+                       {},
+                       {vocabularies, tensor(DType::kS32, {2048}), f32({2})},
+                       {f32({1}), vocabularies, count, count}});
   }
   return entries;
 }

@@ -165,9 +165,9 @@ moved=$(json "d['run']")
 # bug: a run that had been moved could not be moved again.
 if [ "$real" != real ]; then
   mlx_binary=$work/gpu/mlx
-  killed_training 16 -c llama.toml --device cuda --force
+  killed_training 24 -c llama.toml --device cuda --force
   first=$run
-  killed_training 16 -c llama.toml --device cpu --resume "$first"
+  killed_training 24 -c llama.toml --device cpu --resume "$first"
   mlx_binary=$mlx_before
   back=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
   expect 0 gpu train -c llama.toml --device cuda --resume "$back" --json

@@ -35,6 +35,7 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
   residual.outputs = {residual.add(Op::kAdd, relu6, {image, branch}, "sum")[0]};
 
   for (const Graph& g : {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
+                         to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, true}).graph,
                          to_inference(sample::cnn()), residual}) {
     const std::string text = canonical(to_json(g));
     const Graph back = graph_from_json(parse_json(text, "model.json"), "model.json");

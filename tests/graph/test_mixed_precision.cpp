@@ -2,6 +2,7 @@
 // f32's, that threads change no bit, and how the loss of f16 is scaled.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -113,6 +114,14 @@ Result step(const Graph& forward, const PrecisionSpec& precision, kernels::Level
   return {sample::floats(session.output(training.loss))[0], session.tensors(), session.arena_bytes()};
 }
 
+// Whether a node of a CPU's graph may read its input in half precision, and store a result so.
+bool reads_half(const Node& node, std::size_t input) {
+  return !op_def(node.op).half_on_gpu && (op_def(node.op).reads_half >> input & 1u) != 0;
+}
+bool stores_half(const Node& node) {
+  return !op_def(node.op).half_on_gpu && op_def(node.op).stores_half;
+}
+
 // The products whose result may be bf16.
 bool is_product(Op op) {
   return op == Op::kLinear || op == Op::kLinearBackwardData || op == Op::kConv2d || op == Op::kConv2dBackwardData;
@@ -158,7 +167,7 @@ TEST_CASE("mixed precision: products take bf16, each value is cast once, and par
         if (node.inputs[i] == kNone) continue;
         const bool narrow = graph.value(node.inputs[i]).dtype == DType::kBF16;
         if (product) CHECK(narrow == (i == 0 || (both && i == 1)));
-        if (!product) CHECK((!narrow || (op_def(node.op).reads_half >> i & 1u)));
+        if (!product) CHECK((!narrow || reads_half(node, i)));
       }
     }
     CHECK(products >= 8);
@@ -175,7 +184,7 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
     std::set<ValueId> whole(graph.outputs.begin(), graph.outputs.end());  // that somebody needs as f32
     for (const Node& node : graph.nodes) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (node.op != Op::kCast && !(op_def(node.op).reads_half >> i & 1u)) whole.insert(node.inputs[i]);
+        if (node.op != Op::kCast && !reads_half(node, i)) whole.insert(node.inputs[i]);
     }
     std::map<ValueId, const Node*> maker;
     for (const Node& node : graph.nodes)
@@ -184,12 +193,12 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
     for (const Node& node : graph.nodes) {
       CAPTURE(node.name);
       const Node* from = node.op == Op::kCast ? maker[node.inputs[0]] : nullptr;
-      if (from) CHECK((whole.contains(node.inputs[0]) || !op_def(from->op).stores_half));
+      if (from) CHECK((whole.contains(node.inputs[0]) || !stores_half(*from)));
       const bool given_to_norm = node.op == Op::kBatchNorm && maker[node.inputs[0]]->op == Op::kConv2d &&
                                  !maker[node.inputs[0]]->name.starts_with("conv1");
       if (given_to_norm) CHECK(graph.value(node.inputs[0]).dtype == DType::kBF16);
       const bool exact = is_product(node.op) && graph.value(node.inputs[0]).dtype == DType::kF32;
-      if (!op_def(node.op).stores_half || exact) continue;
+      if (!stores_half(node) || exact) continue;
       const bool narrow = graph.value(node.outputs[0]).dtype == DType::kBF16;
       stored += narrow;
       CHECK((narrow || whole.contains(node.outputs[0])));
@@ -260,6 +269,71 @@ TEST_CASE("mixed precision on a GPU: all factors are half, weights in one copy a
       CHECK(weights >= 2);
     }
   }
+}
+
+TEST_CASE("mixed precision on a GPU: between the loss and the last product nothing is cast or scaled; on a CPU f32") {
+  for (const char* const name : {"softmax", "soft", "binary", "mse", "huber"}) {
+    for (const PrecisionSpec& precision : {PrecisionSpec{Precision::kBF16, true}, PrecisionSpec{Precision::kF16, true},
+                                           PrecisionSpec{Precision::kBF16}, PrecisionSpec{Precision::kF32, true}}) {
+      CAPTURE(std::string(name));
+      CAPTURE(static_cast<int>(precision.precision));
+      CAPTURE(precision.gpu);
+      const TrainingGraph training = to_training(sample::cnn(0.0f), {}, LossSpec{name}, precision);
+      const Graph& graph = training.graph;
+      const Node& loss = graph.nodes[training.loss_end - 1];
+      REQUIRE(op_def(loss.op).loss);
+      const bool scaled = precision.precision == Precision::kF16,
+                 narrow = precision.gpu && precision.precision != Precision::kF32;
+      const DType half = !narrow ? DType::kF32 : scaled ? DType::kF16 : DType::kBF16;
+      const ValueId logits = loss.inputs[0], gradient = loss.outputs[1];
+      CHECK(graph.value(logits).dtype == (loss.op == Op::kRegressionLoss ? DType::kF32 : half));
+      CHECK(graph.value(gradient).dtype == half);
+      REQUIRE(loss.inputs.size() == (scaled ? 3 : 2));
+      if (scaled) CHECK(loss.inputs[2] == training.loss_scale);
+      int readers = 0;
+      for (const Node& node : graph.nodes) {
+        if (std::ranges::find(node.outputs, logits) != node.outputs.end()) CHECK(node.op == Op::kLinear);
+        if (std::ranges::find(node.inputs, gradient) == node.inputs.end()) continue;
+        ++readers;
+        const bool product = node.op == Op::kLinearBackwardData || node.op == Op::kLinearBackwardWeights;
+        CHECK(product == (precision.gpu || precision.precision == Precision::kF32));
+      }
+      CHECK(readers >= 1);
+    }
+  }
+}
+
+// The last of the classes is so unlikely that its share of the mean over many rows is below f16's numbers.
+TEST_CASE("loss scaling: gradients are scaled before they are rounded, so that small ones of many rows are not lost") {
+  constexpr std::int64_t kRows = 32768;
+  Graph forward;
+  const Dim batch = Dim::sym(forward.symbol("batch"));
+  const ValueId x = forward.input("x", DType::kF32, {batch, Dim::of(2)});
+  const ValueId w = forward.parameter("w", {Dim::of(4), Dim::of(2)}), b = forward.parameter("b", {Dim::of(4)});
+  forward.outputs = {forward.add(Op::kLinear, {}, {x, w, b}, "logits")[0]};
+  const std::vector<float> inputs = sample::random_floats(2 * kRows, 3);
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < kRows; ++i) labels.push_back(static_cast<std::int32_t>(i % 3));
+  const float bias[] = {0.0f, 0.25f, -0.5f, -8.0f};
+  const auto gradient_of_last = [&](const PrecisionSpec& precision) {
+    const TrainingGraph training = training_of(forward, precision);
+    Tensors tensors = started(training, {kernels::kFirstLossScale, 0.0f});
+    std::memcpy(tensors.at("b").data.data(), bias, sizeof bias);
+    Pool pool(1);
+    SessionOptions options;
+    options.training = true;
+    options.level = kernels::Level::kRef;
+    Session session(training.graph, tensors, options, pool);
+    const float rate = 1000.0f;
+    session.run({{training.learning_rate, &rate, {1}},
+                 {training.graph.find("x"), inputs.data(), {kRows, 2}},
+                 {training.labels, labels.data(), {kRows}}});
+    return (double{bias[3]} - double{sample::floats(session.tensors().at("b").data)[3]}) / double{rate};
+  };
+  const double exact = gradient_of_last({Precision::kF32});
+  CHECK(exact / kRows < 0x1p-26);  // it would be rounded to zero
+  CHECK(exact > 1e-5);
+  CHECK(std::fabs(gradient_of_last({Precision::kF16, true}) / exact - 1.0) < 0.02);
 }
 
 TEST_CASE("mixed precision on a GPU: gradients are those of f32, whether scaled or not") {

@@ -1,6 +1,6 @@
 // The problems that every kernel of the table is tested on: per operation sizes of 0, 1, a vector's lanes ± 1 and large
 // ones, and values that are not finite or denormal. A new kernel is tested by its row alone; a new operation adds a
-// function here; convolutions stand in cases_conv.cpp.
+// function here; convolutions stand in cases_conv.cpp, losses in cases_loss.cpp.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,9 +25,6 @@ Tensor cut_off(Dims dims, std::uint64_t seed) {
     tensor.data<float>()[i] = std::fmin(std::fmax(tensor.data<float>()[i], 0.0f), 6.0f);
   return tensor;
 }
-
-const std::vector<std::int64_t> kCounts = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000};
-const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
 
 void pointwise(Cases& cases) {
   for (const std::int64_t n : kCounts) {
@@ -173,16 +170,6 @@ void gradients(Cases& cases) {
         cases.push_back({name, Op::kMuonDirection, attrs, {x, sum, factor}, {f32({n}), f32({n})}, {{1, 0}}, {}});
       }
     }
-    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
-      const bool whole = type == DType::kF32;
-      cases.push_back({name + " as " + name_of(type),
-                       Op::kScale,
-                       {},
-                       {n == 1000 ? odd(x) : x, two(1.7f, 5.0f)},
-                       {shape_of(type, {n})},
-                       {},
-                       whole ? std::vector<std::pair<int, int>>{{0, 0}} : std::vector<std::pair<int, int>>{}});
-    }
   }
   const Tensor zero = zeros(DType::kF32, {40, 3});
   cases.push_back({"zeros", Op::kMuonDirection, {}, {zero, zero}, {zero.shape, zero.shape}, {{1, 0}}, {}});
@@ -292,88 +279,6 @@ void pools(Cases& cases) {
   }
 }
 
-void losses(Cases& cases) {
-  for (const std::int64_t v : kWidths)
-    for (const std::int64_t rows : {0, 1, 5, 1000}) {
-      Attrs attrs;
-      const std::string name = fmt::format("[{},{}]", rows, v);
-      const Tensor x = uniform({rows, v}, -5.0f, 5.0f, 1);
-      const Tensor labels = integers(DType::kS32, {rows}, -1, static_cast<int>(v), 2);  // some are outside: ignored
-      const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
-      for (const float smoothing : {0.0f, 0.1f}) {
-        attrs.rate = smoothing;
-        cases.push_back(
-            {name, Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {one, f32({rows, v}), count, count}, {}, {}});
-      }
-      cases.push_back({name + " loss only", Op::kSoftmaxCrossEntropy, attrs, {x, labels}, {one}, {}, {}});
-      cases.push_back({name, Op::kSoftmax, {}, {x}, {f32({rows, v})}, {}, {}});
-      if (rows == 5) {
-        cases.push_back({name + " not finite", Op::kSoftmax, {}, {odd(x)}, {f32({rows, v})}, {}, {}});
-        cases.push_back({name + " not finite",
-                         Op::kSoftmaxCrossEntropy,
-                         {},
-                         {odd(x), labels},
-                         {one, f32({rows, v}), count, count},
-                         {},
-                         {}});
-      }
-    }
-}
-
-// e^-t for t up to 125, far into the denormals and beyond.
-void exponents(Cases& cases) {
-  constexpr std::int64_t kRows = 4001;
-  Tensor x = zeros(DType::kF32, {kRows, 2});
-  for (std::int64_t i = 0; i < kRows; ++i) x.data<float>()[2 * i + 1] = -static_cast<float>(i) / 32.0f;
-  cases.push_back({"exponents", Op::kSoftmax, {}, {x}, {f32({kRows, 2})}, {}, {}});
-}
-
-void soft_losses(Cases& cases) {
-  const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
-  for (const std::int64_t v : {1, 10, 16, 17, 1000}) {
-    for (const std::int64_t rows : {0, 1, 5, 300}) {
-      const std::string name = fmt::format("[{},{}]", rows, v);
-      const Tensor x = uniform({rows, v}, -5.0f, 5.0f, 1);
-      Tensor shares = uniform({rows, v}, 0.0f, 0.0f, 2);  // of two classes, as mixup has them
-      for (std::int64_t r = 0; r < rows; ++r) {
-        shares.data<float>()[r * v + r % v] += 0.7f;
-        shares.data<float>()[r * v + (r * 5 + 3) % v] += 0.3f;
-      }
-      for (const float smoothing : {0.0f, 0.1f}) {
-        Attrs attrs;
-        attrs.rate = smoothing;
-        cases.push_back({name, Op::kSoftCrossEntropy, attrs, {x, shares}, {one, f32({rows, v}), count, count}, {}, {}});
-      }
-      cases.push_back({name + " loss only", Op::kSoftCrossEntropy, {}, {x, shares}, {one}, {}, {}});
-    }
-  }
-}
-
-void target_losses(Cases& cases) {
-  const Shape one = f32({1}), count = shape_of(DType::kS32, {1});
-  for (const std::int64_t n : kCounts) {
-    const std::string name = fmt::format("[{}]", n);
-    const Tensor x = uniform({n, 1}, -8.0f, 8.0f, 1), far = uniform({n, 1}, -90.0f, 90.0f, 4);
-    const Tensor labels = uniform({n, 1}, 0.0f, 1.0f, 2), numbers = uniform({n, 1}, -8.0f, 8.0f, 3);
-    Tensor certain = labels;
-    for (std::int64_t i = 0; i < n; ++i) certain.data<float>()[i] = labels.data<float>()[i] > 0.5f ? 1.0f : 0.0f;
-    Attrs smoothing, huber;
-    smoothing.rate = 0.1f;
-    huber.delta = 1.5f;
-    const Op binary = Op::kBinaryCrossEntropy, regression = Op::kRegressionLoss;
-    cases.push_back({name, binary, {}, {x, labels}, {one, f32({n, 1}), count, count}, {}, {}});
-    cases.push_back({name + " certain", binary, {}, {far, certain}, {one, f32({n, 1}), count, count}, {}, {}});
-    cases.push_back({name + " smoothed", binary, smoothing, {x, certain}, {one, f32({n, 1}), count, count}, {}, {}});
-    cases.push_back({name + " loss only", binary, {}, {x, certain}, {one}, {}, {}});
-    cases.push_back({name, regression, {}, {x, numbers}, {one, f32({n, 1})}, {}, {}});
-    cases.push_back({name + " huber", regression, huber, {x, numbers}, {one, f32({n, 1})}, {}, {}});
-    cases.push_back({name + " loss only", regression, huber, {x, numbers}, {one}, {}, {}});
-    if (n != 65) continue;
-    cases.push_back({name + " not finite", binary, {}, {odd(x), certain}, {one, f32({n, 1}), count, count}, {}, {}});
-    cases.push_back({name + " not finite", regression, huber, {odd(x), numbers}, {one, f32({n, 1})}, {}, {}});
-  }
-}
-
 void embeddings(Cases& cases) {
   for (const std::int64_t d : {1, 16, 17, 64, 100})
     for (const std::int64_t n : {0, 1, 37, 600}) {
@@ -458,9 +363,8 @@ Tensor odd(Tensor tensor, float huge) {
 
 std::vector<Case> all_cases() {
   Cases cases;
-  for (void (*add)(Cases&) :
-       {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
-        exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_half, images})
+  for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm,
+                              layer_norm, pools, losses, embeddings, linear, convolutions, in_half, images})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -1,5 +1,4 @@
-// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp,
-// cases_half.cpp and cases_images.cpp.
+// What the lists of problems share: tensors and attributes in few words. Used by cases*.cpp.
 #pragma once
 
 #include <vector>
@@ -10,6 +9,9 @@ namespace mlx::kernels::test {
 
 using Dims = std::vector<std::int64_t>;
 using Cases = std::vector<Case>;
+
+inline const std::vector<std::int64_t> kCounts = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000};
+inline const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
 
 inline Shape f32(Dims dims) {
   return shape_of(DType::kF32, std::move(dims));
@@ -47,6 +49,7 @@ Tensor odd(Tensor tensor, float huge = 3e38f);
 Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
+void losses(Cases& cases);   // and softmax
 void in_half(Cases& cases);  // and in tf32
 void images(Cases& cases);   // out of bytes
 

@@ -337,7 +337,6 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kAdamW:
     case Op::kLion:
     case Op::kMuonDirection:
-    case Op::kScale:
     case Op::kScaledAdd:
     case Op::kAccumulate:
       return {2e-6, 1e-6};  // a handful of roundings, cancellation in w - change

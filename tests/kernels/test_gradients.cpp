@@ -239,6 +239,20 @@ TEST_CASE("gradients: losses against targets give the gradient of their mean") {
   }
 }
 
+TEST_CASE("gradients: that of a loss counts times its factor, and the loss does not") {
+  const Tensor x = uniform({5, 3}, -2.0f, 2.0f, 1), targets = uniform({5, 3}, 0.0f, 1.0f, 2);
+  const Tensor labels = integers(DType::kS32, {5}, -1, 2, 3);
+  for (const Op op : {Op::kSoftmaxCrossEntropy, Op::kSoftCrossEntropy, Op::kBinaryCrossEntropy, Op::kRegressionLoss}) {
+    CAPTURE(name_of(op));
+    const Tensor& wanted = op == Op::kSoftmaxCrossEntropy ? labels : targets;
+    const auto plain = run_ref({"", op, {}, {x, wanted}, {f32({1}), x.shape}, {}, {}});
+    const auto scaled = run_ref({"", op, {}, {x, wanted, scalar(-2.5f)}, {f32({1}), x.shape}, {}, {}});
+    CHECK(scaled[0].data<float>()[0] == plain[0].data<float>()[0]);
+    for (int i = 0; i < 15; ++i)
+      CHECK(scaled[1].data<float>()[i] == doctest::Approx(-2.5f * plain[1].data<float>()[i]));
+  }
+}
+
 TEST_CASE("gradients: embedding and positions") {
   const Tensor ids = integers(DType::kS32, {2, 5}, -1, 7, 1), table = random({7, 3}, 2), dy = random({2, 5, 3}, 3);
   const Case embedding{"", Op::kEmbedding, {}, {ids, table}, {dy.shape}, {}, {}};

@@ -7,31 +7,45 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
+// The gradient, stored as attrs.output says, and what it counts times.
+ValueId gradient_of(Rule& rule, const Attrs& attrs, const char* name) {
+  if (rule.has(2)) {
+    rule.require_dtype(2, DType::kF32);
+    rule.require_rank(2, 1);
+    rule.require(rule.size(2, 0) > 0, "the factor is missing");
+  }
+  return rule.out(name, stored_type(rule, attrs), rule.dims(0));
+}
+
 Ids infer_cross_entropy(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSoftmaxCrossEntropy, inputs, name);
-  rule.require_dtype(0, DType::kF32);
+  rule.require_real(0);
   rule.require_dtype(1, DType::kS32);
   rule.size(0, -1);
   rule.require_shape(1, without_last(rule.dims(0)));
   rule.require(attrs.rate >= 0 && attrs.rate < 1, "label smoothing must be at least 0 and less than 1");
   const ValueId loss = rule.out({}, DType::kF32, {Dim::of(1)});
-  const ValueId dlogits = rule.out("dlogits", DType::kF32, rule.dims(0));
+  const ValueId dlogits = gradient_of(rule, attrs, "dlogits");
   const ValueId correct = rule.out("correct", DType::kS32, {Dim::of(1)});
   return {loss, dlogits, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
 }
 
 template <Op kLoss>
 Ids infer_target_loss(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  constexpr bool kRegression = kLoss == Op::kRegressionLoss;
   Rule rule(graph, kLoss, inputs, name);
-  rule.require_f32();
+  if (kRegression)
+    rule.require_dtype(0, DType::kF32);
+  else
+    rule.require_real(0);
+  rule.require_dtype(1, DType::kF32);
   rule.require(rule.rank(0) >= 1, "there must be at least one dimension");
   rule.require_shape(1, rule.dims(0));
   rule.require(attrs.rate >= 0 && attrs.rate < 1, "label smoothing must be at least 0 and less than 1");
   rule.require(attrs.delta >= 0, "delta must be at least 0");
   const ValueId loss = rule.out({}, DType::kF32, {Dim::of(1)});
-  const ValueId gradient =
-      rule.out(kLoss == Op::kRegressionLoss ? "dpredictions" : "dlogits", DType::kF32, rule.dims(0));
-  if (kLoss == Op::kRegressionLoss) return {loss, gradient};
+  const ValueId gradient = gradient_of(rule, attrs, kRegression ? "dpredictions" : "dlogits");
+  if (kRegression) return {loss, gradient};
   const ValueId correct = rule.out("correct", DType::kS32, {Dim::of(1)});
   return {loss, gradient, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
 }
@@ -54,28 +68,43 @@ std::vector<OpDef> loss_ops() {
   return {
       {.op = Op::kSoftmaxCrossEntropy,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .half_output = 1,
+       .half_on_gpu = true,
        .loss = true,
        .infer = infer_cross_entropy,
        .backward = backward_loss,
        .cost = per_input<12>},
       {.op = Op::kBinaryCrossEntropy,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .half_output = 1,
+       .half_on_gpu = true,
        .loss = true,
        .infer = infer_target_loss<Op::kBinaryCrossEntropy>,
        .backward = backward_loss,
        .cost = per_input<12>},
       {.op = Op::kRegressionLoss,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
+       .stores_half = true,
+       .half_output = 1,
+       .half_on_gpu = true,
        .loss = true,
        .infer = infer_target_loss<Op::kRegressionLoss>,
        .backward = backward_loss,
        .cost = per_input<4>},
       {.op = Op::kSoftCrossEntropy,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .half_output = 1,
+       .half_on_gpu = true,
        .loss = true,
        .infer = infer_target_loss<Op::kSoftCrossEntropy>,
        .backward = backward_loss,

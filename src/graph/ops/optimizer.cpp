@@ -98,14 +98,6 @@ Ids infer_norm(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const
   return {rule.out({}, DType::kF32, {Dim::of(1)})};
 }
 
-Ids infer_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
-  Rule rule(graph, Op::kScale, inputs, name);
-  rule.require_f32();
-  rule.require_rank(1, 1);
-  rule.require(rule.size(1, 0) > 0, "the factor is missing");
-  return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
-}
-
 Ids infer_gradient_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kGradientScale, inputs, name);
   rule.require_f32();
@@ -139,13 +131,6 @@ std::vector<OpDef> optimizer_ops() {
        .backward = backward_scaled_add,
        .cost = per_output<3>},
       {.op = Op::kAccumulate, .required_inputs = 3, .max_inputs = 3, .infer = infer_accumulate, .cost = per_output<3>},
-      {.op = Op::kScale,
-       .required_inputs = 2,
-       .max_inputs = 2,
-       .in_place = 1u << 0,
-       .stores_half = true,
-       .infer = infer_scale,
-       .cost = per_output<1>},
       {.op = Op::kGradientScale,
        .required_inputs = 1,
        .max_inputs = 2,
