@@ -29,6 +29,7 @@ struct Geometry {
   bool quantized = false;                             // x is u8 or s8
   DType x_type = DType::kF32, y_type = DType::kF32;   // of input 0 and output 0
   DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 where that is a gradient, or weights
+  DType residual_type = DType::kF32;                  // of what a norm adds to x
 };
 
 // Whether a tensor of the problem is of such numbers.

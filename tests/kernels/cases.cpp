@@ -460,7 +460,7 @@ std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) :
        {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
-        exponents, soft_losses, target_losses, embeddings, linear, convolutions, in_half})
+        exponents, soft_losses, target_losses, embeddings, linear, convolutions, residual_norms, in_half})
     add(cases);
   add_sequence_cases(cases);
   return cases;

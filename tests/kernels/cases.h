@@ -1,5 +1,5 @@
-// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp and
-// cases_half.cpp.
+// What the lists of problems share: tensors and attributes in few words. Used by cases.cpp, cases_conv.cpp,
+// cases_half.cpp and cases_norm.cpp.
 #pragma once
 
 #include <vector>
@@ -47,6 +47,7 @@ Tensor odd(Tensor tensor, float huge = 3e38f);
 Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
+void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
 
 }  // namespace mlx::kernels::test
