@@ -66,6 +66,10 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
 void store_in_half(Graph& graph, DType half);
+// Of a graph with its backward pass and without its updates, for a GPU: a sum that a norm reads becomes part of the norm,
+// and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which then stores
+// a residual in half.
+void fuse_residuals(Graph& graph);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.
