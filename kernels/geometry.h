@@ -30,6 +30,7 @@ struct Geometry {
   DType x_type = DType::kF32, y_type = DType::kF32;   // of input 0 and output 0
   DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 where that is a gradient, or weights
   DType gradient_type = DType::kF32;                  // of output 1 where that is the gradient that a loss computes
+  DType residual_type = DType::kF32;                  // of what a norm adds to x
 };
 
 // Whether a tensor of the problem is of such numbers.

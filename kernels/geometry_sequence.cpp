@@ -4,6 +4,15 @@
 namespace mlx::kernels {
 namespace {
 
+// What a norm adds to x, and the sum that it gives for that.
+void residual(Checker& check, const Problem& problem, int input, int output, Geometry& g) {
+  if (!check.has_input(input)) return check.require(!check.has_output(output), "there is a sum only with a residual");
+  const Dims dims = Checker::dims_of(check.input(0));
+  check.input_stored(input, dims);
+  check.output_equals(output, dims);
+  g.residual_type = problem.inputs[input].dtype;
+}
+
 void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
@@ -14,14 +23,15 @@ void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
     check.input_equals(2, {last(x)});
     check.output_stored(0, Checker::dims_of(x));
     for (const int i : {1, 2}) check.optional_output(i, without_last(x));
-    return;
+    return residual(check, problem, 3, 3, g);
   }
   for (const int i : {3, 4}) check.input_equals(i, without_last(x));
+  check.optional_input(5, Checker::dims_of(x));
   check.outputs_like(0, 0);
   for (const int i : {1, 2}) check.output_equals(i, {last(x)});
 }
 
-void rms_norm(Checker& check, const Problem& problem) {
+void rms_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
   const bool forward = problem.op == Op::kRmsNorm;
@@ -29,10 +39,12 @@ void rms_norm(Checker& check, const Problem& problem) {
   check.input_equals(forward ? 1 : 2, {last(x)});
   if (forward) {
     check.output_stored(0, Checker::dims_of(x));
-    return check.optional_output(1, without_last(x));
+    check.optional_output(1, without_last(x));
+    return residual(check, problem, 2, 2, g);
   }
   check.outputs_like(0, 0);
   check.input_equals(3, without_last(x));
+  check.optional_input(4, Checker::dims_of(x));
   check.output_equals(1, {last(x)});
 }
 
@@ -135,7 +147,7 @@ bool check_sequence(Checker& check, const Problem& problem, Geometry& g) {
       return true;
     case Op::kRmsNorm:
     case Op::kRmsNormBackward:
-      rms_norm(check, problem);
+      rms_norm(check, problem, g);
       return true;
     case Op::kSwiGlu:
     case Op::kSwiGluBackward:

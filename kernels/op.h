@@ -35,10 +35,13 @@ enum class Op : std::uint16_t {
   kBatchNormBackward,   // x, dy, gamma, saved_mean, saved_rstd, (beta: for an activation) → dx, dgamma, dbeta
   kBatchNormInference,  // x, gamma, beta, running_mean, running_var → y
 
-  // Layer norm over the last dim: x[…,D], gamma[D], beta[D] → y, saved_mean[…], saved_rstd[…]. attrs.epsilon.
-  // y f32 or half.
+  // Layer norm over the last dim: x[…,D], gamma[D], beta[D], (residual[…,D]) → y, saved_mean[…], saved_rstd[…],
+  // (sum[…,D]). attrs.epsilon. y f32 or half. With a residual, f32 or half, and only then there is sum = x + residual,
+  // rounded to f32, of which the norm is taken; in place on x or residual. With a residual or dsum it is for GPUs.
   kLayerNorm,
-  kLayerNormBackward,  // x, dy, gamma, saved_mean, saved_rstd → dx, dgamma, dbeta
+  // x (or sum), dy, gamma, saved_mean, saved_rstd, (dsum[…,D]) → dx, dgamma, dbeta. dsum is added to dx: the gradient
+  // that comes to sum by another way; dx in place on it.
+  kLayerNormBackward,
 
   // Activations and their gradients: the first input and the output are each f32 or half.
   kRelu,           // x → y, in place
@@ -102,10 +105,10 @@ enum class Op : std::uint16_t {
                 // factors[0] is 0
   kNorm,        // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
 
-  // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D] → y, saved_rstd[…]. attrs.epsilon.
-  // y f32 or half.
+  // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D], (residual[…,D]) → y, saved_rstd[…],
+  // (sum[…,D]). attrs.epsilon. y f32 or half; residual and sum, and dsum, as of layer norm.
   kRmsNorm,
-  kRmsNormBackward,  // x, dy, gamma, saved_rstd → dx, dgamma
+  kRmsNormBackward,  // x (or sum), dy, gamma, saved_rstd, (dsum[…,D]) → dx, dgamma
 
   // Gated linear unit with SiLU (Shazeer 2020): x[…,2H], gate and up one behind another → y[…,H] = silu(gate) · up.
   // y and dx each f32 or half.

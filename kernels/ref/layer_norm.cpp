@@ -10,7 +10,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const float *gamma = f32_in(&s, args, 1), *beta = f32_in(&s, args, 2);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* x = f32_in(&s, args, 0) + r * width;
+    const float* x = normed_row(s, args, r, 3);
     double sum = 0.0, squares = 0.0;
     for (std::int64_t i = 0; i < width; ++i) sum += x[i];
     const double mean = sum / static_cast<double>(width);
@@ -29,7 +29,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const std::int64_t rows = s.g.rows, width = s.g.width;
   const float *x = f32_in(&s, args, 0), *gamma = f32_in(&s, args, 2);
   const auto dy = [&](std::int64_t i) { return double{load_real(args.inputs[1], s.g.dy_type, i)}; };
-  const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
+  const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4), *dsum = f32_in(&s, args, 5);
   const auto normal = [&](std::int64_t r, std::int64_t i) { return (double{x[r * width + i]} - mean[r]) * rstd[r]; };
   const Range range = range_of(&s, phase, slice);
   if (phase == 1) {
@@ -53,7 +53,8 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     }
     for (std::int64_t i = 0; i < width; ++i) {
       const double d = dy(r * width + i) * gamma[i];
-      f32_out(&s, args, 0)[r * width + i] = static_cast<float>(rstd[r] * (d - plain / n - normal(r, i) * weighted / n));
+      const auto dx = static_cast<float>(rstd[r] * (d - plain / n - normal(r, i) * weighted / n));
+      f32_out(&s, args, 0)[r * width + i] = dsum ? dx + dsum[r * width + i] : dx;
     }
   }
 }

@@ -123,6 +123,18 @@ inline void store_real(void* out, DType dtype, std::int64_t i, double value) {
     static_cast<float*>(out)[i] = single;
 }
 
+// The row that a norm is taken of: that of x, or of x + residual, which is output `sum` and is written here; the
+// residual is input `sum` too.
+inline const float* normed_row(const State& s, const Args& args, std::int64_t r, int sum) {
+  const std::int64_t width = s.g.width;
+  const float* x = f32_in(&s, args, 0) + r * width;
+  if (!s.g.has_input[sum]) return x;
+  float* out = f32_out(&s, args, sum) + r * width;
+  for (std::int64_t i = 0; i < width; ++i)
+    out[i] = x[i] + load_real(args.inputs[sum], s.g.residual_type, r * width + i);
+  return out;
+}
+
 inline float rounded_to(float, float x) {
   return x;
 }

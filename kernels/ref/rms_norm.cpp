@@ -10,7 +10,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const float* gamma = f32_in(&s, args, 1);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* x = f32_in(&s, args, 0) + r * width;
+    const float* x = normed_row(s, args, r, 2);
     double squares = 0.0;
     for (std::int64_t i = 0; i < width; ++i) squares += double{x[i]} * x[i];
     const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(width) + s.attrs.epsilon);
@@ -27,7 +27,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const std::int64_t rows = s.g.rows, width = s.g.width;
   const float *x = f32_in(&s, args, 0), *gamma = f32_in(&s, args, 2);
   const auto dy = [&](std::int64_t i) { return double{load_real(args.inputs[1], s.g.dy_type, i)}; };
-  const float* rstd = f32_in(&s, args, 3);
+  const float *rstd = f32_in(&s, args, 3), *dsum = f32_in(&s, args, 4);
   const auto normal = [&](std::int64_t r, std::int64_t i) { return double{x[r * width + i]} * rstd[r]; };
   const Range range = range_of(&s, phase, slice);
   if (phase == 1) {
@@ -44,7 +44,8 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     const double slope = sum / static_cast<double>(width);
     for (std::int64_t i = 0; i < width; ++i) {
       const double g = dy(r * width + i) * gamma[i];
-      f32_out(&s, args, 0)[r * width + i] = static_cast<float>(rstd[r] * (g - normal(r, i) * slope));
+      const auto dx = static_cast<float>(rstd[r] * (g - normal(r, i) * slope));
+      f32_out(&s, args, 0)[r * width + i] = dsum ? dx + dsum[r * width + i] : dx;
     }
   }
 }

@@ -77,7 +77,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 bool prepare_rms_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kRmsNormBackward;
   State* s = new_state(problem, plan, nullptr, Takes::kBF16);
-  if (!s) return false;
+  if (!s || s->g.has_input[back ? 4 : 2]) return false;  // sums beside the norm are a GPU's
   plan.run = back ? stored_as(s->g.dy_type, [](auto dy) { return backward<decltype(dy)>; })
                   : stored_as(s->g.y_type, [](auto y) { return forward<decltype(y)>; });
   cut(s, plan, 0, s->g.rows, s->g.count * 8);

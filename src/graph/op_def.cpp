@@ -31,6 +31,11 @@ const OpDef& op_def(Op op) {
   return table[static_cast<std::size_t>(op)];
 }
 
+bool adds(const Node& node) {
+  const std::size_t at = op_def(node.op).addend;
+  return at > 0 && at < node.inputs.size() && node.inputs[at] != kNone;
+}
+
 Op op_named(std::string_view name) {
   for (std::size_t i = 0; i < kOps; ++i) {
     if (name == kernels::name_of(static_cast<Op>(i))) return static_cast<Op>(i);

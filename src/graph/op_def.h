@@ -18,13 +18,17 @@ struct OpDef {
   Op op{};
   int required_inputs = 0, max_inputs = 0;  // inputs from required_inputs on may be absent
   unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
-  unsigned in_place = 0;                    // bit i: output 0 may take the memory of input i
-  unsigned reads_half = 0;                  // bit i: input i, computed with in f32, may be stored in half precision
-  bool stores_half = false;  // an output, computed in f32, is stored as attrs.output says; products': of half factors
-  int half_output = 0;       // which one
-  bool half_on_gpu = false;  // reads_half and stores_half hold in graphs for a GPU only
+  unsigned in_place = 0;                    // bit i: output in_place_output may take the memory of input i
+  std::size_t in_place_output = 0;
+  unsigned reads_half = 0;   // bit i: input i, computed with in f32, may be stored in half precision
+  bool stores_half = false;  // output half_output, computed in f32, is stored as attrs.output says; products': of
+                             // half factors
+  std::size_t half_output = 0;
+  bool half_on_gpu = false;       // reads_half and stores_half hold in graphs for a GPU only
   unsigned half_with_result = 0;  // bit i: input i, all of them and output 0 with them, may be half instead of f32
-  bool loss = false;              // output 0 is what training makes small; it computes its own gradient
+  std::size_t addend = 0;  // the optional input that a norm adds to x, giving the output of that number; that its
+                           // gradient adds to dx; 0 for none
+  bool loss = false;       // output 0 is what training makes small; it computes its own gradient
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
                                 const Dims* output, const std::string& name) = nullptr;
@@ -37,6 +41,8 @@ struct OpDef {
 };
 
 const OpDef& op_def(Op op);
+// Whether a node adds what op_def(op).addend says.
+bool adds(const Node& node);
 Op op_named(std::string_view name);  // Op::kCount where there is none
 // The operation's own cost, or only the bytes of its tensors where it has no rule. Absent tensors have rank -1.
 Cost cost_of(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs);

@@ -45,7 +45,7 @@ unsigned factors(const Graph& graph, const Node& node, bool gpu) {
 
 // The output that a node may store as half.
 ValueId half_output(const Node& node) {
-  return node.outputs[static_cast<std::size_t>(op_def(node.op).half_output)];
+  return node.outputs[op_def(node.op).half_output];
 }
 
 // Whether the kernels of a node can store that output, computed in f32, as half: products those of half factors.

@@ -229,10 +229,9 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
   TrainingGraph ids;
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
-  if (factors != DType::kF32) {
-    multiply_in_half(graph, factors, precision.gpu);
-    store_in_half(graph, factors, precision.gpu);
-  }
+  if (factors != DType::kF32) multiply_in_half(graph, factors, precision.gpu);
+  if (precision.gpu) fuse_residuals(graph);
+  if (factors != DType::kF32) store_in_half(graph, factors, precision.gpu);
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);

@@ -67,6 +67,10 @@ void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
 // With `gpu` the loss takes its logits and gives its gradient so.
 void store_in_half(Graph& graph, DType half, bool gpu);
+// Of a graph with its backward pass and without its updates, for a GPU: a sum that a norm reads becomes part of the
+// norm, and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which then
+// stores a residual in half.
+void fuse_residuals(Graph& graph);
 
 // Which input of images a graph is to make itself, and what its new inputs are called (kernels/op.h, kAugment).
 struct RawImages {

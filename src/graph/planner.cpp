@@ -50,10 +50,11 @@ void share_memory(const Graph& graph, std::span<const std::size_t> bytes, std::v
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const unsigned in_place = op_def(node.op).in_place;
-    for (std::size_t k = 0; in_place >> k != 0; ++k) {
-      if ((in_place >> k & 1u) == 0 || k >= node.inputs.size() || node.inputs[k] == kNone) continue;
-      const ValueId output = node.outputs[0];
+    const OpDef& def = op_def(node.op);
+    if (def.in_place_output >= node.outputs.size()) continue;
+    const ValueId output = node.outputs[def.in_place_output];
+    for (std::size_t k = 0; def.in_place >> k != 0; ++k) {
+      if ((def.in_place >> k & 1u) == 0 || k >= node.inputs.size() || node.inputs[k] == kNone) continue;
       // Roots of views were found before values took places: follow to the group that this one has joined since.
       const auto group = [&](ValueId id) {
         while (root[index(id)] != id) id = root[index(id)];

@@ -11,12 +11,27 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 
 namespace mlx::graph {
 namespace {
 
 std::size_t index(ValueId id) {
   return static_cast<std::size_t>(id);
+}
+
+// A node of the forward pass that adds gives the sum beside what is made of it (op_def.h). As a sum it goes on: it is
+// kept, and the rest is made of it again.
+ValueId sum_of(const Node& node) {
+  return adds(node) ? node.outputs[op_def(node.op).addend] : kNone;
+}
+Node of_its_sum(const Node& node) {
+  Node of_sum = node;
+  const std::size_t addend = op_def(node.op).addend;
+  of_sum.inputs[0] = node.outputs[addend];
+  of_sum.inputs.resize(addend);
+  of_sum.outputs.resize(addend);
+  return of_sum;
 }
 
 bool is_activation(const Graph& graph, ValueId id) {
@@ -73,7 +88,9 @@ class Range {
         if (is_activation(graph_, id)) (i < loss_end_ ? kept : wanted)[index(id)] = 1;
     }
     for (std::size_t i = range_.end; i-- > range_.begin;) {
-      const Node& node = graph_.nodes[i];
+      const ValueId sum = sum_of(graph_.nodes[i]);
+      const bool of_sum = sum != kNone && kept[index(sum)] != 0;
+      const Node node = of_sum ? of_its_sum(graph_.nodes[i]) : graph_.nodes[i];
       const auto in = [](const std::vector<char>& set) {
         return [&set](ValueId id) { return id != kNone && set[index(id)] != 0; };
       };
@@ -120,7 +137,10 @@ std::optional<Copies> copy_range(const TrainingGraph& training, Graph& out, Node
   Copies made{reader, {}};
   for (std::size_t i = nodes.begin; i < nodes.end; ++i) {
     const Node& node = training.graph.nodes[i];
-    if (range.is_copied(node)) made.nodes.push_back(copy_of(out, node, copies));
+    if (!range.is_copied(node)) continue;
+    const ValueId sum = sum_of(node);
+    const bool of_sum = sum != kNone && range.needed()[index(sum)] == 0;
+    made.nodes.push_back(copy_of(out, of_sum ? of_its_sum(node) : node, copies));
   }
   for (std::size_t i = reader; i < out.nodes.size(); ++i) {
     for (ValueId& id : out.nodes[i].inputs)
@@ -170,7 +190,7 @@ std::vector<NodeRange> recomputable_parts(const TrainingGraph& training) {
   std::vector<NodeRange> parts;
   std::size_t begin = 0;
   for (std::size_t i = 1; i < training.loss_end; ++i) {
-    if (going_on[i] != 1) continue;
+    if (going_on[i] != (adds(graph.nodes[i]) ? 2 : 1)) continue;  // the sum of two is one
     parts.push_back({begin, i});
     begin = i;
   }

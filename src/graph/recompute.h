@@ -15,8 +15,8 @@ struct NodeRange {
   std::size_t begin = 0, end = 0;
 };
 
-// The forward pass cut wherever a single value goes on: in chains behind every node, around each residual branch. In
-// order, without the last part, which backward needs at once.
+// The forward pass cut wherever a single value goes on, or two that the next node makes the sum of: in chains behind
+// every node, around each residual branch. In order, without the last part, which backward needs at once.
 std::vector<NodeRange> recomputable_parts(const TrainingGraph& training);
 
 // Of these ranges of the forward pass, each one or several of these parts, what goes on is kept and all else that

@@ -207,6 +207,17 @@ Entries table() {
   entries.push_back({"layer norm back 1024x768", Op::kLayerNormBackward, {}, {rows, rows, d, r, r}, {rows, d, d}});
   entries.push_back({"rms norm 1024x768", Op::kRmsNorm, {}, {rows, d}, {rows, r}});
   entries.push_back({"rms norm back 1024x768", Op::kRmsNormBackward, {}, {rows, rows, d, r}, {rows, d}});
+  const Shape many = f32({16384, 768}), narrow = tensor(DType::kBF16, {16384, 768}), each = f32({16384});  // on a GPU
+  entries.push_back(
+      {"sum, layer norm bf16 16384x768", Op::kLayerNorm, {}, {many, d, d, narrow}, {narrow, each, each, many}});
+  entries.push_back({"layer norm back, sum bf16 16384x768",
+                     Op::kLayerNormBackward,
+                     {},
+                     {many, narrow, d, each, each, many},
+                     {many, d, d}});
+  entries.push_back({"sum, rms norm bf16 16384x768", Op::kRmsNorm, {}, {many, d, narrow}, {narrow, each, many}});
+  entries.push_back(
+      {"rms norm back, sum bf16 16384x768", Op::kRmsNormBackward, {}, {many, narrow, d, each, many}, {many, d}});
   const Shape gated = f32({1024, 4096}), half = f32({1024, 2048});
   entries.push_back({"swiglu 1024x2048", Op::kSwiGlu, {}, {gated}, {half}});
   entries.push_back({"swiglu back 1024x2048", Op::kSwiGluBackward, {}, {gated, half}, {gated}});

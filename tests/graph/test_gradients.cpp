@@ -232,6 +232,21 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   return g.add(Op::kScaledAdd, factors, {sum, sum}, "scale")[0];
                                 }),
                   seen);
+  for (const bool also : {false, true}) {
+    check_gradients(
+        image_problem("norms of sums, which others read too or not",
+                      [&](Graph& g, ValueId x) {
+                        const Dims c{Dim::of(4)};
+                        const ValueId gamma = g.parameter("gamma", c), beta = g.parameter("beta", c);
+                        ValueId branch = g.add(Op::kGelu, {}, {x}, "gelu")[0];
+                        const auto layer = g.add(Op::kLayerNorm, {}, {x, gamma, beta, branch}, "layer");
+                        branch = g.add(Op::kRelu, {}, {layer[0]}, "relu")[0];
+                        const ValueId other = also ? layer[3] : x;
+                        const auto rms = g.add(Op::kRmsNorm, {}, {other, g.parameter("scale", c), branch}, "rms");
+                        return also ? g.add(Op::kAdd, {}, {rms[0], rms[2]}, "sum")[0] : rms[0];
+                      }),
+        seen);
+  }
   Problem transformer{"transformer with a tied table", sample::transformer(), {}};
   for (std::uint64_t i = 0; i < 15; ++i)
     transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));

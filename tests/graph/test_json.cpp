@@ -34,9 +34,11 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
   relu6.activation = Activation::kRelu6;
   residual.outputs = {residual.add(Op::kAdd, relu6, {image, branch}, "sum")[0]};
 
-  for (const Graph& g : {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
-                         to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, true}).graph,
-                         to_inference(sample::cnn()), residual}) {
+  for (const Graph& g :
+       {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
+        to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, true}).graph, to_inference(sample::cnn()),
+        residual, to_training(sample::transformer(), {}, LossSpec{}, {Precision::kBF16, true}).graph,
+        to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph}) {
     const std::string text = canonical(to_json(g));
     const Graph back = graph_from_json(parse_json(text, "model.json"), "model.json");
     CHECK(canonical(to_json(back)) == text);

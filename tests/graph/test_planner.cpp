@@ -49,12 +49,15 @@ ValueId shown(const Graph& graph, ValueId id, const std::vector<Life>& life) {
 // May b, written by a node that reads a for the last time, lie on a? Only where op.h says "in place".
 bool takes_place(const Graph& graph, ValueId a, ValueId b, const std::vector<Life>& life) {
   const Node& node = graph.nodes[static_cast<std::size_t>(life[static_cast<std::size_t>(b)].first)];
-  if (node.outputs[0] != b) return false;
+  const bool norm = node.op == Op::kLayerNorm || node.op == Op::kRmsNorm;  // whose last output is the sum
+  if (node.outputs[norm ? node.outputs.size() - 1 : 0] != b) return false;
   const auto shows_a = [&](ValueId id) { return id != kNone && shown(graph, id, life) == a; };
   const auto at = static_cast<std::size_t>(std::ranges::find_if(node.inputs, shows_a) - node.inputs.begin());
   switch (node.op) {
     case Op::kRelu:
     case Op::kRelu6:
+    case Op::kRope:
+    case Op::kRopeBackward:
       return at == 0;
     case Op::kReluBackward:
     case Op::kRelu6Backward:
@@ -62,6 +65,14 @@ bool takes_place(const Graph& graph, ValueId a, ValueId b, const std::vector<Lif
       return at == 1;
     case Op::kAdd:
       return at <= 1;
+    case Op::kLayerNorm:
+      return node.outputs.size() == 4 && (at == 0 || at == 3);
+    case Op::kRmsNorm:
+      return node.outputs.size() == 3 && (at == 0 || at == 2);
+    case Op::kLayerNormBackward:
+      return at == 5;
+    case Op::kRmsNormBackward:
+      return at == 4;
     default:
       return false;
   }
@@ -117,6 +128,25 @@ TEST_CASE("no two values that are alive overlap, and the arena is within 10 % of
   CHECK(check_no_overlap(to_training(sample::cnn(), {}, 0.1f).graph, {32}) > 50);
   CHECK(check_no_overlap(to_training(sample::transformer(), {"adamw"}, 0.0f).graph, {4, 6}) > 100);
   CHECK(check_no_overlap(to_inference(sample::transformer()), {4, 6}) > 5);
+  for (const Graph& forward : {sample::transformer(), sample::llama()}) {
+    const PrecisionSpec gpu{Precision::kF32, true};
+    CHECK(check_no_overlap(to_training(forward, {"adamw"}, LossSpec{}, gpu).graph, {4, 6}) > 100);
+  }
+}
+
+TEST_CASE("the sum that a norm gives takes the place of what is added and dies, its gradient that of the other one") {
+  const Graph graph = to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph;
+  const Bucket bucket = bucket_of(graph, {4, 6});
+  const auto block = [&](ValueId id) { return bucket.plan.block[static_cast<std::size_t>(id)]; };
+  CHECK(block(graph.find("b.add1")) == block(graph.find("b.projection")));
+  CHECK(block(graph.find("b.norm2")) != block(graph.find("b.projection")));
+  int gradients = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kRmsNormBackward || node.inputs.size() < 5) continue;
+    CHECK(block(node.outputs[0]) == block(node.inputs[4]));
+    ++gradients;
+  }
+  CHECK(gradients == 4);
 }
 
 TEST_CASE("values take the place of inputs that die, and views take none") {

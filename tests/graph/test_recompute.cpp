@@ -102,6 +102,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what is computed again of norms that add is the norm of the sum, which is kept") {
+  for (const Training& what : trainings()) {
+    if (what.name == "cnn") continue;
+    CAPTURE(what.name);
+    const TrainingGraph plain = to_training(what.forward, {}, LossSpec{}, {Precision::kF32, true});
+    const Tensors wanted = train(plain, what, 1, kernels::Level::kRef);
+    const std::vector<NodeRange> all = recomputable_parts(plain);
+    for (const std::size_t group : {std::size_t{1}, std::size_t{2}, std::size_t{3}, all.size()}) {
+      CAPTURE(group);
+      const TrainingGraph again = recompute(plain, first_of(all, group, all.size()));
+      CHECK_NOTHROW(validate(again.graph));
+      if (group == 1) {
+        const std::string name = what.name == "llama" ? "b.norm2" : "norm2";
+        const auto norm = std::ranges::find(again.graph.nodes, name + ".again", &Node::name);
+        const auto first = std::ranges::find(again.graph.nodes, name, &Node::name);
+        REQUIRE((norm != again.graph.nodes.end() && first != again.graph.nodes.end()));
+        CHECK(norm->outputs.size() + 1 == first->outputs.size());
+        CHECK(norm->inputs[0] == first->outputs.back());
+      }
+      const Tensors got = train(again, what, 1, kernels::Level::kRef);
+      for (const auto& [name, tensor] : wanted) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
+    }
+  }
+}
+
 TEST_CASE("parts of a transformer end where the residual stream alone goes on") {
   const TrainingGraph training = to_training(sample::transformer(), {}, 0.0f);
   std::vector<std::string> last;

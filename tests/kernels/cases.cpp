@@ -363,8 +363,9 @@ Tensor odd(Tensor tensor, float huge) {
 
 std::vector<Case> all_cases() {
   Cases cases;
-  for (void (*add)(Cases&) : {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm,
-                              layer_norm, pools, losses, embeddings, linear, convolutions, in_half, images})
+  for (void (*add)(Cases&) :
+       {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
+        embeddings, linear, convolutions, residual_norms, in_half, images})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -49,7 +49,8 @@ Tensor odd(Tensor tensor, float huge = 3e38f);
 Tensor index_of(const Case& forward);
 
 void convolutions(Cases& cases);
-void losses(Cases& cases);   // and softmax
+void losses(Cases& cases);  // and softmax
+void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
 void images(Cases& cases);   // out of bytes
 

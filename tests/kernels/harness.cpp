@@ -302,6 +302,8 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
   const double step = stored == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   if (test.op == Op::kAttention && is_half(stored)) return {0.0, 2.0 * step};
   if (test.op == Op::kAttentionBackward && is_half(stored)) return {0.0, 6.0 * step};
+  const bool sum = (test.op == Op::kLayerNorm && output == 3) || (test.op == Op::kRmsNorm && output == 2);
+  if (sum) return {};  // of x and a residual, rounded once
   switch (test.op) {
     case Op::kLinear:
       // NVIDIA's library states no accuracy for its gelu; the tanh of the hardware is off by up to 2^-11 (PTX ISA,

@@ -149,6 +149,34 @@ TEST_CASE("gradients: layer norm") {
   check_gradient("dbeta", forward, 2, dy, got[2]);
 }
 
+TEST_CASE("gradients: norms of a sum, which others read too") {
+  const Tensor x = random({4, 6}, 1), residual = random({4, 6}, 7), gamma = random({6}, 2), beta = random({6}, 3);
+  const Tensor dy = random({4, 6}, 4), dsum = random({4, 6}, 8);
+  const Shape each = f32({4}), columns = f32({6});
+  // y · dy + sum · dsum, of which the gradient is the sum of the norm's and dsum.
+  const auto check = [&](const Case& forward, std::size_t at, const std::vector<Tensor>& got) {
+    for (const std::size_t which : {std::size_t{0}, at}) {
+      std::vector<double> expected = numeric(forward, which, dy, 4e-3f);
+      double squares = 0.0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        expected[i] += dsum.data<float>()[i];
+        squares += expected[i] * expected[i];
+      }
+      const double size = std::sqrt(squares / static_cast<double>(expected.size()));
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK(std::fabs(got[0].data<float>()[i] - expected[i]) < 2e-3 * (size + std::fabs(expected[i])));
+    }
+  };
+  const Case layer{"", Op::kLayerNorm, {}, {x, gamma, beta, residual}, {x.shape, each, each, x.shape}, {}, {}};
+  const auto y = run_ref(layer);
+  const Case layer_back{
+      "", Op::kLayerNormBackward, {}, {y[3], dy, gamma, y[1], y[2], dsum}, {x.shape, columns, columns}, {}, {}};
+  check(layer, 3, run_ref(layer_back));
+  const Case rms{"", Op::kRmsNorm, {}, {x, gamma, residual}, {x.shape, each, x.shape}, {}, {}};
+  const auto z = run_ref(rms);
+  check(rms, 2, run_ref({"", Op::kRmsNormBackward, {}, {z[2], dy, gamma, z[1], dsum}, {x.shape, columns}, {}, {}}));
+}
+
 TEST_CASE("gradients: relu, relu6, gelu, dropout of elements and of examples") {
   const Tensor x = uniform({40}, -3.0f, 3.0f, 1), dy = random({40}, 2);
   const Case relu{"", Op::kRelu, {}, {x}, {x.shape}, {}, {}};

@@ -69,14 +69,45 @@ Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
   return {d[0], d[1], d[2], kNone, kNone};
 }
 
+// A norm's outputs, and with a residual the sum that it is taken of.
+Ids with_sum(Rule& rule, std::size_t residual, Ids outputs) {
+  if (!rule.has(residual)) return outputs;
+  rule.require_real(residual);
+  rule.require_shape(residual, rule.dims(0));
+  outputs.push_back(rule.out("sum", DType::kF32, rule.dims(0)));
+  return outputs;
+}
+
+void require_dsum(const Rule& rule, std::size_t dsum) {
+  if (!rule.has(dsum)) return;
+  rule.require_dtype(dsum, DType::kF32);
+  rule.require_shape(dsum, rule.dims(0));
+}
+
+// The inputs of a norm's gradient, of which `inputs` are those without a residual: with one it is the sum's, which goes
+// to x and the residual alike.
+Ids with_dsum(const Node& node, Ids inputs, const Ids& gradients) {
+  if (!adds(node)) return inputs;
+  const std::size_t sum = op_def(node.op).addend;
+  inputs[0] = node.outputs[sum];
+  if (gradients[sum] != kNone) inputs.push_back(gradients[sum]);
+  return inputs;
+}
+
+template <int kOperations>
+Cost norm_cost(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  return with_bytes((kOperations + (adds(node) ? 1 : 0)) * count_of(outputs[0]), inputs, outputs);
+}
+
 Ids infer_layer_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLayerNorm, inputs, name);
-  rule.require_f32();
+  rule.require_dtype(0, DType::kF32);
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
   channels(rule, 1, 3);
   const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId mean = rule.out("saved_mean", DType::kF32, without_last(rule.dims(0)));
-  return {y, mean, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
+  const ValueId rstd = rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)));
+  return with_sum(rule, 3, {y, mean, rstd});
 }
 
 Ids infer_layer_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
@@ -87,24 +118,26 @@ Ids infer_layer_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, con
   const std::int64_t c = channels(rule, 2, 3);
   rule.require_shape(3, without_last(rule.dims(0)));
   rule.require_shape(4, without_last(rule.dims(0)));
+  require_dsum(rule, 5);
   const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
   return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
 }
 
 Ids backward_layer_norm(Graph& graph, const Node& node, const Ids& gradients) {
-  return graph.add(Op::kLayerNormBackward, node.attrs,
-                   {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2]},
-                   node.name + ".backward");
+  const Ids inputs =
+      with_dsum(node, {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2]}, gradients);
+  const Ids d = graph.add(Op::kLayerNormBackward, node.attrs, inputs, node.name + ".backward");
+  return {d[0], d[1], d[2], d[0]};
 }
 
 Ids infer_rms_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kRmsNorm, inputs, name);
-  rule.require_f32();
+  rule.require_dtype(0, DType::kF32);
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
   channels(rule, 1, 2);
   const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
-  return {y, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))};
+  return with_sum(rule, 2, {y, rule.out("saved_rstd", DType::kF32, without_last(rule.dims(0)))});
 }
 
 Ids infer_rms_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
@@ -114,13 +147,15 @@ Ids infer_rms_norm_backward(Graph& graph, const Attrs&, const Ids& inputs, const
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 3);
   rule.require_shape(3, without_last(rule.dims(0)));
+  require_dsum(rule, 4);
   const ValueId dx = rule.out({}, DType::kF32, rule.dims(0));
   return {dx, rule.out("gamma", DType::kF32, {Dim::of(c)})};
 }
 
 Ids backward_rms_norm(Graph& graph, const Node& node, const Ids& gradients) {
-  return graph.add(Op::kRmsNormBackward, node.attrs, {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1]},
-                   node.name + ".backward");
+  const Ids inputs = with_dsum(node, {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1]}, gradients);
+  const Ids d = graph.add(Op::kRmsNormBackward, node.attrs, inputs, node.name + ".backward");
+  return {d[0], d[1], d[0]};
 }
 
 }  // namespace
@@ -149,30 +184,42 @@ std::vector<OpDef> norm_ops() {
        .cost = per_output<2>},
       {.op = Op::kLayerNorm,
        .required_inputs = 3,
-       .max_inputs = 3,
+       .max_inputs = 4,
+       .in_place = (1u << 0) | (1u << 3),
+       .in_place_output = 3,
+       .reads_half = 1u << 3,
        .stores_half = true,
+       .addend = 3,
        .infer = infer_layer_norm,
        .backward = backward_layer_norm,
-       .cost = per_output<8>},
+       .cost = norm_cost<8>},
       {.op = Op::kLayerNormBackward,
        .required_inputs = 5,
-       .max_inputs = 5,
+       .max_inputs = 6,
+       .in_place = 1u << 5,
        .reads_half = 1u << 1,
+       .addend = 5,
        .infer = infer_layer_norm_backward,
-       .cost = per_output<12>},
+       .cost = norm_cost<12>},
       {.op = Op::kRmsNorm,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
+       .in_place = (1u << 0) | (1u << 2),
+       .in_place_output = 2,
+       .reads_half = 1u << 2,
        .stores_half = true,
+       .addend = 2,
        .infer = infer_rms_norm,
        .backward = backward_rms_norm,
-       .cost = per_output<5>},
+       .cost = norm_cost<5>},
       {.op = Op::kRmsNormBackward,
        .required_inputs = 4,
-       .max_inputs = 4,
+       .max_inputs = 5,
+       .in_place = 1u << 4,
        .reads_half = 1u << 1,
+       .addend = 4,
        .infer = infer_rms_norm_backward,
-       .cost = per_output<10>},
+       .cost = norm_cost<10>},
   };
 }
 

@@ -1,0 +1,57 @@
+// Training graphs for GPUs, whose norms add what is added around them, on the emulated GPU: the bits are those of the
+// same kernels with sums of their own, also where parts are computed again.
+#include <doctest/doctest.h>
+
+#include "graph/recompute.h"
+#include "tests/graph/sample.h"
+
+namespace mlx::graph {
+namespace {
+
+Tensors trained(const TrainingGraph& training) {
+  Pool pool(1);
+  SessionOptions options;
+  options.level = kernels::Level::kCuda;
+  options.training = true;
+  options.seed = 3;
+  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
+  std::vector<std::int32_t> ids(4 * 6);
+  const float rate = 0.01f;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7 + step) % 11);
+    RunOptions run;
+    run.step = step;
+    session.run({{training.graph.find("ids"), ids.data(), {4, 6}},
+                 {training.labels, ids.data(), {4, 6}},
+                 {training.learning_rate, &rate, {1}}},
+                run);
+  }
+  return session.tensors();
+}
+
+void check_same(const Tensors& a, const Tensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& [name, tensor] : a) CHECK_MESSAGE(tensor.data == b.at(name).data, name);
+}
+
+}  // namespace
+
+TEST_CASE("residual: sums in norms train to the bits of sums of their own") {
+  for (const Graph& forward : {sample::transformer(), sample::llama()}) {
+    const TrainingGraph apart = to_training(forward, {"adamw"}, LossSpec{}, {Precision::kF32, false});
+    const TrainingGraph fused = to_training(forward, {"adamw"}, LossSpec{}, {Precision::kF32, true});
+    REQUIRE(fused.graph.nodes.size() < apart.graph.nodes.size());
+    const Tensors expected = trained(apart);
+    check_same(trained(fused), expected);
+    check_same(trained(recompute(fused, recomputable_parts(fused))), expected);
+  }
+}
+
+TEST_CASE("residual: what is computed again in bf16 trains to the same bits") {
+  for (const Graph& forward : {sample::transformer(11, 16, 6, 0.0f), sample::llama()}) {
+    const TrainingGraph fused = to_training(forward, {"adamw"}, LossSpec{}, {Precision::kBF16, true});
+    check_same(trained(recompute(fused, recomputable_parts(fused))), trained(fused));
+  }
+}
+
+}  // namespace mlx::graph
