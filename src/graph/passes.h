@@ -66,6 +66,9 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 void multiply_in_half(Graph& graph, DType half, bool gpu);
 // Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
 void store_in_half(Graph& graph, DType half);
+// Of such a graph, for a GPU: gelu and its gradient as parts of the linear layers' products before them (op.h,
+// kLinear), where they are stored alike.
+void fuse_gelu(Graph& graph);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
 // uses its running statistics and leaves them as they are, as in inference.
