@@ -57,8 +57,16 @@ void linear(Checker& check, const Problem& problem, Geometry& g) {
                 "the last dim of input 0 must be that of the weights");
   const Dims result = with_last(first, data ? g.in_width : g.out_width);
   if (!check.output_is(0, 1, results_of(first))) return;
-  check.output_equals(0, result, check.output(0).dtype);
-  if (!forward) return;
+  const DType stored = check.output(0).dtype;
+  check.output_equals(0, result, stored);
+  const bool gelu = problem.attrs.activation == Activation::kGelu;
+  g.has_pre = forward ? check.has_output(1) : check.has_input(2);
+  check.require(!g.has_pre || (gelu && !g.quantized), "what gelu is taken of is for layers with gelu, not quantized");
+  if (!forward) {
+    check.require(g.has_pre || problem.attrs.activation == Activation::kNone, "the gradient of gelu needs input 2");
+    return check.optional_input(2, result, stored);
+  }
+  check.optional_output(1, result, stored);
   check.optional_input(2, {g.out_width});
   if (g.quantized) check.input_equals(3, {g.out_width});
   check_scales(check, problem.attrs);

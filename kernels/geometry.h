@@ -27,6 +27,7 @@ struct Geometry {
   std::int64_t table = 0;                           // rows of a table or positions of a cache: V, P
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                             // x is u8 or s8
+  bool has_pre = false;                               // linear: output 1, backward data: input 2, what gelu is taken of
   DType x_type = DType::kF32, y_type = DType::kF32;   // of input 0 and output 0
   DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 where that is a gradient, or weights
   DType gradient_type = DType::kF32;                  // of output 1 where that is the gradient that a loss computes

@@ -65,6 +65,7 @@ struct Attrs {
   bool whole_example = false;  // dropout: one number for each index of the first dim (stochastic depth)
   bool tf32 = false;           // products: factors in f32 may be rounded to tf32
   float delta = 0.0f;          // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
+  bool pre_output = false;     // linear: output 1 is there (for the graph's shape rule; kernels see the tensor)
   bool operator==(const Attrs&) const = default;
 };
 

@@ -18,8 +18,11 @@ enum class Op : std::uint16_t {
   //   count rounded where y is half. Sums are of f32. w in half is for GPUs: CPUs have packed weights.
   //   tf32: with attrs.tf32 factors in f32 may be rounded or cut to 10 bits of fraction; sums stay f32. Kernels of CPUs
   //   do not.
+  //   gelu in training on GPUs: (pre[…,N]), output 1, what gelu is taken of, stored as y is. y is the gelu of what pre
+  //   was before rounding; where gelu is no part of the product, of pre.
   kLinear,
-  kLinearBackwardData,     // dy[…,N], w → dx[…,K]
+  kLinearBackwardData,  // dy[…,N], w, (pre[…,K], stored as dx is) → dx[…,K]. With pre, for which attrs.activation is
+                        // gelu, dx = (dy · w) ⊙ gelu'(pre): the gradient of what went into the layer's input
   kLinearBackwardWeights,  // x, dy → dw[N,K], (db[N])
 
   // Convolution: x[N,H,W,C], w[O,KH,KW,C/groups], (b[O]) → y[N,OH,OW,O]. attrs kernel, stride, pad, groups, activation.

@@ -110,7 +110,7 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 
 bool prepare_linear_bf16(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, forward, Takes::kBF16);
-  if (!s || s->g.x_type != DType::kBF16) return false;
+  if (!s || s->g.x_type != DType::kBF16 || s->g.has_pre) return false;
   const std::int64_t k = s->g.in_width, n = s->g.out_width;
   if (problem.op == Op::kLinearBackwardWeights) {
     const std::int64_t pairs = (s->g.rows + 1) / 2;

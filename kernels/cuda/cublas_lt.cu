@@ -77,11 +77,16 @@ bool make_operation(const Product& product, Matmul& plan) {
       !set(lt.matmul_desc_set, plan.operation, kEpilogue, std::uint32_t{product.epilogue}))
     return false;
   plan.takes_vector = (product.epilogue & (kBias | kBiasGradientB)) != 0;
-  if (!plan.takes_vector) return true;
+  plan.takes_matrix = (product.epilogue & kAuxiliary) != 0;
   // Not followed while planning, but taken for as aligned as it will be.
   const auto* like = reinterpret_cast<const void*>(kWorkspaceAlignment | kTensorAlignment);
-  return set(lt.matmul_desc_set, plan.operation, kBiasType, std::int32_t{data_type(product.result)}) &&
-         set(lt.matmul_desc_set, plan.operation, kBiasPointer, like);
+  const std::int32_t type = data_type(product.result);
+  if (plan.takes_vector && (!set(lt.matmul_desc_set, plan.operation, kBiasType, type) ||
+                            !set(lt.matmul_desc_set, plan.operation, kBiasPointer, like)))
+    return false;
+  return !plan.takes_matrix || (set(lt.matmul_desc_set, plan.operation, kAuxType, type) &&
+                                set(lt.matmul_desc_set, plan.operation, kAuxLeading, product.m) &&
+                                set(lt.matmul_desc_set, plan.operation, kAuxPointer, like));
 }
 
 bool make_layouts(const Product& product, Matmul& plan) {
@@ -147,15 +152,16 @@ std::unique_ptr<Matmul> plan_matmul(const Product& product) {
   return planned;
 }
 
-void run_matmul(const char* operation, const Args& args, const Matmul& plan, const void* a, const void* b, void* d,
-                const void* vector, void* workspace) {
+void run_matmul(const char* operation, const Args& args, const Matmul& plan, const Operands& on) {
   const Api& lt = *api();
-  if (plan.takes_vector && !set(lt.matmul_desc_set, plan.operation, kBiasPointer, vector))
+  if (plan.takes_vector && !set(lt.matmul_desc_set, plan.operation, kBiasPointer, on.vector))
     return report(operation, "cublasLtMatmulDescSetAttribute", "the bias is refused");
+  if (plan.takes_matrix && !set(lt.matmul_desc_set, plan.operation, kAuxPointer, on.matrix))
+    return report(operation, "cublasLtMatmulDescSetAttribute", "the matrix of the epilogue is refused");
   const float one = 1.0f, zero = 0.0f;
   const int status =
-      lt.matmul(handle(), plan.operation, &one, a, plan.a, b, plan.b, &zero, d, plan.d, d, plan.d, &plan.algorithm,
-                workspace, plan.workspace_bytes, static_cast<cudaStream_t>(args.stream));
+      lt.matmul(handle(), plan.operation, &one, on.a, plan.a, on.b, plan.b, &zero, on.d, plan.d, on.d, plan.d,
+                &plan.algorithm, on.workspace, plan.workspace_bytes, static_cast<cudaStream_t>(args.stream));
   if (status != kSuccess) report(operation, "cublasLtMatmul", lt.get_status_string(status));
 }
 

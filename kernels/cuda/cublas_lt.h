@@ -17,11 +17,16 @@ inline constexpr int kKeep = 0, kTranspose = 1;                          // cubl
 inline constexpr unsigned kReduceInPlace = 1, kReduceInComputeType = 2;  // cublasLtReductionScheme_t
 // cublasLtEpilogue_t. The tanh form of GELU; the gradient of the bias from B is the sum over k of each column of op(B).
 inline constexpr unsigned kPlain = 1, kRelu = 2, kBias = 4, kGelu = 32, kBiasGradientB = 512;
+// With a matrix beside D, as D is: kGelu writes there what it is taken of, kGeluGradient reads it.
+inline constexpr unsigned kAuxiliary = 128, kGeluGradient = 64 | kAuxiliary;
 // cublasLtMatmulDescAttributes_t, with the type of each value
 inline constexpr int kTransposeA = 3, kTransposeB = 4;  // int32_t
 inline constexpr int kEpilogue = 7;                     // uint32_t
 inline constexpr int kBiasPointer = 8;                  // pointer
 inline constexpr int kBiasType = 26;                    // int32_t
+inline constexpr int kAuxPointer = 11;                  // pointer, at a multiple of 16
+inline constexpr int kAuxLeading = 12;                  // int64_t, of GELU a multiple of 8
+inline constexpr int kAuxType = 22;                     // int32_t
 // cublasLtMatmulPreferenceAttributes_t
 inline constexpr int kMaxWorkspace = 1;                                                   // uint64_t
 inline constexpr int kReductionSchemes = 3;                                               // uint32_t, a mask
@@ -68,8 +73,9 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   DType factors = DType::kF32, result = DType::kF32;
-  bool tf32 = false;           // factors in f32 may count as tf32
-  unsigned epilogue = kPlain;  // with kBias: a vector of m; with kBiasGradientB: of n; both of the result's type
+  bool tf32 = false;  // factors in f32 may count as tf32
+  // With kBias: a vector of m; with kBiasGradientB: of n; with kAuxiliary: a matrix like D; all of the result's type.
+  unsigned epilogue = kPlain;
 };
 
 // A product with the algorithm that the library chose for it. Its descriptors change with each run: one thread at a
@@ -77,8 +83,8 @@ struct Product {
 struct Matmul {
   void *operation = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
   Algorithm algorithm{};
-  std::size_t workspace_bytes = 0;  // at a multiple of kWorkspaceAlignment
-  bool takes_vector = false;        // the epilogue reads or writes one
+  std::size_t workspace_bytes = 0;                  // at a multiple of kWorkspaceAlignment
+  bool takes_vector = false, takes_matrix = false;  // the epilogue reads or writes one
 
   Matmul() = default;
   Matmul(const Matmul&) = delete;
@@ -90,9 +96,14 @@ struct Matmul {
 // by a step of their own, from f32: neither in the result's type nor in the order in which blocks finish.
 std::unique_ptr<Matmul> plan_matmul(const Product& product);
 
-// Launches it on args.stream; tensors are at multiples of kTensorAlignment. What goes wrong is kept for Device::wait,
-// with the operation's name.
-void run_matmul(const char* operation, const Args& args, const Matmul& plan, const void* a, const void* b, void* d,
-                const void* vector, void* workspace);
+// What a product reads and writes, at multiples of kTensorAlignment; `vector` and `matrix` where its epilogue has them.
+struct Operands {
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  const void *vector = nullptr, *matrix = nullptr;  // written where the epilogue does
+  void* workspace = nullptr;
+};
+// Launches it on args.stream. What goes wrong is kept for Device::wait, with the operation's name.
+void run_matmul(const char* operation, const Args& args, const Matmul& plan, const Operands& on);
 
 }  // namespace mlx::kernels::cuda::cublas_lt

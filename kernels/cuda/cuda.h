@@ -171,6 +171,11 @@ __device__ inline float gelu(float x) {
   if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? x : 0.0f;
   return 0.5f * x * (1.0f + tanhf(kGeluRoot * (x + kGeluCubic * x * x * x)));
 }
+__device__ inline float gelu_slope(float x) {  // its gradient
+  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? 1.0f : 0.0f;
+  const float t = tanhf(kGeluRoot * (x + kGeluCubic * x * x * x));
+  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kGeluRoot * (1.0f + 3.0f * kGeluCubic * x * x);
+}
 __device__ inline float activate(Activation activation, float x) {
   switch (activation) {
     case Activation::kNone:

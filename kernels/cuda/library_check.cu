@@ -61,6 +61,12 @@ static_assert(cublas_lt::kPlain == CUBLASLT_EPILOGUE_DEFAULT && cublas_lt::kRelu
               cublas_lt::kBiasGradientB == CUBLASLT_EPILOGUE_BGRADB);
 static_assert((cublas_lt::kRelu | cublas_lt::kBias) == CUBLASLT_EPILOGUE_RELU_BIAS &&
               (cublas_lt::kGelu | cublas_lt::kBias) == CUBLASLT_EPILOGUE_GELU_BIAS);
+static_assert((cublas_lt::kGelu | cublas_lt::kAuxiliary) == CUBLASLT_EPILOGUE_GELU_AUX &&
+              (cublas_lt::kGelu | cublas_lt::kAuxiliary | cublas_lt::kBias) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
+              cublas_lt::kGeluGradient == CUBLASLT_EPILOGUE_DGELU);
+static_assert(cublas_lt::kAuxPointer == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER &&
+              cublas_lt::kAuxLeading == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD &&
+              cublas_lt::kAuxType == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
 static_assert(cublas_lt::kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA &&
               cublas_lt::kTransposeB == CUBLASLT_MATMUL_DESC_TRANSB &&
               cublas_lt::kEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&

@@ -14,22 +14,50 @@ struct LibraryLinear {
   Op op{};
   std::unique_ptr<cublas_lt::Matmul> product;
   Recast weights, bias;
-  Activation then = Activation::kNone;  // what the product does not do itself, in place on y
+  Activation then = Activation::kNone;  // what the product does not do itself: it, or its gradient, is done behind it
 };
 
-void run_forward_or_data(const LibraryLinear& s, const State& own, const Args& args) {
+cublas_lt::Operands with_weights(const LibraryLinear& s, const Args& args, Parts& parts) {
+  cublas_lt::Operands on;
+  on.workspace = parts.take(s.product->workspace_bytes);
+  on.a = recast_to(args, s.weights, args.inputs[1], parts.take(s.weights.bytes()));
+  on.b = args.inputs[0];
+  return on;
+}
+
+// y of what the product gave: in place, or of pre, which is kept.
+void activate_all(const LibraryLinear& s, const State& own, const Args& args, const void* product) {
   const Geometry& g = own.g;
-  const float* bias = f32_in(&own, args, 2);
-  Parts parts(args.workspace);
-  void* workspace = parts.take(s.product->workspace_bytes);
-  const void* w = recast_to(args, s.weights, args.inputs[1], parts.take(s.weights.bytes()));
-  const void* b = bias ? recast_to(args, s.bias, bias, parts.take(s.bias.bytes())) : nullptr;
-  cublas_lt::run_matmul(name_of(s.op), args, *s.product, w, args.inputs[0], args.outputs[0], b, workspace);
-  if (s.then == Activation::kNone) return;
-  const Reals before{args.outputs[0], g.y_type};
+  const Reals before{product, g.y_type};
   const RealsOut y = reals_out(own, args, 0, g.y_type);
   const Activation activation = s.then;
   each(args, g.rows * g.out_width, [=] __device__(std::int64_t i) { y.store(i, activate(activation, before[i])); });
+}
+
+void run_forward(const LibraryLinear& s, const State& own, const Args& args) {
+  const Geometry& g = own.g;
+  const float* bias = f32_in(&own, args, 2);
+  void* pre = g.has_pre ? args.outputs[1] : nullptr;
+  Parts parts(args.workspace);
+  cublas_lt::Operands on = with_weights(s, args, parts);
+  on.d = pre && s.then != Activation::kNone ? pre : args.outputs[0];
+  on.vector = bias ? recast_to(args, s.bias, bias, parts.take(s.bias.bytes())) : nullptr;
+  on.matrix = pre;
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product, on);
+  if (s.then != Activation::kNone) activate_all(s, own, args, on.d);
+}
+
+void run_data(const LibraryLinear& s, const State& own, const Args& args) {
+  const Geometry& g = own.g;
+  Parts parts(args.workspace);
+  cublas_lt::Operands on = with_weights(s, args, parts);
+  on.d = args.outputs[0];
+  on.matrix = g.has_pre ? args.inputs[2] : nullptr;
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product, on);
+  if (s.then == Activation::kNone) return;
+  const Reals product{args.outputs[0], g.y_type};
+  const GeluGradient gelu = gelu_gradient_of(own, args);
+  each(args, g.rows * g.in_width, [=] __device__(std::int64_t i) { gelu.store(i, product[i], gelu.pre[i]); });
 }
 
 void run_weights(const LibraryLinear& s, const State& own, const Args& args) {
@@ -37,8 +65,8 @@ void run_weights(const LibraryLinear& s, const State& own, const Args& args) {
   float* db = f32_out(&own, args, 1);
   Parts parts(args.workspace);
   void* workspace = parts.take(s.product->workspace_bytes);
-  cublas_lt::run_matmul(name_of(s.op), args, *s.product, args.inputs[0], args.inputs[1], args.outputs[0], db,
-                        workspace);
+  cublas_lt::run_matmul(name_of(s.op), args, *s.product,
+                        {args.inputs[0], args.inputs[1], args.outputs[0], db, nullptr, workspace});
   if (!db || s.product->takes_vector) return;
   auto* sums = static_cast<Pair*>(parts.take(column_bytes(g.rows, g.out_width)));
   bias_gradient(args, g.rows, g.out_width, reals_in(own, args, 1, g.x_type), sums, db);
@@ -47,20 +75,31 @@ void run_weights(const LibraryLinear& s, const State& own, const Args& args) {
 void run_by_library(const void* state, const Args& args, int, int) {
   const auto& s = *static_cast<const LibraryLinear*>(state);
   const State& own = state_of(s.own.state);
-  if (s.op == Op::kLinearBackwardWeights)
-    run_weights(s, own, args);
+  if (s.op == Op::kLinear)
+    run_forward(s, own, args);
+  else if (s.op == Op::kLinearBackwardData)
+    run_data(s, own, args);
   else
-    run_forward_or_data(s, own, args);
+    run_weights(s, own, args);
 }
 
-// Fused with the product: bias and relu, and gelu where y is half. The library's tanh has no stated accuracy, which
-// half precision hides and f32 would show. What is left is done to y in place: gelu of what is f32, and relu6, which
-// gives the same before and after rounding.
+// Fused with the product: bias and relu, and gelu and its gradient where the result is half. The library's tanh has no
+// stated accuracy, which half precision hides and f32 would show. What is left is done behind it: gelu of what is f32,
+// and relu6, which gives the same before and after rounding.
 unsigned fused(const State& s) {
+  const bool gelu = s.attrs.activation == Activation::kGelu && s.g.y_type != DType::kF32;
   unsigned epilogue = s.g.has_input[2] ? cublas_lt::kBias : 0;
   if (s.attrs.activation == Activation::kRelu) epilogue |= cublas_lt::kRelu;
-  if (s.attrs.activation == Activation::kGelu && s.g.y_type != DType::kF32) epilogue |= cublas_lt::kGelu;
+  if (gelu) epilogue |= s.g.has_pre ? cublas_lt::kGelu | cublas_lt::kAuxiliary : cublas_lt::kGelu;
   return epilogue == 0 ? cublas_lt::kPlain : epilogue;
+}
+unsigned fused_with_data(const State& s) {
+  return s.g.has_pre && s.g.y_type != DType::kF32 ? cublas_lt::kGeluGradient : cublas_lt::kPlain;
+}
+// What the product of an epilogue leaves to do.
+Activation left_by(unsigned epilogue, const State& s) {
+  constexpr unsigned kActivates = cublas_lt::kRelu | cublas_lt::kGelu | cublas_lt::kGeluGradient;
+  return (epilogue & kActivates) != 0 ? Activation::kNone : s.attrs.activation;
 }
 
 cublas_lt::Product product_of(Op op, const State& s) {
@@ -73,6 +112,7 @@ cublas_lt::Product product_of(Op op, const State& s) {
     product.epilogue = fused(s);
   } else if (op == Op::kLinearBackwardData) {
     product.m = g.in_width, product.n = g.rows, product.k = g.out_width;
+    product.epilogue = fused_with_data(s);
   } else {
     product.m = g.in_width, product.n = g.out_width, product.k = g.rows;
     product.transpose_b = true;
@@ -88,19 +128,20 @@ bool prepare_library_linear(const Problem& problem, Plan& plan) {
   if (!s || s->g.quantized) return false;
   cublas_lt::Product product = product_of(problem.op, *s);
   LibraryLinear layer{plan, problem.op, cublas_lt::plan_matmul(product), {}, {}, Activation::kNone};
-  if (!layer.product && product.epilogue == cublas_lt::kBiasGradientB) {  // not of every type
-    product.epilogue = cublas_lt::kPlain;
+  if (!layer.product && (product.epilogue & (cublas_lt::kBiasGradientB | cublas_lt::kAuxiliary)) != 0) {
+    // Not of every type and size.
+    product.epilogue = (product.epilogue & cublas_lt::kBias) != 0 ? cublas_lt::kBias : cublas_lt::kPlain;
     layer.product = cublas_lt::plan_matmul(product);
   }
   if (!layer.product) return false;
-  std::size_t sums = 0;
-  if (problem.op == Op::kLinearBackwardWeights)
-    sums = column_bytes(s->g.rows, s->g.out_width);
-  else
+  const bool weights = problem.op == Op::kLinearBackwardWeights;
+  const std::size_t sums = weights ? column_bytes(s->g.rows, s->g.out_width) : 0;
+  if (!weights) {
     layer.weights = {s->g.out_width * s->g.in_width, problem.inputs[1].dtype, s->g.x_type};
-  if (s->g.has_input[2]) layer.bias = {s->g.out_width, problem.inputs[2].dtype, s->g.y_type};
-  const bool activates = (product.epilogue & (cublas_lt::kRelu | cublas_lt::kGelu)) != 0;
-  if (problem.op == Op::kLinear && !activates) layer.then = s->attrs.activation;
+    layer.then = left_by(product.epilogue, *s);
+  }
+  if (problem.op == Op::kLinear && s->g.has_input[2])
+    layer.bias = {s->g.out_width, problem.inputs[2].dtype, s->g.y_type};
   const std::size_t bytes =
       bytes_of_parts({layer.product->workspace_bytes, layer.weights.bytes(), layer.bias.bytes(), sums});
   replace_plan(plan, new LibraryLinear(std::move(layer)), run_by_library, bytes);

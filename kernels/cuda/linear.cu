@@ -11,6 +11,17 @@ void bias_gradient(const Args& args, std::int64_t rows, std::int64_t columns, Re
        [=] __device__(std::int64_t c) { db[c] = static_cast<float>(column_of(parts, count, columns, c).first); });
 }
 
+template <typename Store>
+void product_of_reals(const State& s, const Args& args, Store store) {
+  const std::int64_t k_count = s.g.in_width;
+  const Reals x = reals_in(s, args, 0, s.g.x_type);
+  const Weights w = weights_in(s, args);
+  product<float>(
+      args, ProductSize{s.g.rows, s.g.out_width, k_count},
+      [=] __device__(std::int64_t, std::int64_t m, std::int64_t k) -> float { return x[m * k_count + k]; },
+      [=] __device__(std::int64_t, std::int64_t k, std::int64_t n) -> float { return w[n * k_count + k]; }, store);
+}
+
 void run_linear(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
@@ -26,29 +37,43 @@ void run_linear(const void* state, const Args& args, int, int) {
           epilogue.store(m * n_count + n, n, sum);
         });
   }
-  const Reals x = reals_in(s, args, 0, s.g.x_type);
+  if (s.g.has_pre) {
+    const GeluBesidePre gelu = gelu_beside_pre_of(s, args);
+    return product_of_reals(s, args,
+                            [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t n, float sum) {
+                              gelu.store(m * n_count + n, sum, gelu.bias_of(n));
+                            });
+  }
+  product_of_reals(s, args, [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t n, float sum) {
+    epilogue.store(m * n_count + n, n, sum);
+  });
+}
+
+template <typename Store>
+void product_of_gradient(const State& s, const Args& args, Store store) {
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
+  const Reals dy = reals_in(s, args, 0, s.g.x_type);
   const Weights w = weights_in(s, args);
   product<float>(
-      args, size, [=] __device__(std::int64_t, std::int64_t m, std::int64_t k) -> float { return x[m * k_count + k]; },
-      [=] __device__(std::int64_t, std::int64_t k, std::int64_t n) -> float { return w[n * k_count + k]; },
-      [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t n, float sum) {
-        epilogue.store(m * n_count + n, n, sum);
-      });
+      args, ProductSize{s.g.rows, k_count, n_count},
+      [=] __device__(std::int64_t, std::int64_t m, std::int64_t n) -> float { return dy[m * n_count + n]; },
+      [=] __device__(std::int64_t, std::int64_t n, std::int64_t k) -> float { return w[n * k_count + k]; }, store);
 }
 
 void run_linear_backward_data(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
-  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
-  const Reals dy = reals_in(s, args, 0, s.g.x_type);
-  const Weights w = weights_in(s, args);
+  const std::int64_t k_count = s.g.in_width;
+  if (s.g.has_pre) {
+    const GeluGradient gelu = gelu_gradient_of(s, args);
+    return product_of_gradient(s, args,
+                               [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t k, float sum) {
+                                 gelu.store(m * k_count + k, sum, gelu.pre[m * k_count + k]);
+                               });
+  }
   const RealsOut dx = reals_out(s, args, 0, s.g.y_type);
-  product<float>(
-      args, ProductSize{s.g.rows, k_count, n_count},
-      [=] __device__(std::int64_t, std::int64_t m, std::int64_t n) -> float { return dy[m * n_count + n]; },
-      [=] __device__(std::int64_t, std::int64_t n, std::int64_t k) -> float { return w[n * k_count + k]; },
-      [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t k, float sum) {
-        dx.store(m * k_count + k, sum);
-      });
+  product_of_gradient(s, args, [=] __device__(std::int64_t, std::int64_t, std::int64_t m, std::int64_t k, float sum) {
+    dx.store(m * k_count + k, sum);
+  });
 }
 
 static ProductSize weights_size(const Geometry& g) {

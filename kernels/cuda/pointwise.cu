@@ -4,12 +4,6 @@
 namespace mlx::kernels::cuda {
 
 // Not in an anonymous namespace: nvcc wants functions whose lambdas run on the device to have external linkage.
-__device__ inline float gelu_slope(float x) {
-  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? 1.0f : 0.0f;
-  const float t = tanhf(kGeluRoot * (x + kGeluCubic * x * x * x));
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * kGeluRoot * (1.0f + 3.0f * kGeluCubic * x * x);
-}
-
 __device__ inline float pointwise(Op op, float a, float b, Activation activation, float scale_a, float scale_b) {
   switch (op) {
     case Op::kRelu:

@@ -156,6 +156,30 @@ inline Epilogue epilogue_of(const State& s, const Args& args) {
   return e;
 }
 
+// What becomes of a sum where what gelu is taken of is kept: pre = sum + bias, y = gelu of it.
+struct GeluBesidePre {
+  const float* bias = nullptr;  // by column
+  RealsOut pre, y;
+  __device__ float bias_of(std::int64_t column) const { return bias ? bias[column] : 0.0f; }
+  __device__ void store(std::int64_t i, float sum, float bias_there) const {
+    pre.store(i, sum + bias_there);
+    y.store(i, gelu(sum + bias_there));
+  }
+};
+inline GeluBesidePre gelu_beside_pre_of(const State& s, const Args& args) {
+  return {f32_in(&s, args, 2), reals_out(s, args, 1, s.g.y_type), reals_out(s, args, 0, s.g.y_type)};
+}
+
+// What becomes of a sum in the gradient of a linear layer's input that was gelu(pre): dx[i] = sum · gelu'(pre[i]).
+struct GeluGradient {
+  RealsOut dx;
+  Reals pre;
+  __device__ void store(std::int64_t i, float sum, float before) const { dx.store(i, sum * gelu_slope(before)); }
+};
+inline GeluGradient gelu_gradient_of(const State& s, const Args& args) {
+  return {reals_out(s, args, 0, s.g.y_type), reals_in(s, args, 2, s.g.y_type)};
+}
+
 // The sums of each column of dy[rows, columns]: a layer's bias gradient. `parts` has column_bytes(rows, columns).
 void bias_gradient(const Args& args, std::int64_t rows, std::int64_t columns, Reals dy, Pair* parts, float* db);
 

@@ -4,34 +4,67 @@
 
 namespace mlx::kernels::cuda {
 
-template <MmaType kType>
-void run_tensor_linear(const void* state, const Args& args, int, int) {
+template <MmaType kType, typename Store>
+void tensor_product_of_layer(const State& s, const Args& args, Store store) {
   using Factor = FactorOf<kType>;
-  const State& s = state_of(state);
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
   const auto* x = static_cast<const Factor*>(args.inputs[0]);
   const Factor* w = weight_factors<kType>(s, args, k_count * n_count);
-  const Epilogue epilogue = epilogue_of(s, args);
   tensor_product<kType, true, true>(
       args, {s.g.rows, n_count, k_count}, x,
       [=] __device__(int, int m, int k) -> const void* { return x + m * k_count + k; },
-      [=] __device__(int, int n, int k) -> const void* { return w + n * k_count + k; },
-      [=] __device__(int, int, int m, int n, float sum) { epilogue.store(m * n_count + n, n, sum); });
+      [=] __device__(int, int n, int k) -> const void* { return w + n * k_count + k; }, store);
 }
 
+struct StoreBesidePre {
+  GeluBesidePre gelu;
+  std::int64_t width = 0;
+  __device__ float beside(int, int, int n) const { return gelu.bias_of(n); }
+  __device__ void operator()(int, int, int m, int n, float sum, float bias) const {
+    gelu.store(m * width + n, sum, bias);
+  }
+};
+
 template <MmaType kType>
-void run_tensor_linear_backward_data(const void* state, const Args& args, int, int) {
-  using Factor = FactorOf<kType>;
+void run_tensor_linear(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
+  const std::int64_t n_count = s.g.out_width;
+  if (s.g.has_pre) return tensor_product_of_layer<kType>(s, args, StoreBesidePre{gelu_beside_pre_of(s, args), n_count});
+  const Epilogue epilogue = epilogue_of(s, args);
+  tensor_product_of_layer<kType>(
+      s, args, [=] __device__(int, int, int m, int n, float sum) { epilogue.store(m * n_count + n, n, sum); });
+}
+
+template <MmaType kType, typename Store>
+void tensor_product_of_gradient(const State& s, const Args& args, Store store) {
+  using Factor = FactorOf<kType>;
   const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width;
   const auto* dy = static_cast<const Factor*>(args.inputs[0]);
   const Factor* w = weight_factors<kType>(s, args, k_count * n_count);
-  const RealsOut dx = reals_out(s, args, 0, s.g.y_type);
   tensor_product<kType, true, false>(
       args, {s.g.rows, k_count, n_count}, dy,
       [=] __device__(int, int m, int n) -> const void* { return dy + m * n_count + n; },
-      [=] __device__(int, int k, int n) -> const void* { return w + n * k_count + k; },
-      [=] __device__(int, int, int m, int k, float sum) { dx.store(m * k_count + k, sum); });
+      [=] __device__(int, int k, int n) -> const void* { return w + n * k_count + k; }, store);
+}
+
+struct StoreThroughGelu {
+  GeluGradient gelu;
+  std::int64_t width = 0;
+  __device__ float beside(int, int m, int k) const { return gelu.pre[m * width + k]; }
+  __device__ void operator()(int, int, int m, int k, float sum, float pre) const {
+    gelu.store(m * width + k, sum, pre);
+  }
+};
+
+template <MmaType kType>
+void run_tensor_linear_backward_data(const void* state, const Args& args, int, int) {
+  const State& s = state_of(state);
+  const std::int64_t k_count = s.g.in_width;
+  if (s.g.has_pre)
+    return tensor_product_of_gradient<kType>(s, args, StoreThroughGelu{gelu_gradient_of(s, args), k_count});
+  const RealsOut dx = reals_out(s, args, 0, s.g.y_type);
+  tensor_product_of_gradient<kType>(
+      s, args, [=] __device__(int, int, int m, int k, float sum) { dx.store(m * k_count + k, sum); });
 }
 
 template <MmaType kType>

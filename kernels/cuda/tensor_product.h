@@ -100,8 +100,51 @@ __device__ inline void multiply(WarpSums& sums, const unsigned char* left, const
   }
 }
 
+// Where a block's sums lie, and what of them there is.
+struct BlockTile {
+  int top, side, m_count, n_count, group, part;
+};
+
+// store(group, part, m, n, sum, store.beside(group, m, n)) of the block's sums. They go through shared memory, so that
+// a warp reads and writes what lies side by side, and so that reads need not wait for writes that may be to the same
+// place: kTogether are under way at once.
+inline constexpr int kSumPitch = kTileN + 8;
+template <typename Store>
+__device__ inline void store_beside(const WarpSums& sums, unsigned char* memory, const BlockTile& tile, Store store) {
+  constexpr int kTogether = 8;
+  auto* all = reinterpret_cast<float*>(memory);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int row = warp % kWarpsM * kWarpM + lane / 4, column = warp / kWarpsM * kWarpN + lane % 4 * 2;
+  __syncthreads();  // all are done with the stages
+  MLX_UNROLL
+  for (int i = 0; i < kWarpM / 16; ++i) MLX_UNROLL
+  for (int j = 0; j < kWarpN / 8; ++j) MLX_UNROLL
+  for (int at = 0; at < 4; ++at)
+    all[(row + i * 16 + at / 2 * 8) * kSumPitch + column + j * 8 + at % 2] = sums.c[i][j].c[at];
+  __syncthreads();
+  const auto row_of = [](int element) { return element / kTileN; };
+  const auto column_of = [](int element) { return element % kTileN; };
+  const auto is_there = [&](int element) {
+    return tile.top + row_of(element) < tile.m_count && tile.side + column_of(element) < tile.n_count;
+  };
+  MLX_NO_UNROLL
+  for (int first = static_cast<int>(threadIdx.x); first < kTileM * kTileN; first += kTogether * kThreads) {
+    float beside[kTogether];
+    MLX_UNROLL
+    for (int i = 0; i < kTogether; ++i) {
+      const int at = first + i * kThreads;
+      beside[i] = is_there(at) ? store.beside(tile.group, tile.top + row_of(at), tile.side + column_of(at)) : 0.0f;
+    }
+    MLX_UNROLL
+    for (int i = 0; i < kTogether; ++i) {
+      const int at = first + i * kThreads, m = row_of(at), n = column_of(at);
+      if (is_there(at)) store(tile.group, tile.part, tile.top + m, tile.side + n, all[m * kSumPitch + n], beside[i]);
+    }
+  }
+}
+
 // a(group, m, k) and b(group, n, k): the address of the chunk that begins there, or null for zeros; `any` is an address
-// that may be read. store(group, part, m, n, sum).
+// that may be read. store(group, part, m, n, sum), or what store_beside takes.
 template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
 __global__ void __launch_bounds__(kThreads)
     tensor_product_kernel(ProductSize size, const void* any, A a, B b, Store store) {
@@ -136,14 +179,18 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned char* stage = stages + tile % kStages * kStageBytes;
     multiply<kType, kAlongA, kAlongB>(sums, stage, stage + Left::kBytes);
   }
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int row = top + warp % kWarpsM * kWarpM + lane / 4, column = side + warp / kWarpsM * kWarpN + lane % 4 * 2;
-  MLX_UNROLL
-  for (int i = 0; i < kWarpM / 16; ++i) MLX_UNROLL
-  for (int j = 0; j < kWarpN / 8; ++j) MLX_UNROLL
-  for (int at = 0; at < 4; ++at) {
-    const int m = row + i * 16 + at / 2 * 8, n = column + j * 8 + at % 2;
-    if (m < m_count && n < n_count) store(group, part, m, n, sums.c[i][j].c[at]);
+  if constexpr (requires { store.beside(0, 0, 0); }) {
+    store_beside(sums, stages, BlockTile{top, side, m_count, n_count, group, part}, store);
+  } else {
+    const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    const int row = top + warp % kWarpsM * kWarpM + lane / 4, column = side + warp / kWarpsM * kWarpN + lane % 4 * 2;
+    MLX_UNROLL
+    for (int i = 0; i < kWarpM / 16; ++i) MLX_UNROLL
+    for (int j = 0; j < kWarpN / 8; ++j) MLX_UNROLL
+    for (int at = 0; at < 4; ++at) {
+      const int m = row + i * 16 + at / 2 * 8, n = column + j * 8 + at % 2;
+      if (m < m_count && n < n_count) store(group, part, m, n, sums.c[i][j].c[at]);
+    }
   }
 }
 
@@ -167,7 +214,7 @@ template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typ
 void tensor_product(const Args& args, const ProductSize& size, const void* any, A a, B b, Store store) {
   constexpr int kShared =
       kStages * (ProductTile<kType, kAlongA, kTileM>::kBytes + ProductTile<kType, kAlongB, kTileN>::kBytes);
-  static_assert(kShared <= kMostShared);
+  static_assert(kShared <= kMostShared && kTileM * kSumPitch * int{sizeof(float)} <= kShared);
   const std::int64_t tiles = divide_up(size.m, kTileM) * divide_up(size.n, kTileN);
   launch_with(args, kShared, tensor_product_kernel<kType, kAlongA, kAlongB, A, B, Store>,
               blocks(tiles, size.parts, size.groups), kThreads, size, any, a, b, store);

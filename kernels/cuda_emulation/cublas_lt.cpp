@@ -21,7 +21,9 @@ constexpr int kTheHandle = 0x17;
 struct Operation {
   std::int32_t compute = 0, scale = 0, transpose_a = kKeep, transpose_b = kKeep, vector_type = -1;
   std::uint32_t epilogue = kPlain;
-  void* vector = nullptr;
+  void *vector = nullptr, *matrix = nullptr;
+  std::int32_t matrix_type = -1;
+  std::int64_t matrix_leading = 0;
 };
 struct Layout {
   std::int32_t type = 0;
@@ -103,6 +105,12 @@ int matmul_desc_set(void* operation, int attribute, const void* value, std::size
       return take(o.vector, value, bytes);
     case kBiasType:
       return take(o.vector_type, value, bytes);
+    case kAuxPointer:
+      return take(o.matrix, value, bytes);
+    case kAuxLeading:
+      return take(o.matrix_leading, value, bytes);
+    case kAuxType:
+      return take(o.matrix_type, value, bytes);
     default:
       return kInvalidValue;
   }
@@ -153,6 +161,15 @@ kernels::DType dtype_of(int type) {
   return type == kReal16B ? DType::kBF16 : type == kReal16 ? DType::kF16 : DType::kF32;
 }
 
+// The matrix beside D of an epilogue of GELU: cuBLAS Library User Guide, cublasLtMatmulDescAttributes_t. mlx has it as
+// dense as D, and of half precision.
+int check_matrix(const Operation& o, const Layout& d) {
+  if (!o.matrix || !multiple_of(o.matrix, 16)) return kInvalidValue;
+  if (o.matrix_leading % 8 != 0 || o.matrix_leading < static_cast<std::int64_t>(d.rows)) return kInvalidValue;
+  const bool like_d = (o.matrix_type == -1 || o.matrix_type == d.type) && o.matrix_leading == d.leading;
+  return like_d && d.type != kReal32 ? kSuccess : kNotSupported;
+}
+
 // Which combinations there are: cuBLAS Library User Guide, cublasLtMatmul, the table of types; the vector of an
 // epilogue is of D's type.
 int check(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d, Multiplied& out) {
@@ -167,14 +184,17 @@ int check(const Operation& o, const Layout& a, const Layout& b, const Layout& c,
       a.type != b.type)
     return kNotSupported;
   if (d.type != a.type && d.type != kReal32) return kNotSupported;
-  const std::uint32_t bias = o.epilogue & ~kBias;
+  const std::uint32_t without_bias = o.epilogue & ~kBias;
   const bool gradient = o.epilogue == kBiasGradientB;
-  const bool there = o.epilogue == kPlain || o.epilogue == kBias || bias == kRelu || bias == kGelu || gradient;
+  const bool matrix = without_bias == (kGelu | kAuxiliary) || o.epilogue == kGeluGradient;
+  const bool there = o.epilogue == kPlain || o.epilogue == kBias || without_bias == kRelu || without_bias == kGelu ||
+                     gradient || matrix;
   if (!there || (gradient && a.type == kReal32)) return kNotSupported;
   if (gradient || (o.epilogue & kBias) != 0) {
     if (o.vector_type != -1 && o.vector_type != d.type) return kNotSupported;
     if (!o.vector || !multiple_of(o.vector, 16)) return kInvalidValue;
   }
+  if (matrix && check_matrix(o, d) != kSuccess) return check_matrix(o, d);
   if (k == 1) return kNotSupported;
   const auto number = [](std::uint64_t size) { return static_cast<std::int64_t>(size); };
   out = {number(m), number(n), number(k), a.leading,        b.leading,        d.leading,
@@ -226,17 +246,28 @@ std::vector<float> gather(const void* data, const Multiplied& p, std::int64_t le
   return out;
 }
 
-float finished(const Multiplied& p, const void* vector, std::int64_t row, float sum) {
-  if ((p.epilogue & kBias) != 0) sum += load(vector, p.result, row);
-  if ((p.epilogue & kRelu) != 0) sum = sum < 0.0f ? 0.0f : sum;
+// What an epilogue reads and writes beside D.
+struct Beside {
+  void *vector, *matrix;
+};
+
+float finished(const Multiplied& p, const Beside& beside, std::int64_t row, std::int64_t column, float sum) {
+  constexpr float kRoot = 0.7978845608028654f, kCubic = 0.044715f;
+  const std::int64_t at = column * p.ldd + row;
+  if ((p.epilogue & kBias) != 0) sum += load(beside.vector, p.result, row);
+  if ((p.epilogue & kRelu) != 0) return sum < 0.0f ? 0.0f : sum;
   if ((p.epilogue & kGelu) != 0) {
-    const float inner = 0.7978845608028654f * (sum + 0.044715f * sum * sum * sum);
-    sum = 0.5f * sum * (1.0f + std::tanh(inner));
+    if ((p.epilogue & kAuxiliary) != 0) store(beside.matrix, p.result, at, sum);
+    return 0.5f * sum * (1.0f + std::tanh(kRoot * (sum + kCubic * sum * sum * sum)));
+  }
+  if (p.epilogue == kGeluGradient) {
+    const float x = load(beside.matrix, p.result, at), tanh = std::tanh(kRoot * (x + kCubic * x * x * x));
+    return sum * (0.5f * (1.0f + tanh) + 0.5f * x * (1.0f - tanh * tanh) * kRoot * (1.0f + 3.0f * kCubic * x * x));
   }
   return sum;
 }
 
-void multiply(const Chosen& chosen, const void* a, const void* b, void* d, void* vector, float* parts) {
+void multiply(const Chosen& chosen, const void* a, const void* b, void* d, const Beside& beside, float* parts) {
   const Multiplied& p = chosen.problem;
   const std::vector<float> rows = gather(a, p, p.lda, p.transpose_a, p.m, p.k);
   const std::vector<float> columns = gather(b, p, p.ldb, !p.transpose_b, p.n, p.k);
@@ -253,13 +284,13 @@ void multiply(const Chosen& chosen, const void* a, const void* b, void* d, void*
         if (chosen.parts > 1) parts[(at * p.n + j) * p.m + i] = sum;
         whole += sum;
       }
-      store(d, p.result, j * p.ldd + i, finished(p, vector, i, whole));
+      store(d, p.result, j * p.ldd + i, finished(p, beside, i, j, whole));
     }
   if (p.epilogue != kBiasGradientB) return;
   for (std::int64_t j = 0; j < p.n; ++j) {
     float sum = 0.0f;
     for (std::int64_t l = 0; l < p.k; ++l) sum += columns[static_cast<std::size_t>(j * p.k + l)];
-    store(vector, p.result, j, sum);
+    store(beside.vector, p.result, j, sum);
   }
 }
 
@@ -282,8 +313,8 @@ int matmul(void* handle, void* operation, const void* alpha, const void* a, void
     if (!pointer || !multiple_of(pointer, chosen.alignment)) return kInvalidValue;
   if (!multiple_of(workspace, 256)) return kInvalidValue;
   if (wanted_to_fail("cublasLtMatmul")) return kExecutionFailed;
-  const auto work = [chosen, a, b, d, vector = o.vector, workspace] {
-    multiply(chosen, a, b, d, vector, static_cast<float*>(workspace));
+  const auto work = [chosen, a, b, d, beside = Beside{o.vector, o.matrix}, workspace] {
+    multiply(chosen, a, b, d, beside, static_cast<float*>(workspace));
   };
   return launch_on(stream, work) ? kSuccess : kExecutionFailed;
 }

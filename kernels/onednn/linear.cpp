@@ -44,7 +44,7 @@ struct Product {
 bool prepare_linear(const Problem& problem, Plan& plan) {
   const Shape &x = problem.inputs[0], &w = problem.inputs[1];
   const std::int64_t rows = rows_of(x), n = w.dims[0], k = w.dims[1];
-  if (rows == 0 || n == 0 || k == 0) return false;
+  if (rows == 0 || n == 0 || k == 0 || has_output(problem, 1)) return false;
   const auto fused = epilogue(problem);
   if (!fused) return false;
 
@@ -62,7 +62,8 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
 bool prepare_linear_backward_data(const Problem& problem, Plan& plan) {
   const Shape &dy = problem.inputs[0], &w = problem.inputs[1];
   const std::int64_t rows = rows_of(dy), n = w.dims[0], k = w.dims[1];
-  if (rows == 0 || n == 0 || k == 0 || !is_real(dy.dtype) || w.dtype != DType::kF32) return false;
+  if (rows == 0 || n == 0 || k == 0 || !is_real(dy.dtype) || w.dtype != DType::kF32 || has_input(problem, 2))
+    return false;
 
   Sliceable linear;
   linear.slices = cut(rows, kMostSlices, kLeastRows, 2.0 * static_cast<double>(n * k));

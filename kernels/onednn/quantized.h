@@ -23,9 +23,12 @@ std::optional<Epilogue> epilogue(const Problem& problem);
 
 dnnl::primitive_attr user_scratchpad();
 
-// Whether optional input i is there.
+// Whether an optional tensor is there.
 inline bool has_input(const Problem& problem, int i) {
   return i < problem.input_count && problem.inputs[i].rank >= 0;
+}
+inline bool has_output(const Problem& problem, int i) {
+  return i < problem.output_count && problem.outputs[i].rank >= 0;
 }
 
 }  // namespace mlx::kernels::onednn

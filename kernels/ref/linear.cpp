@@ -16,6 +16,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t n = 0; n < n_count; ++n) {
       double sum = b ? b[n] : 0.0;
       for (std::int64_t k = 0; k < k_count; ++k) sum += double{widen(x[row * k_count + k])} * w[n * k_count + k];
+      if (s.g.has_pre) store_real(args.outputs[1], s.g.y_type, row * n_count + n, sum);
       store_real(args.outputs[0], s.g.y_type, row * n_count + n, activate(s.attrs.activation, sum));
     }
 }
@@ -51,6 +52,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t k = 0; k < k_count; ++k) {
       double sum = 0.0;
       for (std::int64_t n = 0; n < n_count; ++n) sum += double{widen(dy[row * n_count + n])} * w[n * k_count + k];
+      if (s.g.has_pre) sum *= gelu_slope(load_real(args.inputs[2], s.g.y_type, row * k_count + k));
       store_real(args.outputs[0], s.g.y_type, row * k_count + k, sum);
     }
 }

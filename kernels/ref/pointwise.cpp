@@ -4,14 +4,6 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// Gradient of the tanh form of gelu.
-double gelu_slope(double x) {
-  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? 1.0 : 0.0;
-  constexpr double kRoot = 0.7978845608028654;
-  const double tanh = std::tanh(kRoot * (x + 0.044715 * x * x * x));
-  return 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * kRoot * (1.0 + 3 * 0.044715 * x * x);
-}
-
 template <typename Body>
 void each(const void* opaque, const Args& args, int phase, int slice, Body body) {
   const State& s = state_of(opaque);

@@ -45,6 +45,12 @@ inline double gelu(double x) {
   if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? x : 0.0;
   return 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
+inline double gelu_slope(double x) {  // its gradient
+  if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? 1.0 : 0.0;
+  constexpr double kRoot = 0.7978845608028654;
+  const double tanh = std::tanh(kRoot * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * kRoot * (1.0 + 3 * 0.044715 * x * x);
+}
 
 inline double activate(Activation activation, double x) {
   switch (activation) {

@@ -37,7 +37,7 @@ void backward_weights(const void* opaque, const Args& args, int phase, int slice
 
 bool prepare_linear(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, forward);
-  if (!s || s->g.quantized) return false;
+  if (!s || s->g.quantized || s->g.has_pre) return false;
   const std::int64_t k = s->g.in_width, n = s->g.out_width;
   if (problem.op == Op::kLinear) {
     plan.pack = pack_forward;

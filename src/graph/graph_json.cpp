@@ -57,6 +57,7 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("whole_example", attrs.whole_example);
   visit("delta", attrs.delta);
   visit("tf32", attrs.tf32);
+  visit("pre_output", attrs.pre_output);
 }
 
 struct Writer {

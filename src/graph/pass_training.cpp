@@ -232,6 +232,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   if (factors != DType::kF32) multiply_in_half(graph, factors, precision.gpu);
   if (precision.gpu) fuse_residuals(graph);
   if (factors != DType::kF32) store_in_half(graph, factors, precision.gpu);
+  if (precision.gpu) fuse_gelu(graph);
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);

@@ -19,6 +19,7 @@ struct Problem {
   Graph graph;                           // forward; logits are the first output
   std::vector<std::int32_t> ids;         // where the input is ids
   double step = 1e-3, tolerance = 2e-2;  // small enough that hardly a relu or maximum changes sides
+  void (*pass)(Graph&) = nullptr;        // over the graph with its gradients
 };
 
 std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
@@ -70,6 +71,7 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
     REQUIRE(id != kNone);
     g.outputs.push_back(id);
   }
+  if (problem.pass) problem.pass(g);
   validate(g);
 
   const std::vector<std::int64_t> input_sizes = sizes_of(g, g.value(g.inputs[0]).dims),
@@ -250,6 +252,9 @@ TEST_CASE("gradients of every trainable operation agree with central differences
   Problem transformer{"transformer with a tied table", sample::transformer(), {}};
   for (std::uint64_t i = 0; i < 15; ++i)
     transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));
+  check_gradients(transformer, seen);
+  transformer.name += ", gelu in its products";
+  transformer.pass = fuse_gelu;
   check_gradients(std::move(transformer), seen);
   Problem llama{"llama block with grouped queries", sample::llama(), {}};
   for (std::uint64_t i = 0; i < 15; ++i)

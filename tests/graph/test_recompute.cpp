@@ -15,12 +15,16 @@ struct Training {
   std::string name;
   Graph forward;
   std::vector<std::int64_t> sizes;  // by symbol
+  PrecisionSpec precision{};
 };
 
-// Batch norm with its statistics, residual branches, dropout of both kinds, rotary positions, a tied table.
+// Batch norm with its statistics, residual branches, dropout of both kinds, rotary positions, a tied table, a layer
+// that gives two values to the backward pass.
 std::vector<Training> trainings() {
-  return {
-      {"cnn", sample::cnn(), {16}}, {"transformer", sample::transformer(), {8, 6}}, {"llama", sample::llama(), {8, 6}}};
+  return {{"cnn", sample::cnn(), {16}},
+          {"transformer", sample::transformer(), {8, 6}},
+          {"transformer for a GPU", sample::transformer(), {8, 6}, {Precision::kF32, true}},
+          {"llama", sample::llama(), {8, 6}}};
 }
 
 std::vector<std::int64_t> dims_of(const Value& value, const std::vector<std::int64_t>& sizes) {
@@ -83,7 +87,7 @@ TEST_CASE(
       spec.name = several ? "adamw" : "sgd";
       spec.accumulate = several;
       spec.clip = several ? 0.5f : 0.0f;
-      const TrainingGraph plain = to_training(what.forward, spec, 0.1f);
+      const TrainingGraph plain = to_training(what.forward, spec, LossSpec{"softmax", 0.1f}, what.precision);
       const int parts = several ? 2 : 1;
       const Tensors wanted = train(plain, what, parts, kernels::best_level());
       const std::vector<NodeRange> all = recomputable_parts(plain);

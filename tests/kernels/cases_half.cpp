@@ -20,6 +20,7 @@ std::array<DType, 2> results(DType half) {
 
 // The nearest that `half` holds, as f32.
 Tensor rounded(Tensor tensor, DType half) {
+  if (half == DType::kF32) return tensor;
   for (std::int64_t i = 0; i < tensor.shape.count(); ++i) {
     float& x = tensor.data<float>()[i];
     x = half == DType::kBF16 ? widen(to_bf16(x)) : widen(to_f16(x));
@@ -288,11 +289,40 @@ void tf32_conv(Cases& cases) {
   }
 }
 
+// Linear layers with gelu in training: what it is taken of beside y, and its gradient with that of what went into the
+// layer. Of sums of a few units, where gelu is neither 0 nor x.
+void with_gelu(Cases& cases, DType factor, DType to, bool tf32) {
+  Attrs gelu;
+  gelu.activation = Activation::kGelu;
+  gelu.tf32 = tf32;
+  for (const auto& [rows, k, n] : std::vector<std::array<std::int64_t, 3>>{
+           {0, 8, 8}, {1, 1, 1}, {1, 300, 17}, {13, 33, 65}, {66, 128, 136}, {257, 64, 64}}) {
+    const std::string name =
+        fmt::format("{}{} as {} {}x{} to {}", tf32 ? "tf32 " : "", name_of(factor), name_of(to), rows, k, n);
+    const float size = 3.0f / std::sqrt(static_cast<float>(k));
+    const Tensor x = stored(random({rows, k}, 1), factor), dy = stored(random({rows, n}, 4), factor);
+    const Tensor w = uniform({n, k}, -size, size, 2), b = rounded(random({n}, 3), to);
+    const Tensor pre = stored(uniform({rows, k}, -6.0f, 6.0f, 5), to);
+    const Shape y = shape_of(to, {rows, n}), dx = shape_of(to, {rows, k});
+    cases.push_back({name + " beside pre", Op::kLinear, gelu, {x, w, b}, {y, y}, {}, {}});
+    cases.push_back({name + " beside pre, no bias", Op::kLinear, gelu, {x, w, absent()}, {y, y}, {}, {}});
+    cases.push_back({name + " through gelu", Op::kLinearBackwardData, gelu, {dy, w, pre}, {dx}, {}, {}});
+    if (to == DType::kF32) continue;
+    const Tensor half_w = stored(w, factor);
+    const std::string title = name + " with weights in half";
+    cases.push_back({title + " beside pre", Op::kLinear, gelu, {x, half_w, b}, {y, y}, {}, {}});
+    cases.push_back({title + " through gelu", Op::kLinearBackwardData, gelu, {dy, half_w, pre}, {dx}, {}, {}});
+  }
+}
+
 }  // namespace
 
 void in_half(Cases& cases) {
   for (const DType half : {DType::kBF16, DType::kF16})
     for (void (*add)(Cases&, DType) : {casts, linear, conv, batch_norms, activations, rows, pools}) add(cases, half);
+  for (const DType half : {DType::kBF16, DType::kF16})
+    for (const DType to : results(half)) with_gelu(cases, half, to, false);
+  for (const bool tf32 : {false, true}) with_gelu(cases, DType::kF32, DType::kF32, tf32);
   tf32_linear(cases);
   tf32_conv(cases);
 }

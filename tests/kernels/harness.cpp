@@ -308,9 +308,13 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kLinear:
       // NVIDIA's library states no accuracy for its gelu; the tanh of the hardware is off by up to 2^-11 (PTX ISA,
       // tanh.approx), which counts where x is a few units.
-      if (backend == Backend::kCuda && test.attrs.activation == Activation::kGelu &&
-          size_of(test.outputs[0].dtype) == 2)
+      if (backend == Backend::kCuda && test.attrs.activation == Activation::kGelu && is_half(stored) && output == 0)
         return {1e-5, 1e-3};
+      return {1e-5, 1e-5};
+    case Op::kLinearBackwardData:
+      // The same tanh counts up to 6 times what it is off by in the gradient of gelu, at x near 3.
+      if (backend == Backend::kCuda && test.attrs.activation == Activation::kGelu && is_half(stored))
+        return {4e-3, 4e-3};
       return {1e-5, 1e-5};
     case Op::kRelu:
     case Op::kReluBackward:

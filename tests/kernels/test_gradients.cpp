@@ -75,6 +75,17 @@ TEST_CASE("gradients: linear") {
   check_gradient("db", forward, 2, dy, weights[1]);
 }
 
+TEST_CASE("gradients: linear behind gelu") {
+  // y = gelu(x) · wᵀ, whose gradient of x is taken at once.
+  const Tensor x = uniform({5, 7}, -3.0f, 3.0f, 1), w = random({4, 7}, 2), dy = random({5, 4}, 4);
+  Attrs gelu;
+  gelu.activation = Activation::kGelu;
+  const Tensor dx = run_ref({"", Op::kLinearBackwardData, gelu, {dy, w, x}, {x.shape}, {}, {}})[0];
+  // d(dy · y)/dx = d(gelu(x) · (dy · w))/dx
+  const Tensor plain = run_ref({"", Op::kLinearBackwardData, {}, {dy, w}, {x.shape}, {}, {}})[0];
+  check_gradient("dx", {"", Op::kGelu, {}, {x}, {x.shape}, {}, {}}, 0, plain, dx);
+}
+
 TEST_CASE("gradients: convolution with stride, padding and groups") {
   Attrs attrs;
   attrs.kernel = {3, 2}, attrs.stride = {2, 1}, attrs.pad = {1, 0, 1, 1}, attrs.groups = 2;

@@ -14,7 +14,13 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   rule.require(rule.rank(0) >= 1 && rule.dims(0).back() == Dim::of(k),
                "the input's last dimension is not the weights' last");
   const DType type = product_type(rule, attrs, {Dim::of(n)});
-  return {rule.out({}, type, with_last(rule.dims(0), Dim::of(n)))};
+  const Dims dims = with_last(rule.dims(0), Dim::of(n));
+  Ids outputs{rule.out({}, type, dims)};
+  if (!attrs.pre_output) return outputs;
+  rule.require(attrs.activation == Activation::kGelu && rule.dtype(1) != DType::kS8,
+               "what the activation is taken of is given with gelu, and not quantized");
+  outputs.push_back(rule.out("pre", type, dims));
+  return outputs;
 }
 
 Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
@@ -23,7 +29,14 @@ Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, con
   rule.require(rule.rank(0) >= 1 && rule.dims(0).back() == Dim::of(rule.size(1, 0)),
                "the gradient's last dimension is not the weights' first");
   const DType type = gradient_type(rule, attrs);
-  return {rule.out({}, type, with_last(rule.dims(0), Dim::of(rule.size(1, 1))))};
+  const Dims dims = with_last(rule.dims(0), Dim::of(rule.size(1, 1)));
+  rule.require(attrs.activation == (rule.has(2) ? Activation::kGelu : Activation::kNone),
+               "what went into gelu, input 2, is there with it alone");
+  if (rule.has(2)) {
+    rule.require_dtype(2, type);
+    rule.require_shape(2, dims);
+  }
+  return {rule.out({}, type, dims)};
 }
 
 Ids infer_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
@@ -63,13 +76,14 @@ std::vector<OpDef> linear_ops() {
       {.op = Op::kLinear,
        .required_inputs = 2,
        .max_inputs = 4,
+       .optional_outputs = 1u << 1,
        .stores_half = true,
        .infer = infer,
        .backward = backward,
        .cost = cost},
       {.op = Op::kLinearBackwardData,
        .required_inputs = 2,
-       .max_inputs = 2,
+       .max_inputs = 3,
        .stores_half = true,
        .infer = infer_backward_data,
        .cost = cost_backward_data},

@@ -70,8 +70,8 @@ struct GroupedHeads {
 };
 GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs);
 
-// The gradient before the activation that is part of `node`, given the one behind it. Gelu is fused for inference only:
-// its backward needs what went in.
+// The gradient before the activation that is part of `node`, given the one behind it. Gelu is fused for inference, and
+// in training behind this only (fuse_gelu): its backward needs what went in.
 ValueId before_activation(Graph& graph, const Node& node, ValueId gradient);
 
 // What linear layers and convolutions make of input 0 and weights, input 1: checks that their dtypes and attrs.output
