@@ -121,6 +121,12 @@ void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
                           2 * config.accumulate));
 }
 
+// What a training may have of what is free on a GPU: all but a share that kernels and libraries take when they first
+// run, and that is lost to the driver's rounding of sizes.
+std::int64_t usable(std::int64_t free) {
+  return free - free / 32;
+}
+
 // The largest of the phases.
 std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
                      std::int64_t state) {
@@ -143,10 +149,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   MemoryForecast out;
   out.gpu = level == kernels::Level::kCuda;
   const data::Description& about = data.train.about;
-  if (out.gpu) {
-    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
-    if (size.allowed == 0 || size.allowed > free) size.allowed = free_limit = free;  // never without a limit
-  } else {
+  if (!out.gpu) {
     out.batches =
         batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
         (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
@@ -154,13 +157,22 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level);
-  if (size.allowed == 0) {  // first of what is there however it is computed: no kernel is made for it in vain
+  // First of what is there however it is computed: no kernel is made for it in vain.
+  if (!out.gpu && size.allowed == 0) {
     out.weights = out.peak = state;
     check_machine(config, out);
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
-  if (out.gpu) out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
+  if (out.gpu) {
+    out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
+    // Behind the planning, for which libraries take theirs.
+    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
+    if (size.allowed == 0 || size.allowed > usable(free)) {  // never without a limit
+      size.allowed = usable(free);
+      free_limit = free;
+    }
+  }
   if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
