@@ -90,9 +90,6 @@ inline unsigned __ballot_sync(unsigned, int vote) {
 inline int __syncthreads_or(int vote) {
   return mlx::emulation::any_of_block(vote != 0);
 }
-inline float __fadd_rn(float a, float b) {  // never part of a multiply-add
-  return a + b;
-}
 inline int __ffs(int bits) {
   return __builtin_ffs(bits);
 }
