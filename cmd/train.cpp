@@ -139,6 +139,8 @@ int run_train(const TrainOptions& options, Context& context) {
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
+  if (profiled && !profiler.profile().no_peak.empty())
+    context.progress().warn("the machine's peak was not measured: " + profiler.profile().no_peak);
   if (context.wants_json()) {
     Json json = to_json(outcome);
     if (profiled) json["profile"] = profile_json(profiler.profile());

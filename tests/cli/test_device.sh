@@ -186,6 +186,17 @@ MLX_EMULATED_GPU_BYTES=8000 error 8 "of memory for" gpu eval cnn --data data/bar
 has "$err" "are free"
 lacks "$err" "accumulate"
 
+# bug: a training that was done printed nothing where the GPU had no memory left for measuring its peak.
+for how in --json --quiet; do
+  MLX_EMULATED_GPU_BYTES=3000000 expect 0 gpu train -c cnn.toml --device cuda --force --profile --trace steps.json "$how"
+  has "$err" "warning: the machine's peak was not measured: GPU: "
+  has "$out" conv2d_backward_weights
+  grep -q conv2d_backward_weights steps.json || fail "no trace"
+  rm steps.json
+  [ "$how" = --quiet ] || same "$(json "d['profile']['peak'], d['profile']['steps'] > 0")" "(None, True)"
+done
+lacks "$out" "; the peak"
+
 # The GPU fails in the middle: the run has failed and says where, and the checkpoint before it is gone on with.
 MLX_EMULATED_GPU_FAILS_AT=200 error 8 "GPU: " gpu train -c cnn.toml --device cuda --force
 has "$err" "unspecified launch failure"
