@@ -76,9 +76,9 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
-  const train::EvaluateOutcome outcome =
-      train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
-                              context.command_line(), chosen_level(options.device), context.progress());
+  const train::EvaluateOutcome outcome = train::evaluate_version(
+      context.repository(), options.model, options.data, options.split, options.force, context.command_line(),
+      chosen_level(options.device, context.progress()), context.progress());
   const train::Evaluation& e = outcome.evaluation;
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},

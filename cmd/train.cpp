@@ -128,13 +128,14 @@ int run_train(const TrainOptions& options, Context& context) {
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
-  train.level = chosen_level(options.device);
-  train::Profiler profiler(train.level, context.pool());
-  const bool profiles = options.profile || !options.trace.empty();
-  if (profiles) train.profiler = &profiler;
   train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
+  // Portable numerics are those of CPUs: what is free to choose takes one.
+  train.level = chosen_level(options.device == "auto" && config.portable ? "cpu" : options.device, context.progress());
+  train::Profiler profiler(train.level, context.pool());
+  const bool profiles = options.profile || !options.trace.empty();
+  if (profiles) train.profiler = &profiler;
   if (train.level == kernels::Level::kCuda) config.options += " --device cuda";
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());

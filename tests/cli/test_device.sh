@@ -28,9 +28,23 @@ has "$err" "--device auto"
 if [ "$real" != real ]; then
   MLX_EMULATED_GPU_DRIVER=0 error 8 "no CUDA driver is installed" gpu train -c mlp.toml --device cuda
   MLX_EMULATED_GPU_DRIVER=12040 error 8 "the driver is for CUDA 12.4, this mlx needs 13.0" gpu eval clf --data data/bars --device cuda
+  # bug: what to do about the driver was not said.
+  has "$err" "install NVIDIA's driver 580 or later"
+  # bug: `auto` fell back to the CPU without a word from a GPU that is there. A machine without one is nothing to warn of.
+  MLX_EMULATED_GPU_DRIVER=12040 expect 0 gpu train -c mlp.toml --device auto
+  has "$err" "warning: computing on the CPU, for the GPU cannot be used: the driver is for CUDA 12.4"
+  MLX_EMULATED_GPU_DRIVER=0 expect 0 gpu train -c mlp.toml --device auto
+  lacks "$err" warning
 fi
+expect 0 bare train -c mlp.toml --device auto
+lacks "$err" warning
+# bug: the hint was to take the CPU.
 error 2 "expected one of auto, cpu, cuda" gpu train -c mlp.toml --device gpu
 error 2 "portable numerics are those of CPUs" gpu train -c mlp.toml --device cuda --numerics portable
+# bug: with `auto` portable numerics were an error where there is a GPU.
+expect 0 gpu train -c mlp.toml --device auto --numerics portable --json
+expect 0 bare train -c mlp.toml --device auto --numerics portable --json
+same "$(json "d['unchanged']")" True
 expect 0 bare version -v
 has "$out" "built without CUDA"
 expect 0 gpu version -v --json
