@@ -179,7 +179,14 @@ expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"
 expect 0 gpu show "run:$moved"
 has "$out" checkpoint
+# bug: the checkpoint was a dataset there, and nothing led from it to its run.
 expect 0 gpu lineage gpt2
+has "$out" "of $run  checkpoint"
+expect 0 gpu lineage gpt2 --json
+same "$(json "[(n['run'], n['step'] > 0) for n in d['nodes'] if n['kind'] == 'checkpoint']")" "[('$run', True)]"
+same "$(json "sorted((d['nodes'][e['from']]['label'], d['nodes'][e['to']]['label']) for e in d['edges'] if 'checkpoint' in (d['nodes'][e['from']]['kind'], d['nodes'][e['to']]['kind'])) == sorted([('$run', 'step 2 of $run'), ('step 2 of $run', 'run:$moved')])")" True
+expect 0 gpu lineage data/words
+has "$out" "of $run  checkpoint"
 expect 0 gpu gc
 expect 0 gpu fsck
 
