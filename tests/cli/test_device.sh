@@ -40,6 +40,8 @@ expect 0 bare train -c mlp.toml --device auto
 lacks "$err" warning
 # bug: the hint was to take the CPU.
 error 2 "expected one of auto, cpu, cuda" gpu train -c mlp.toml --device gpu
+lacks "$err" "did you mean"
+error 2 "did you mean 'fp16'" gpu train -c mlp.toml --precision f16
 error 2 "portable numerics are those of CPUs" gpu train -c mlp.toml --device cuda --numerics portable
 # bug: with `auto` portable numerics were an error where there is a GPU.
 expect 0 gpu train -c mlp.toml --device auto --numerics portable --json
