@@ -59,8 +59,10 @@ std::string main_figure(const train::Evaluation& e) {
 }
 
 void print_metrics(const train::Evaluation& e, Context& context) {
+  auto metrics = e.metrics;
+  std::ranges::sort(metrics);  // by name, as a stored evaluation has them
   std::string line;
-  for (const auto& [name, value] : e.metrics)
+  for (const auto& [name, value] : metrics)
     if (name != train::main_metric(e)) line += fmt::format("{}{} {:.6g}", line.empty() ? "  " : ", ", name, value);
   if (!line.empty()) context.line(line);
 }
