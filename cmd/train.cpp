@@ -169,7 +169,7 @@ Command add_train() {
              Complete::kRun),
       device_option(options->device),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
-             "What products are made of (default: as the config says, or f32, on a GPU bf16)"),
+             "What products are made of (default: as the config says, or f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
              "native, or portable: the same bits on every x86-64 with AVX2 and FMA"),
       flag("--force", options->force, "Train although nothing changed"),
