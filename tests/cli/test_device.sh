@@ -170,12 +170,12 @@ error 4 "another config" gpu train -c longer.toml --resume "$run"
 # bug: where only driver or libraries were others by now the run was refused as one of another config.
 if [ "$real" != real ]; then
   MLX_CUDA_LIBRARIES=0 expect 0 gpu train -c gpt2.toml --device cuda --resume "$run" --json
-  same "$(json "d['run'] == '$run', d['summary']['resumed_from'] > 0")" "(False, True)"
+  same "$(json "d['run'] == '${run#run:}', d['summary']['resumed_from'] > 0")" "(False, True)"
 fi
 expect 0 gpu train -c gpt2.toml --device cuda --json
 loss=$(json "d['summary']['loss']")
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
-same "$(json "d['run'] == '$run', d['summary']['precision'], abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, 'f32', True)"
+same "$(json "d['run'] == '${run#run:}', d['summary']['precision'], abs(d['summary']['loss'] - $loss) < 2e-3 * $loss")" "(False, 'f32', True)"
 moved=$(json "d['run']")
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"
