@@ -59,8 +59,10 @@ std::string main_figure(const train::Evaluation& e) {
 }
 
 void print_metrics(const train::Evaluation& e, Context& context) {
+  auto metrics = e.metrics;
+  std::ranges::sort(metrics);  // by name, as a stored evaluation has them
   std::string line;
-  for (const auto& [name, value] : e.metrics)
+  for (const auto& [name, value] : metrics)
     if (name != train::main_metric(e)) line += fmt::format("{}{} {:.6g}", line.empty() ? "  " : ", ", name, value);
   if (!line.empty()) context.line(line);
 }
@@ -76,9 +78,9 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
-  const train::EvaluateOutcome outcome =
-      train::evaluate_version(context.repository(), options.model, options.data, options.split, options.force,
-                              context.command_line(), chosen_level(options.device), context.progress());
+  const train::EvaluateOutcome outcome = train::evaluate_version(
+      context.repository(), options.model, options.data, options.split, options.force, context.command_line(),
+      chosen_level(options.device, context.progress()), context.progress());
   const train::Evaluation& e = outcome.evaluation;
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},

@@ -1,9 +1,13 @@
 // What the command line and the environment say of kernels.
 #include "cmd/level.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/cuda_state.h"
+#include "kernels/device.h"
 
 namespace mlx::cmd {
 namespace {
@@ -19,11 +23,17 @@ bool has_gpu() {
 
 }  // namespace
 
-kernels::Level chosen_level(const std::string& device) {
-  if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
-  if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
+kernels::Level chosen_level() {
   const char* name = std::getenv("MLX_KERNELS");
   return kernels::parse_level(name == nullptr ? "" : name);
+}
+
+kernels::Level chosen_level(const std::string& device, Progress& progress) {
+  if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
+  if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
+  if (device == "auto" && kernels::cuda_is_unusable())
+    progress.warn(fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));
+  return chosen_level();
 }
 
 Option device_option(std::string& device) {

@@ -4,14 +4,17 @@
 
 #include <string>
 
+#include "base/progress.h"
 #include "cmd/cli.h"
 #include "kernels/table.h"
 
 namespace mlx::cmd {
 
-// "cpu" (also ""), "cuda", or "auto": a GPU where there is one. kUsage / kMissing as kernels::parse_level and
-// kernels::cuda_device.
-kernels::Level chosen_level(const std::string& device = {});
+// On the CPU. kUsage / kMissing as kernels::parse_level.
+kernels::Level chosen_level();
+// `device`: "cpu" (also ""), "cuda", or "auto": a GPU where there is one, with a warning where something is wrong with
+// what there is. kUsage / kMissing as kernels::parse_level and kernels::cuda_device.
+kernels::Level chosen_level(const std::string& device, Progress& progress);
 Option device_option(std::string& device);
 
 }  // namespace mlx::cmd

@@ -63,6 +63,10 @@ Json lineage_json(const registry::Lineage& lineage) {
       one["run"] = "run:" + node.run;
     else
       one["digest"] = node.digest.text();
+    if (node.kind == "checkpoint" && !node.run.empty()) {
+      one["run"] = "run:" + node.run;
+      one["step"] = node.step;
+    }
     nodes.push_back(std::move(one));
   }
   for (const auto& [from, to] : lineage.edges) edges.push_back({{"from", from}, {"to", to}});

@@ -60,7 +60,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
-  serve::Predictor predictor(inputs.model, kBatch, chosen_level(options.device), context.pool());
+  serve::Predictor predictor(inputs.model, kBatch, chosen_level(options.device, context.progress()), context.pool());
   Predictions predictions("image", inputs, context);
   for (const Source& source : sources) {
     const std::int64_t size = predictor.example_size();

@@ -20,6 +20,11 @@ double gigabytes(const graph::NodeTime& time) {
   return time.seconds > 0 ? time.bytes / time.seconds / 1e9 : 0;
 }
 
+// Of what the machine can do at most, where that is known.
+std::string of_peak(double rate, double peak) {
+  return peak > 0 ? fmt::format("{:>5.1f} %", 100e9 * rate / peak) : "      -";
+}
+
 class ProfileTable {
  public:
   ProfileTable(Context& context, const train::Profile& profile, const std::vector<graph::NodeTime>& rows)
@@ -33,10 +38,10 @@ class ProfileTable {
   }
   void row(const graph::NodeTime& time) const {
     const double flops = gigaflops(time), bytes = gigabytes(time);
-    context_.line(fmt::format("{}  {:>8.1f}  {:>5.1f} %  {:>6.1f}  {:>5.1f} %  {}",
+    const graph::MachinePeak peak = profile_.peak.value_or(graph::MachinePeak{});
+    context_.line(fmt::format("{}  {:>8.1f}  {}  {:>6.1f}  {}  {}",
                               begin(time.name, fmt::format("{}", time.calls), time.seconds), flops,
-                              100e9 * flops / profile_.peak.flops, bytes, 100e9 * bytes / profile_.peak.bytes,
-                              time.kernel));
+                              of_peak(flops, peak.flops), bytes, of_peak(bytes, peak.bytes), time.kernel));
   }
   void total(const char* what, double seconds) const { context_.line(begin(what, "", seconds)); }
 
@@ -71,10 +76,11 @@ void print_profile(Context& context, const train::Profile& profile) {
   context.line("");
   if (profile.steps == 0) return context.line("profile: nothing but the first step, which is not counted");
   const std::vector<graph::NodeTime> kinds = train::by_operation(profile);
-  context.line(fmt::format("{} of {} steps, {:.2f} ms each; the peak, measured before: {:.1f} GFLOP/s, {:.1f} GB/s",
-                           context.bold("profile"), profile.steps,
-                           1e3 * profile.seconds / static_cast<double>(profile.steps), profile.peak.flops / 1e9,
-                           profile.peak.bytes / 1e9));
+  const std::string peak = profile.peak ? fmt::format("; the peak, measured behind them: {:.1f} GFLOP/s, {:.1f} GB/s",
+                                                      profile.peak->flops / 1e9, profile.peak->bytes / 1e9)
+                                        : "";
+  context.line(fmt::format("{} of {} steps, {:.2f} ms each{}", context.bold("profile"), profile.steps,
+                           1e3 * profile.seconds / static_cast<double>(profile.steps), peak));
   const ProfileTable by_kind(context, profile, kinds);
   by_kind.head("operation");
   for (const graph::NodeTime& kind : kinds) by_kind.row(kind);
@@ -93,11 +99,13 @@ void print_profile(Context& context, const train::Profile& profile) {
 }
 
 Json profile_json(const train::Profile& profile) {
+  Json peak;  // null where it is not known
+  if (profile.peak) peak = {{"flops_per_second", profile.peak->flops}, {"bytes_per_second", profile.peak->bytes}};
   return {{"steps", profile.steps},
           {"seconds", profile.seconds},
           {"batch_seconds", profile.batch_seconds},
           {"kernel_seconds", profile.kernel_seconds()},
-          {"peak", {{"flops_per_second", profile.peak.flops}, {"bytes_per_second", profile.peak.bytes}}},
+          {"peak", std::move(peak)},
           {"operations", times_json(train::by_operation(profile))},
           {"nodes", times_json(profile.operations)}};
 }

@@ -128,17 +128,20 @@ int run_train(const TrainOptions& options, Context& context) {
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
-  train.level = chosen_level(options.device);
-  train::Profiler profiler(train.level, context.pool());
-  const bool profiles = options.profile || !options.trace.empty();
-  if (profiles) train.profiler = &profiler;
   train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
+  // Portable numerics are those of CPUs: what is free to choose takes one.
+  train.level = chosen_level(options.device == "auto" && config.portable ? "cpu" : options.device, context.progress());
+  train::Profiler profiler(train.level, context.pool());
+  const bool profiles = options.profile || !options.trace.empty();
+  if (profiles) train.profiler = &profiler;
   if (train.level == kernels::Level::kCuda) config.options += " --device cuda";
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
+  if (profiled && !profiler.profile().no_peak.empty())
+    context.progress().warn("the machine's peak was not measured: " + profiler.profile().no_peak);
   if (context.wants_json()) {
     Json json = to_json(outcome);
     if (profiled) json["profile"] = profile_json(profiler.profile());
@@ -166,7 +169,7 @@ Command add_train() {
              Complete::kRun),
       device_option(options->device),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
-             "What products are made of (default: as the config says, or f32, on a GPU bf16)"),
+             "What products are made of (default: as the config says, or f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
              "native, or portable: the same bits on every x86-64 with AVX2 and FMA"),
       flag("--force", options->force, "Train although nothing changed"),

@@ -4,11 +4,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/cuda_state.h"
 #include "kernels/kernel_module.h"
 #include "kernels/table.h"
 
@@ -29,6 +33,23 @@ struct Cuda {
   std::string description;  // or why there is no device
 };
 
+constexpr const char* kNoModule = "this mlx was built without CUDA";
+
+// What stands in the description where nothing is wrong. The last is cudaGetErrorString(cudaErrorNoDevice).
+constexpr std::array kAbsent = {kNoModule, "no CUDA driver is installed", "the driver shows no GPU",
+                                "no CUDA-capable device is detected"};
+
+// What helps who asked for a GPU. Source of the drivers' versions: CUDA Toolkit Release Notes, "CUDA Toolkit and
+// Corresponding Driver Versions"; a driver serves all minor versions of its CUDA.
+std::string remedy(std::string_view description) {
+  const std::string otherwise = "use --device cpu, or --device auto for a GPU where there is one";
+  const auto says = [&](std::string_view what) { return description.find(what) != std::string_view::npos; };
+  if (says("this mlx needs 13.")) return "install NVIDIA's driver 580 or later; or " + otherwise;
+  if (says("this mlx needs 12.")) return "install NVIDIA's driver 525 or later; or " + otherwise;
+  if (description == "no CUDA driver is installed") return "install NVIDIA's driver; or " + otherwise;
+  return otherwise;
+}
+
 Cuda open_cuda() {
   Cuda opened;
   KernelModule opened_module = open_kernel_module("mlx_cuda");
@@ -36,7 +57,7 @@ Cuda open_cuda() {
   const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
   if (!module.problem.empty()) {
-    opened.description = module.found ? module.problem : "this mlx was built without CUDA";
+    opened.description = module.found ? module.problem : kNoModule;
     return opened;
   }
   opened.kernels = std::move(opened_module.kernels);
@@ -71,14 +92,16 @@ const Device& host_device() {
 }
 
 const Device& cuda_device() {
-  if (!cuda().device)
-    throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description,
-                "use --device cpu, or --device auto for a GPU where there is one");
+  if (!cuda().device) throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description, remedy(cuda().description));
   return *cuda().device;
 }
 
 std::string cuda_description() {
   return cuda().description;
+}
+
+bool cuda_is_unusable() {
+  return !cuda().device && std::ranges::find(kAbsent, std::string_view(cuda().description)) == kAbsent.end();
 }
 
 std::vector<Kernel> cuda_kernels() {

@@ -25,18 +25,28 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// Of up to three letters with another one in front it is another word, not a mistake: gpu is not cpu.
+bool differs_in_front(std::string_view word, std::string_view candidate) {
+  return !word.empty() && word.size() <= 3 && word.size() == candidate.size() && word[0] != candidate[0] &&
+         word.substr(1) == candidate.substr(1);
+}
+
 }  // namespace
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& words) {
   // A third of the length rounded up, so that short words may have one mistake; never all of the word.
   std::size_t best = std::min((word.size() + 2) / 3 + 1, word.size());
   std::string closest;
+  const auto begins_alike = [&](const std::string& other) { return !other.empty() && other[0] == word[0]; };
   for (const std::string& candidate : words) {
     const std::size_t longer = std::max(word.size(), candidate.size());
     const std::size_t shorter = std::min(word.size(), candidate.size());
-    if (longer - shorter >= best) continue;  // the distance is at least that
+    if (longer - shorter > best || differs_in_front(word, candidate)) continue;
     const std::size_t away = distance(word, candidate);
-    if (away >= best) continue;
+    // Of those that are as near, the one with the same first letter: a mistake is seldom made there.
+    const bool nearer =
+        away < best || (away == best && !closest.empty() && begins_alike(candidate) && !begins_alike(closest));
+    if (!nearer) continue;
     best = away;
     closest = candidate;
   }

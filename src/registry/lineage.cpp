@@ -9,6 +9,8 @@
 namespace mlx::registry {
 namespace {
 
+constexpr const char* kCheckpoint = "checkpoint";  // the role and the kind of what another run goes on from
+
 class Walk {
  public:
   explicit Walk(store::Database& db) : db_(db) {}
@@ -37,7 +39,9 @@ class Walk {
       const int here = version(digest, "dataset");
       bool made_by_run = false;
       for (const std::string& id :
-           texts("SELECT DISTINCT run FROM run_outputs WHERE version = ? ORDER BY run", digest)) {
+           texts("SELECT run FROM run_outputs WHERE version = ?1 UNION SELECT run FROM checkpoints WHERE manifest = ?1"
+                 " ORDER BY run",
+                 digest)) {
         made_by_run = true;
         edge(run(id), here);
         for (const auto& [role, input] : run_versions("run_inputs", id)) {
@@ -68,6 +72,10 @@ class Walk {
           edge(run(id), version(output, role_kind(role)));
           todo.push_back(output);
         }
+        for (const Digest& checkpoint : used_checkpoints(id)) {
+          edge(run(id), version(checkpoint, kCheckpoint));
+          todo.push_back(checkpoint);
+        }
       }
       for (const Digest& child : digests("SELECT DISTINCT digest FROM versions WHERE parent = ?1 AND digest NOT IN"
                                          " (SELECT version FROM run_outputs) ORDER BY digest",
@@ -82,6 +90,7 @@ class Walk {
 
  private:
   static std::string role_kind(const std::string& role) {
+    if (role == kCheckpoint) return kCheckpoint;
     return role == "model" || role == "init" ? "model" : "dataset";
   }
 
@@ -89,13 +98,23 @@ class Walk {
     store::Statement select = db_.prepare(
         "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND"
         " n.digest = v.digest) FROM versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
-    if (!select.bind(digest).step()) {
-      return {.label = digest.text().substr(0, 19), .kind = kind_if_unknown, .digest = digest, .run = {}};
-    }
+    if (!select.bind(digest).step()) return describe_unnamed(digest, kind_if_unknown);
     return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)),
             .kind = select.text(1),
             .digest = digest,
             .run = {}};
+  }
+
+  // What has no version: of data that is not here any more, or of a checkpoint.
+  LineageNode describe_unnamed(const Digest& digest, const std::string& kind) {
+    store::Statement select = db_.prepare("SELECT run, step FROM checkpoints WHERE manifest = ? ORDER BY run LIMIT 1");
+    if (!select.bind(digest).step())
+      return {.label = digest.text().substr(0, 19), .kind = kind, .digest = digest, .run = {}};
+    return {.label = fmt::format("step {} of run:{}", select.int64(1), select.text(0)),
+            .kind = kCheckpoint,
+            .digest = digest,
+            .run = select.text(0),
+            .step = select.int64(1)};
   }
 
   std::vector<std::string> texts(std::string_view sql, const Digest& key) {
@@ -109,6 +128,16 @@ class Walk {
     std::vector<Digest> found;
     store::Statement select = db_.prepare(sql);
     for (select.bind(key); select.step();) found.push_back(select.digest(0));
+    return found;
+  }
+
+  // The run's checkpoints that other runs went on from.
+  std::vector<Digest> used_checkpoints(const std::string& id) {
+    std::vector<Digest> found;
+    store::Statement select = db_.prepare(
+        "SELECT manifest FROM checkpoints WHERE run = ? AND manifest IN (SELECT version FROM run_inputs)"
+        " ORDER BY step");
+    for (select.bind(id); select.step();) found.push_back(select.digest(0));
     return found;
   }
 

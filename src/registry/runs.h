@@ -76,10 +76,11 @@ std::vector<MetricPoint> metrics(Repository& repository, const std::string& run,
 
 // What made a version and what was made from it.
 struct LineageNode {
-  std::string label;  // "clf@v2", "run:3f…", "data/fashion@v1"
-  std::string kind;   // "dataset", "model", "run"
-  Digest digest;      // of a version; zero for a run
-  std::string run;    // of a run
+  std::string label;      // "clf@v2", "run:3f…", "data/fashion@v1", "step 12 of run:3f…"
+  std::string kind;       // "dataset", "model", "run", "checkpoint"
+  Digest digest;          // of a version or a checkpoint; zero for a run
+  std::string run;        // of a run; of a checkpoint, one that has it, "" where none has it any more
+  std::int64_t step = 0;  // of such a checkpoint
 };
 struct Lineage {
   std::vector<LineageNode> nodes;          // nodes[0] is what was asked for

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
 
 namespace mlx::train {
@@ -57,8 +58,17 @@ void Profiler::finish(const graph::Session& session) {
 }
 
 const Profile& Profiler::profile() {
-  if (profile_.peak.flops == 0) profile_.peak = graph::measure_peak(level_, pool_);
+  if (!profile_.peak && profile_.no_peak.empty()) measure_peak();
   return profile_;
+}
+
+void Profiler::measure_peak() {
+  try {
+    profile_.peak = graph::measure_peak(level_, pool_);
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kInterrupted) throw;
+    profile_.no_peak = error.message;
+  }
 }
 
 std::vector<graph::NodeTime> by_operation(const Profile& profile) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct TraceEvent {
 };
 
 struct Profile {
-  graph::MachinePeak peak;
-  std::int64_t steps = 0;    // that were profiled: all but the first, which plans and warms caches
+  std::optional<graph::MachinePeak> peak;  // none where it could not be measured
+  std::string no_peak;                     // why not
+  std::int64_t steps = 0;                  // that were profiled: all but the first, which plans and warms caches
   double seconds = 0;        // of these, from the batch to what is recorded; no validation, no checkpoints
   double batch_seconds = 0;  // of that, until the batch was there
   std::vector<graph::NodeTime> operations;  // the longest first
@@ -38,10 +40,13 @@ class Profiler {
   void end_step(graph::Session& session, std::int64_t step);
   void finish(const graph::Session& session);
 
-  // When the training is over: the machine's peak is measured now, in memory that the training no longer holds.
+  // When the training is over: the machine's peak is measured now, in memory that the training no longer holds. What
+  // keeps it from being measured, such as a GPU that others have filled, costs the profile its peak alone.
   const Profile& profile();
 
  private:
+  void measure_peak();
+
   kernels::Level level_;
   Pool& pool_;
   Profile profile_;

@@ -279,6 +279,16 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   return outcome;
 }
 
+// In front of what else the error recommends: the run goes on from its last checkpoint, where it has one. Not where it
+// diverged or was refused, which would come again.
+void add_how_to_resume(registry::Repository& repository, const TrainConfig& config, const std::string& run,
+                       Error& error) {
+  if (error.kind != ErrorKind::kMissing && error.kind != ErrorKind::kIo) return;
+  const std::string how = how_to_resume(config, run);
+  if (error.hint.find(how) != std::string::npos || registry::checkpoints(repository, run).empty()) return;
+  error.hint = error.hint.empty() ? how : how + "; " + error.hint;
+}
+
 // The pointer moves to what the command was asked for.
 TrainOutcome finish(registry::Repository& repository, const TrainOptions& options, TrainOutcome outcome) {
   if (options.merge) {
@@ -310,8 +320,14 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   std::optional<nn::Start> start;
   if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
   const std::string run = open_run(repository, in, config, options);
-  TrainOutcome outcome =
-      in_run(repository, run, [&] { return train_run(repository, config, options, in, start, run, progress); });
+  TrainOutcome outcome = in_run(repository, run, [&] {
+    try {
+      return train_run(repository, config, options, in, start, run, progress);
+    } catch (Error& error) {
+      add_how_to_resume(repository, config, run, error);
+      throw;
+    }
+  });
   return finish(repository, options, std::move(outcome));
 }
 

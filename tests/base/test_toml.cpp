@@ -212,6 +212,12 @@ TEST_CASE("the closest word") {
   CHECK_EQ(did_you_mean("ad", commands), "add");
   CHECK_EQ(did_you_mean("evla", commands), "eval");
   CHECK_EQ(did_you_mean("frobnicate", commands), "");
+  // bug: who asked for a GPU was sent to the CPU, and f16 was taken for bf16.
+  CHECK_EQ(did_you_mean("gpu", {"auto", "cpu", "cuda"}), "");
+  CHECK_EQ(did_you_mean("cpy", {"auto", "cpu", "cuda"}), "cpu");
+  CHECK_EQ(did_you_mean("pcu", {"auto", "cpu", "cuda"}), "cpu");
+  CHECK_EQ(did_you_mean("f16", {"auto", "bf16", "f32", "fp16", "tf32"}), "fp16");
+  CHECK_EQ(did_you_mean("b16", {"auto", "bf16", "f32", "fp16", "tf32"}), "bf16");
   CHECK_EQ(did_you_mean("x", commands), "");
   CHECK_EQ(did_you_mean("", commands), "");
   CHECK_EQ(did_you_mean("x", {}), "");

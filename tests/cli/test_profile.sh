@@ -36,6 +36,7 @@ PY
 expect 0 mlx train --force --profile --json
 same "$(json "d['digest']")" "$id"
 same "$(json "d['profile']['steps']")" 9
+lacks "$err" warning
 same "$(json "abs(sum(n['seconds'] for n in d['profile']['nodes']) - d['profile']['kernel_seconds']) < 1e-9")" True
 same "$(json "0 < d['profile']['kernel_seconds'] <= d['profile']['seconds']")" True
 same "$(json "d['profile']['peak']['flops_per_second'] > 0 and d['profile']['peak']['bytes_per_second'] > 0")" True
