@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "kernels/cuda_state.h"
 #include "kernels/device.h"
 
 namespace mlx::cmd {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda_state.h"
 #include "kernels/kernel_module.h"
 #include "kernels/table.h"
 

@@ -56,5 +56,9 @@ const Device& cuda_device();
 // "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0"; where there is none, why ("no CUDA driver"): part of
 // what `version -v` says. Never throws.
 std::string cuda_description();
+// Whether CUDA is here and something is wrong with it: the module is damaged or of another build, the driver is too
+// old, the GPU is. False where there is a device, and where there is simply none: a build without CUDA, a machine
+// without a driver, a driver without a GPU. cuda_description() says what it is. Never throws.
+bool cuda_is_unusable();
 
 }  // namespace mlx::kernels
