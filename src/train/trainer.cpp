@@ -109,6 +109,25 @@ std::string params_there(const Inputs& in, const TrainConfig& config, const regi
   return resolved(there, in.built);
 }
 
+// The checkpoint that a run which was moved here went on from.
+std::optional<Digest> checkpoint_input(const registry::Run& run) {
+  for (const auto& [role, digest] : run.inputs)
+    if (role == kCheckpointInput) return digest;
+  return std::nullopt;
+}
+
+// What a run is gone on from elsewhere: its last checkpoint, or the one that it began with.
+Digest last_checkpoint(registry::Repository& repository, const registry::Run& run) {
+  const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
+  if (!all.empty()) return all.back().manifest;
+  if (const std::optional<Digest> began_with = checkpoint_input(run)) return *began_with;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("run:{} has no checkpoint to go on from, and what it began with computes otherwise: another "
+                          "device, driver, library or version of mlx",
+                          run.id),
+              "train it anew, without --resume");
+}
+
 // Where the run to resume is the same training with other numerics (on a CPU instead of a GPU, with another driver or
 // version of mlx), what goes on here is a run of its own: it has the checkpoint as an input, since its result depends
 // on what either did. The one that was moved here is resumed with that input again.
@@ -118,29 +137,16 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   if (run.command != "train" || run.key == in.key) return;
   const Digest here = numerics_id(options.level, config.portable);
   Inputs as_it_began = in;
-  const auto checkpoint =
-      std::ranges::find(run.inputs, kCheckpointInput, [](const auto& input) { return input.first; });
-  if (checkpoint != run.inputs.end()) {
-    add_checkpoint(as_it_began, checkpoint->second, here);
-    if (as_it_began.key == run.key) {
-      in = std::move(as_it_began);
-      return;
-    }
+  if (const std::optional<Digest> began_with = checkpoint_input(run)) add_checkpoint(as_it_began, *began_with, here);
+  if (run.key == as_it_began.key) {
+    in = std::move(as_it_began);
+    return;
   }
   const Json environment = parse_json(run.environment, "run:" + run.id);
   const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
   if (there == here) return;
   if (run.key != run_key("train", as_it_began.start.inputs, params_there(in, config, run), there)) return;
-  const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
-  if (all.empty()) {
-    throw Error(
-        ErrorKind::kConflict,
-        fmt::format("run:{} has no checkpoint to go on from, and what it began with computes otherwise: another "
-                    "device, driver, library or version of mlx",
-                    run.id),
-        "train it anew, without --resume");
-  }
-  add_checkpoint(in, all.back().manifest, here);
+  add_checkpoint(in, last_checkpoint(repository, run), here);
   options.resume.clear();
 }
 

@@ -180,14 +180,15 @@ moved=$(json "d['run']")
 
 # bug: a run that had been moved could not be moved again.
 if [ "$real" != real ]; then
+  stopped=$run
   mlx_binary=$work/gpu/mlx
   killed_training 24 -c llama.toml --device cuda --force
   first=$run
   killed_training 24 -c llama.toml --device cpu --resume "$first"
   mlx_binary=$mlx_before
-  back=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
-  expect 0 gpu train -c llama.toml --device cuda --resume "$back" --json
-  same "$(json "d['run'] in ('$back', '$first'), d['summary']['resumed_from'] > 0")" "(False, True)"
+  expect 0 gpu train -c llama.toml --device cuda --resume "$run" --json
+  same "$(json "d['run'] in ('${run#run:}', '${first#run:}'), d['summary']['resumed_from'] > 0")" "(False, True)"
+  run=$stopped
 fi
 expect 0 gpu train -c gpt2.toml --resume "$run" --json
 same "$(json "d['unchanged'], d['run']")" "(True, '$moved')"

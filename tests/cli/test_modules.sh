@@ -3,7 +3,6 @@
 source "$(dirname "$0")/lib.sh"
 
 mlx init >/dev/null 2>&1
-printf "[model]\nfamily = \"mlp\"\n" >none.toml
 modules=$(dirname "$mlx_binary")/lib/mlx
 place=$work/place
 mkdir -p "$place/lib/mlx"
@@ -37,8 +36,8 @@ other_build "$cuda"
 other_build "$onednn"
 says gpu "mlx_cuda.so is of another build of mlx"
 says onednn None
-error 8 "mlx_cuda.so is of another build of mlx" here_mlx train -c none.toml --device cuda
-MLX_KERNELS=onednn error 8 "mlx_onednn.so is of another build of mlx" here_mlx train -c none.toml --device cpu
+error 8 "mlx_cuda.so is of another build of mlx" here_mlx eval none --data none --device cuda
+MLX_KERNELS=onednn error 8 "mlx_onednn.so is of another build of mlx" here_mlx eval none --data none --device cpu
 
 # bug: one that had been cut off was a bus error.
 whole
