@@ -14,8 +14,7 @@ enum class Op : std::uint16_t {
   // Linear: y[…,N] = act(x[…,K] · wᵀ + b), w[N,K], (b[N]). attrs.activation.
   //   quantized: x u8|s8, w s8, b f32, w_scales f32[N] (input 3); y f32, or u8|s8 at scale_y. real(x) = scale_x · x.
   //   half: x and dy half, y and dx f32 or half; w half, or f32 that counts rounded to it; b, dw, db stay f32, but b
-  //   may
-  //   count rounded where y is half. Sums are of f32. w in half is for GPUs: CPUs have packed weights.
+  //   may count rounded where y is half. Sums are of f32. w in half is for GPUs: CPUs have packed weights.
   //   tf32: with attrs.tf32 factors in f32 may be rounded or cut to 10 bits of fraction; sums stay f32. Kernels of CPUs
   //   do not.
   //   gelu in training on GPUs: (pre[…,N]), output 1, what gelu is taken of, stored as y is. y is the gelu of what pre
@@ -140,8 +139,7 @@ enum class Op : std::uint16_t {
 
   // norm[1] of all gradients together, (loss_scale[2] that they were multiplied by) → factor[1] that they count times:
   // 1 / scale · min(1, attrs.clip / norm), the norm unscaled; that norm[1]; (taken[1]: 1); loss_scale (in place). With
-  // a
-  // loss_scale and a norm that is not finite factor and taken are NaN: the step is left out (loss_scale.h).
+  // a loss_scale and a norm that is not finite factor and taken are NaN: the step is left out (loss_scale.h).
   // attrs.clip: 0 for none.
   kGradientScale,
 

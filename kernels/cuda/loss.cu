@@ -2,8 +2,7 @@
 // maximum and the sum of exponentials in one pass (Milakov & Gimelshein 2018), the gradient in a second. Probabilities
 // are never stored. Both passes are bound by memory: the logits are read twice, the second time from the level-2 cache
 // where it holds the rows that are under way, and the gradient is written once.
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/ptx.h"
+#include "kernels/cuda/pack.h"
 
 namespace mlx::kernels::cuda {
 
@@ -19,47 +18,18 @@ inline constexpr int kTeamWarps = kTeamThreads<kTeam> / kWarp;
 // How many numbers a thread takes at once: of wide rows 16 bytes of halves.
 template <int kTeam>
 inline constexpr int kChunk = kTeam > kWarp ? 8 : 1;
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Packed {
-  T values[kCount];
-};
-
-template <typename T, int kCount>
-__device__ void load_packed(const void* data, std::int64_t at, float (&x)[kCount]) {
-  const auto packed = *reinterpret_cast<const Packed<T, kCount>*>(static_cast<const T*>(data) + at);
-  MLX_UNROLL
-  for (int i = 0; i < kCount; ++i) {
-    if constexpr (sizeof(T) == sizeof(float))
-      x[i] = packed.values[i];
-    else
-      x[i] = from_half(packed.values[i]);
-  }
-}
-template <typename T, int kCount>
-__device__ void store_packed(void* data, std::int64_t at, const float (&x)[kCount]) {
-  Packed<T, kCount> packed;
-  MLX_UNROLL
-  for (int i = 0; i < kCount; ++i) {
-    if constexpr (sizeof(T) == sizeof(float))
-      packed.values[i] = x[i];
-    else
-      to_half(x[i], &packed.values[i]);
-  }
-  *reinterpret_cast<Packed<T, kCount>*>(static_cast<T*>(data) + at) = packed;
-}
-
-// Elements from `at`, a multiple of kCount, which a tensor's alignment makes that of Packed.
+// Elements from `at`, a multiple of kCount, which a tensor's alignment makes that of a Pack.
 template <int kCount>
 __device__ void load(const Reals& from, std::int64_t at, float (&x)[kCount]) {
-  if (from.type == DType::kBF16) return load_packed<BF16>(from.data, at, x);
-  if (from.type == DType::kF16) return load_packed<F16>(from.data, at, x);
-  load_packed<float>(from.data, at, x);
+  if (from.type == DType::kBF16) return load_pack<kCount>(static_cast<const BF16*>(from.data) + at, x);
+  if (from.type == DType::kF16) return load_pack<kCount>(static_cast<const F16*>(from.data) + at, x);
+  load_pack<kCount>(static_cast<const float*>(from.data) + at, x);
 }
 template <int kCount>
 __device__ void store(const RealsOut& to, std::int64_t at, const float (&x)[kCount]) {
-  if (to.type == DType::kBF16) return store_packed<BF16>(to.data, at, x);
-  if (to.type == DType::kF16) return store_packed<F16>(to.data, at, x);
-  store_packed<float>(to.data, at, x);
+  if (to.type == DType::kBF16) return store_pack<kCount>(x, static_cast<BF16*>(to.data) + at);
+  if (to.type == DType::kF16) return store_pack<kCount>(x, static_cast<F16*>(to.data) + at);
+  store_pack<kCount>(x, static_cast<float*>(to.data) + at);
 }
 
 template <int kValue>

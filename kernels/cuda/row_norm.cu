@@ -5,32 +5,10 @@
 // in registers, a tile of its elements, while it goes over it several times. Only rows wider than any tile are read
 // again. The backward pass takes the sums down the columns along: a block has a share of the rows that the number of
 // rows alone fixes, and leaves what its rows add to each column; a second launch adds the shares.
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/ptx.h"
+#include "kernels/cuda/pack.h"
 
 namespace mlx::kernels::cuda {
 namespace {
-
-// Elements that are loaded and stored together.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T at[kCount];
-};
-
-__device__ inline float widened(float x) {
-  return x;
-}
-template <typename Half>
-__device__ float widened(Half x) {
-  return from_half(x);
-}
-__device__ inline void narrow(float x, float* to) {
-  *to = x;
-}
-template <typename Half>
-__device__ void narrow(float x, Half* to) {
-  to_half(x, to);
-}
 
 // What one of kTeam threads holds of a row, or of as much of a wide one as the team holds: kHeld elements in vectors of
 // kVector, which are kTeam vectors apart. Where kVector is 4 the row's width is a multiple of it. `left`: how many
@@ -58,10 +36,7 @@ struct Tile {
   template <typename T>
   __device__ void load_as(const T* from, int left) {
     MLX_UNROLL for (int h = 0; h < kHeld; ++h) at[h] = 0.0f;
-    each_vector(left, [&](int h, int i) {
-      const auto pack = *reinterpret_cast<const Pack<T, kVector>*>(from + i);
-      MLX_UNROLL for (int e = 0; e < kVector; ++e) at[h + e] = widened(pack.at[e]);
-    });
+    each_vector(left, [&](int h, int i) { load_pack<kVector>(from + i, at + h); });
   }
   __device__ void load(const Reals& from, std::int64_t first, int left) {
     if (from.type == DType::kBF16) return load_as(static_cast<const BF16*>(from.data) + first, left);
@@ -70,11 +45,7 @@ struct Tile {
   }
   template <typename T>
   __device__ void store_as(T* to, int left) const {
-    each_vector(left, [&](int h, int i) {
-      Pack<T, kVector> pack;
-      MLX_UNROLL for (int e = 0; e < kVector; ++e) narrow(at[h + e], &pack.at[e]);
-      *reinterpret_cast<Pack<T, kVector>*>(to + i) = pack;
-    });
+    each_vector(left, [&](int h, int i) { store_pack<kVector>(at + h, to + i); });
   }
   __device__ void store(const RealsOut& to, std::int64_t first, int left) const {
     if (to.type == DType::kBF16) return store_as(static_cast<BF16*>(to.data) + first, left);

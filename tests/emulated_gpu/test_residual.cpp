@@ -9,24 +9,7 @@ namespace mlx::graph {
 namespace {
 
 Tensors trained(const TrainingGraph& training) {
-  Pool pool(1);
-  SessionOptions options;
-  options.level = kernels::Level::kCuda;
-  options.training = true;
-  options.seed = 3;
-  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
-  std::vector<std::int32_t> ids(4 * 6);
-  const float rate = 0.01f;
-  for (std::uint64_t step = 0; step < 3; ++step) {
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7 + step) % 11);
-    RunOptions run;
-    run.step = step;
-    session.run({{training.graph.find("ids"), ids.data(), {4, 6}},
-                 {training.labels, ids.data(), {4, 6}},
-                 {training.learning_rate, &rate, {1}}},
-                run);
-  }
-  return session.tensors();
+  return sample::trained_on_ids(training, kernels::Level::kCuda);
 }
 
 void check_same(const Tensors& a, const Tensors& b) {

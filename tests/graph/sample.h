@@ -167,6 +167,26 @@ inline std::vector<float> floats(ByteView bytes) {
   return out;
 }
 
+// All that outlives three steps on `level` of a language model's training, on made-up ids.
+inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Level level) {
+  Pool pool(1);
+  SessionOptions options;
+  options.level = level;
+  options.training = true;
+  options.seed = 3;
+  Session session(training.graph, random_tensors(training.graph), options, pool);
+  std::vector<std::int32_t> ids(4 * 6);
+  const float rate = 0.01f;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7 + step) % 11);
+    session.run({{training.graph.find("ids"), ids.data(), {4, 6}},
+                 {training.labels, ids.data(), {4, 6}},
+                 {training.learning_rate, &rate, {1}}},
+                step);
+  }
+  return session.tensors();
+}
+
 // Four kinds of images, told apart by which quarter is bright, under noise.
 struct Batch {
   std::vector<float> images;

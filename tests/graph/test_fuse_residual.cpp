@@ -37,28 +37,6 @@ std::ptrdiff_t fused_in(const Graph& graph) {
   return std::ranges::count_if(graph.nodes, adds);
 }
 
-// All parameters after two steps on `level`.
-Tensors trained(const TrainingGraph& training, kernels::Level level) {
-  Pool pool(1);
-  SessionOptions options;
-  options.level = level;
-  options.training = true;
-  options.seed = 3;
-  Session session(training.graph, sample::random_tensors(training.graph), options, pool);
-  std::vector<std::int32_t> ids(4 * 6);
-  const float rate = 0.01f;
-  for (std::uint64_t step = 0; step < 2; ++step) {
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>((i * 7 + step) % 11);
-    RunOptions run;
-    run.step = step;
-    session.run({{training.graph.find("ids"), ids.data(), {4, 6}},
-                 {training.labels, ids.data(), {4, 6}},
-                 {training.learning_rate, &rate, {1}}},
-                run);
-  }
-  return session.tensors();
-}
-
 // x[batch,8] with weights in front, so that its gradient is wanted; norm gives a layer norm with gamma and beta.
 struct Sample {
   Graph g;
@@ -134,7 +112,8 @@ TEST_CASE("fused residuals: training has the bits of the graph without") {
   const TrainingGraph plain = training_of(sample::llama(), Precision::kF32, false);
   const TrainingGraph fused = training_of(sample::llama(), Precision::kF32, true);
   REQUIRE(fused_in(fused.graph) >= 4);
-  const Tensors expected = trained(plain, kernels::Level::kRef), got = trained(fused, kernels::Level::kRef);
+  const Tensors expected = sample::trained_on_ids(plain, kernels::Level::kRef),
+                got = sample::trained_on_ids(fused, kernels::Level::kRef);
   REQUIRE(got.size() == expected.size());
   for (const auto& [name, tensor] : expected) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
 }

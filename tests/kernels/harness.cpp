@@ -6,6 +6,8 @@
 #include <cmath>
 #include <memory>
 
+#include "base/error.h"
+#include "base/module.h"
 #include "kernels/half.h"
 
 namespace mlx::kernels::test {
@@ -91,6 +93,16 @@ double value_at(const Tensor& tensor, std::int64_t i) {
 }
 
 }  // namespace
+
+CudaTable emulated_cuda() {
+  Module module = open_module("mlx_cuda_emulated.so");
+  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
+  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
+  if (!rows || !device || !device()) fail(ErrorKind::kMissing, "the emulated GPU: {}", module.problem);
+  int count = 0;
+  const Kernel* first = rows(&count);
+  return {{first, first + count}, *device()};
+}
 
 Shape shape_of(DType dtype, std::vector<std::int64_t> dims) {
   Shape shape;

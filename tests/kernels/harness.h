@@ -7,9 +7,18 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/table.h"
 
 namespace mlx::kernels::test {
+
+// The kernels for CUDA, and what they run on.
+struct CudaTable {
+  std::vector<Kernel> kernels;
+  const Device& device;
+};
+// Those of kernels/cuda_emulation; throws where the module cannot be opened.
+CudaTable emulated_cuda();
 
 struct Tensor {
   Shape shape;

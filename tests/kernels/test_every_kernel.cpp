@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/module.h"
 #include "harness.h"
 
 namespace mlx::kernels::test {
@@ -183,16 +182,10 @@ TEST_CASE("kernels: cuda serves every operation and agrees with ref") {
 // The sources of the kernels for CUDA, run on the host (kernels/cuda_emulation): indices, barriers and formulas are
 // those that a GPU runs, speed and rounding of its functions are not.
 TEST_CASE("kernels: cuda, emulated, serves every operation and agrees with ref") {
-  Module module = open_module("mlx_cuda_emulated.so");
-  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
-  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
-  REQUIRE_MESSAGE((rows && device && device()), module.problem);
-  int count = 0;
-  const Kernel* first = rows(&count);
-  const std::vector<Kernel> kernels(first, first + count);
-  check_rows(kernels, *device());
-  check_complete(kernels);
-  check_every_case(kernels);
+  const CudaTable emulated = emulated_cuda();
+  check_rows(emulated.kernels, emulated.device);
+  check_complete(emulated.kernels);
+  check_every_case(emulated.kernels);
 }
 
 }  // namespace mlx::kernels::test

@@ -3,28 +3,22 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "base/module.h"
 #include "cases.h"
 
 namespace mlx::kernels::test {
 namespace {
 
-struct Table {
-  std::vector<Kernel> kernels;
-  const Device& device;
-
-  std::vector<Tensor> run(const Case& test) const {
-    for (const Kernel& kernel : kernels) {
-      Prepared prepared;
-      std::string damage;
-      if (kernel.op != test.op || !prepare_case(kernel, test, prepared)) continue;
-      std::vector<Tensor> outputs = run_case(prepared.plan(), test, {}, damage, device);
-      CHECK(damage.empty());
-      return outputs;
-    }
-    return {};
+std::vector<Tensor> run(const CudaTable& table, const Case& test) {
+  for (const Kernel& kernel : table.kernels) {
+    Prepared prepared;
+    std::string damage;
+    if (kernel.op != test.op || !prepare_case(kernel, test, prepared)) continue;
+    std::vector<Tensor> outputs = run_case(prepared.plan(), test, {}, damage, table.device);
+    CHECK(damage.empty());
+    return outputs;
   }
-};
+  return {};
+}
 
 void check_same(const std::vector<Tensor>& fused, const std::vector<Tensor>& apart, std::int64_t width) {
   CAPTURE(width);
@@ -40,33 +34,33 @@ struct Problem {
   Shape whole, each, columns, y;
 };
 
-void check_layer_norm(const Table& table, const Problem& p, std::int64_t width, const Tensor& sum) {
+void check_layer_norm(const CudaTable& table, const Problem& p, std::int64_t width, const Tensor& sum) {
   const Case fused{"", Op::kLayerNorm, {}, {p.x, p.gamma, p.beta, p.residual}, {p.y, p.each, p.each, p.whole}, {}, {}};
-  auto apart = table.run({"", Op::kLayerNorm, {}, {sum, p.gamma, p.beta}, {p.y, p.each, p.each}, {}, {}});
+  auto apart = run(table, {"", Op::kLayerNorm, {}, {sum, p.gamma, p.beta}, {p.y, p.each, p.each}, {}, {}});
   const Tensor mean = apart[1], rstd = apart[2];
   apart.push_back(sum);
-  check_same(table.run(fused), apart, width);
+  check_same(run(table, fused), apart, width);
   Case back{"", Op::kLayerNormBackward, {}, {sum, p.dy, p.gamma, mean, rstd}, {p.whole, p.columns, p.columns}, {}, {}};
-  auto gradients = table.run(back);
-  gradients[0] = table.run({"", Op::kAdd, {}, {p.dsum, gradients[0]}, {p.whole}, {}, {}})[0];
+  auto gradients = run(table, back);
+  gradients[0] = run(table, {"", Op::kAdd, {}, {p.dsum, gradients[0]}, {p.whole}, {}, {}})[0];
   back.inputs.push_back(p.dsum);
-  check_same(table.run(back), gradients, width);
+  check_same(run(table, back), gradients, width);
 }
 
-void check_rms_norm(const Table& table, const Problem& p, std::int64_t width, const Tensor& sum) {
-  auto apart = table.run({"", Op::kRmsNorm, {}, {sum, p.gamma}, {p.y, p.each}, {}, {}});
+void check_rms_norm(const CudaTable& table, const Problem& p, std::int64_t width, const Tensor& sum) {
+  auto apart = run(table, {"", Op::kRmsNorm, {}, {sum, p.gamma}, {p.y, p.each}, {}, {}});
   const Tensor rstd = apart[1];
   apart.push_back(sum);
-  check_same(table.run({"", Op::kRmsNorm, {}, {p.x, p.gamma, p.residual}, {p.y, p.each, p.whole}, {}, {}}), apart,
+  check_same(run(table, {"", Op::kRmsNorm, {}, {p.x, p.gamma, p.residual}, {p.y, p.each, p.whole}, {}, {}}), apart,
              width);
   Case back{"", Op::kRmsNormBackward, {}, {sum, p.dy, p.gamma, rstd}, {p.whole, p.columns}, {}, {}};
-  auto gradients = table.run(back);
-  gradients[0] = table.run({"", Op::kAdd, {}, {p.dsum, gradients[0]}, {p.whole}, {}, {}})[0];
+  auto gradients = run(table, back);
+  gradients[0] = run(table, {"", Op::kAdd, {}, {p.dsum, gradients[0]}, {p.whole}, {}, {}})[0];
   back.inputs.push_back(p.dsum);
-  check_same(table.run(back), gradients, width);
+  check_same(run(table, back), gradients, width);
 }
 
-void check_bits(const Table& table) {
+void check_bits(const CudaTable& table) {
   for (const std::int64_t width : {64, 300, 513, 768, 900, 1540, 3000, 4100, 8196}) {
     for (const DType type : {DType::kF32, DType::kBF16}) {
       const Dims dims{11, width};
@@ -74,8 +68,8 @@ void check_bits(const Table& table) {
       const Problem p{random(dims, 1), residual,  random({width}, 3), random({width}, 4), dy,
                       random(dims, 6), f32(dims), f32({11}),          f32({width}),       shape_of(type, dims)};
       const Tensor whole =
-          type == DType::kF32 ? residual : table.run({"", Op::kCast, {}, {residual}, {p.whole}, {}, {}})[0];
-      const Tensor sum = table.run({"", Op::kAdd, {}, {p.x, whole}, {p.whole}, {}, {}})[0];
+          type == DType::kF32 ? residual : run(table, {"", Op::kCast, {}, {residual}, {p.whole}, {}, {}})[0];
+      const Tensor sum = run(table, {"", Op::kAdd, {}, {p.x, whole}, {p.whole}, {}, {}})[0];
       check_layer_norm(table, p, width, sum);
       check_rms_norm(table, p, width, sum);
     }
@@ -93,13 +87,7 @@ TEST_CASE("residual norms: on cuda a sum beside a norm has the bits of a sum of 
 }
 
 TEST_CASE("residual norms: on cuda, emulated, a sum beside a norm has the bits of a sum of its own") {
-  Module module = open_module("mlx_cuda_emulated.so");
-  const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
-  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
-  REQUIRE_MESSAGE((rows && device && device()), module.problem);
-  int count = 0;
-  const Kernel* first = rows(&count);
-  check_bits({{first, first + count}, *device()});
+  check_bits(emulated_cuda());
 }
 
 }  // namespace mlx::kernels::test
