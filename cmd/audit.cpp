@@ -12,9 +12,11 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/moment.h"
+#include "registry/audit_trust.h"
 #include "registry/history.h"
 #include "registry/operation_text.h"
 #include "registry/people.h"
+#include "registry/seen_heads.h"
 #include "registry/sync.h"
 #include "registry/undo.h"
 
@@ -24,7 +26,7 @@ namespace {
 struct AuditOptions {
   std::string reference, actor, kind, since, until, head, remote;
   std::int64_t limit = 0;
-  bool jsonl = false;
+  bool jsonl = false, message = false;
 };
 
 // What the log shows; an empty or zero condition holds for everything.
@@ -63,26 +65,24 @@ Filter filter_of(const AuditOptions& options, registry::Repository& repository) 
 }
 
 // "Ann" or the id; what is shown beside each operation.
-std::string actor_text(const std::string& actor, const std::map<std::string, registry::Person>& people,
-                       const std::string& own) {
-  const auto person = people.find(actor);
-  const std::string name = person == people.end() ? "" : printable(person->second.name);
+std::string actor_text(const registry::Operation& operation, const registry::Names& names, const std::string& own) {
+  const registry::Person* person = names.of(operation);
+  const std::string name = person ? printable(person->name) : "";
   if (!name.empty()) return name;
-  return actor == own ? "this clone" : actor;
+  return operation.actor == own ? "this clone" : operation.actor;
 }
 
-Json operation_json(const registry::Operation& operation, bool undone,
-                    const std::map<std::string, registry::Person>& people) {
+Json operation_json(const registry::Operation& operation, bool undone, const registry::Names& names) {
   Json parents = Json::array();
   for (const Digest& parent : operation.parents) parents.push_back(parent.text());
-  const auto person = people.find(operation.actor);
-  const bool known = person != people.end();
+  const registry::Person* person = names.of(operation);
   return {{"id", operation.id.text()},
           {"time", iso_time(operation.time)},
           {"actor", operation.actor},
-          {"name", known ? Json(person->second.name) : Json()},
-          {"email", known ? Json(person->second.email) : Json()},
-          {"host", known ? Json(person->second.host) : Json()},
+          {"name", person ? Json(person->name) : Json()},
+          {"email", person ? Json(person->email) : Json()},
+          {"host", person ? Json(person->host) : Json()},
+          {"signer", operation.is_signed() ? Json(store::ssh_fingerprint(operation.signer)) : Json()},
           {"kind", operation.kind},
           {"text", registry::operation_text(operation)},
           {"undone", undone},
@@ -100,18 +100,17 @@ int log(const AuditOptions& options, Context& context) {
   std::ranges::reverse(operations);
   if (options.limit > 0 && operations.size() > static_cast<std::size_t>(options.limit))
     operations.resize(static_cast<std::size_t>(options.limit));
-  const std::map<std::string, registry::Person> people = registry::people(repository);
+  const registry::Names names(repository);
   if (!options.jsonl) context.start_pager();
   Json list = Json::array();
   for (const registry::Operation& operation : operations) {
     const bool undone = registry::is_undone(repository.db(), operation.id);
     if (options.jsonl) {
-      context.out(operation_json(operation, undone, people).dump(-1, ' ', false, Json::error_handler_t::replace) +
-                  "\n");
+      context.out(json_text(operation_json(operation, undone, names), -1) + "\n");
     } else if (context.wants_json()) {
-      list.push_back(operation_json(operation, undone, people));
+      list.push_back(operation_json(operation, undone, names));
     } else {
-      const std::string actor = actor_text(operation.actor, people, repository.actor());
+      const std::string actor = actor_text(operation, names, repository.actor());
       const std::string text = printable(registry::operation_text(operation));
       context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
                                context.dim(actor), undone ? context.dim(text + " (taken back)") : text));
@@ -138,8 +137,12 @@ void check_head(const std::string& wanted, registry::AuditReport& report) {
 std::size_t check_remote(const std::string& name, registry::AuditReport& report, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
+  const registry::RemoteHistory history = registry::remote_history(repository, remote, context.progress());
+  for (const Digest& lost : registry::rolled_back(repository, remote, history.heads, history.unknown))
+    report.problems.push_back(fmt::format("'{}' went back to an earlier state: it had operation {} and has lost it",
+                                          remote.name, lost.brief()));
   std::size_t unfetched = 0;
-  for (const registry::Operation& operation : registry::remote_operations(repository, remote, context.progress())) {
+  for (const registry::Operation& operation : history.unknown) {
     if (operation.actor != repository.actor()) {
       ++unfetched;
       continue;
@@ -148,6 +151,43 @@ std::size_t check_remote(const std::string& name, registry::AuditReport& report,
                                           operation.id.brief(), operation.kind, remote.name));
   }
   return unfetched;
+}
+
+// The one operation that at least 8 digits of its id name.
+registry::Operation find_operation(const std::string& id, registry::Repository& repository) {
+  const std::string digits = id.starts_with("sha256:") ? id.substr(7) : id;
+  std::vector<registry::Operation> found = repository.operations();
+  std::erase_if(found, [&](const registry::Operation& one) { return !one.id.hex().starts_with(digits); });
+  if (digits.size() < 8 || found.empty()) {
+    throw Error(ErrorKind::kNotFound, fmt::format("no operation has the id '{}'", id),
+                "give at least 8 hex digits; `mlx audit log` lists them");
+  }
+  if (found.size() > 1)
+    fail(ErrorKind::kConflict, "{} operations have an id that begins with {}", found.size(), digits);
+  return found.front();
+}
+
+// For checking with other tools than mlx: what was signed, or the signature in OpenSSH's form.
+int signature(const AuditOptions& options, Context& context) {
+  const registry::Operation operation = find_operation(options.reference, context.repository());
+  if (!operation.is_signed())
+    throw Error(ErrorKind::kNotFound, fmt::format("nobody has signed operation {}", operation.id.brief()),
+                "it is from before operations were signed");
+  const std::string armored =
+      store::armored_signature(operation.signer, registry::kOperationPurpose, operation.signature);
+  const std::string message(as_text(registry::signed_bytes(operation)));
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.audit.signature/1"},
+                  {"id", operation.id.text()},
+                  {"signer", store::ssh_public_key(operation.signer)},
+                  {"namespace", registry::kOperationPurpose},
+                  {"message", message},
+                  {"signature", armored},
+                  {"holds", registry::signature_holds(operation)}});
+  } else {
+    context.out(options.message ? message : armored);
+  }
+  return registry::signature_holds(operation) ? 0 : 1;
 }
 
 int forget(const AuditOptions& options, Context& context) {
@@ -172,11 +212,14 @@ int verify(const AuditOptions& options, Context& context) {
   registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
                                                           context.repository().store_options());
   if (!options.head.empty()) check_head(options.head, report);
+  const registry::TrustReport trust = registry::verify_trust(context.repository(), report.operations);
+  report.problems.insert(report.problems.end(), trust.problems.begin(), trust.problems.end());
   std::size_t unfetched = 0;
   if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);
   Json heads = Json::array();
   for (const Digest& head : report.heads) heads.push_back(head.text());
   for (const std::string& problem : report.problems) context.line(context.red(printable(problem)));
+  for (const std::string& note : trust.notes) context.line(context.yellow(printable(note)));
   if (report.problems.empty()) {
     for (const Digest& head : report.heads) context.line("head " + head.hex());
     context.line(fmt::format("{} and {} made from them are as they were written",
@@ -191,7 +234,8 @@ int verify(const AuditOptions& options, Context& context) {
                   {"rows", report.rows},
                   {"heads", heads},
                   {"not_fetched", unfetched},
-                  {"problems", report.problems}});
+                  {"problems", report.problems},
+                  {"notes", trust.notes}});
   }
   return report.problems.empty() ? 0 : 1;
 }
@@ -226,6 +270,17 @@ Command add_audit() {
   verifying.examples = {"mlx audit verify", "mlx audit verify --head 3f2a9b1c0d4e5f60"};
   verifying.run = [options](Context& context) { return verify(*options, context); };
 
+  Command signing;
+  signing.name = "signature";
+  signing.summary = "Print the SSH signature of an operation, for ssh-keygen -Y verify";
+  signing.options = {argument("OPERATION", options->reference, "At least 8 digits of its id"),
+                     flag("--message", options->message, "Print what was signed instead, without a line feed")};
+  signing.examples = {
+      "mlx audit signature 3f2a9b1c --message >message",
+      "mlx audit signature 3f2a9b1c >sig && ssh-keygen -Y verify -f allowed -I ada -n mlx-operation -s sig "
+      "<message"};
+  signing.run = [options](Context& context) { return signature(*options, context); };
+
   Command forgetting;
   forgetting.name = "forget";
   forgetting.summary = "Erase the name of an actor; what it did stays under its id";
@@ -237,7 +292,7 @@ Command add_audit() {
   command.name = "audit";
   command.summary = "Show and check the record of everything that was done";
   command.group = "govern";
-  command.subcommands = {logging, verifying, forgetting};
+  command.subcommands = {logging, verifying, signing, forgetting};
   return command;
 }
 

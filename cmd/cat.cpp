@@ -74,6 +74,9 @@ int run_cat(const std::vector<std::string>& texts, Context& context) {
   std::vector<File> files;
   files.reserve(texts.size());
   for (const std::string& text : texts) files.push_back(find_file(text, context));
+  std::vector<store::Entry> entries;
+  for (const File& file : files) entries.push_back(file.entry);
+  registry::bring(context.repository(), entries, context.progress());
   if (!context.wants_json()) {
     for (const File& file : files) print(file, context);
     return 0;

@@ -89,6 +89,7 @@ Job plan_part(const registry::Version& version, const std::string& path, const C
   store::CheckoutOptions how;
   how.force = options.force;
   how.inside = path;
+  how.root = repository.root();
   how.single = is_single_file(repository, version.digest, version.artifact);
   if (how.single) how.inside.clear();
   job.plan = store::plan_checkout(repository.store(), part_of(repository, version, path, context.progress()), job.place,
@@ -129,10 +130,8 @@ Job plan_reference(const std::string& text, const CheckoutOptions& options, Cont
 store::CheckoutReport carry_out(const Job& job, store::LinkMode link, Context& context) {
   registry::Repository& repository = context.repository();
   store::CheckoutReport report;
-  if (job.plan) {
-    make_folders(parent_path(job.plan->folder));
+  if (job.plan)
     report = carry_out_version(repository, *job.plan, job.digest, job.part ? "" : job.artifact, link, context);
-  }
   if (!job.artifact.empty()) registry::ignore_in_git(repository, job.artifact);
   if (job.pointer) registry::write_pointer(repository, *job.pointer);
   return report;

@@ -1,10 +1,14 @@
 // mlx clone: a repository of one's own from a project's git repository, or from a remote of mlx alone.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
-#include <filesystem>
+#include <cerrno>
+#include <cstdio>
 #include <memory>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -54,29 +58,51 @@ std::string folder_of(std::string url) {
   return name;
 }
 
-// The new folder, taken away again where the clone does not come about.
+// The new folder, made beside its place under a name of its own and moved there when it is whole: a clone that fails
+// leaves nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next.
 class NewFolder {
  public:
-  explicit NewFolder(std::string path) : path_(std::move(path)), stood_(path_exists(path_)) {
-    if (stood_ && (!is_folder(path_) || !list_folder(path_).empty())) {
+  explicit NewFolder(std::string path)
+      : path_(std::move(path)), made_(join_path(parent_path(path_), fmt::format(".{}.mlx-clone", base_name(path_)))) {
+    if (path_exists(path_) && (!is_folder(path_) || !list_folder(path_).empty())) {
       throw Error(ErrorKind::kConflict, fmt::format("{}: stands already, and is not empty", path_),
                   "name another folder");
     }
-    make_folders(path_);
+    make_folders(made_);
+    lock_ = open_file(made_, O_RDONLY | O_DIRECTORY);
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is at work there", path_),
+                  "wait for it to finish, or name another folder");
+    }
+    for (const std::string& name : list_folder(made_)) remove_tree(join_path(made_, name));
   }
   ~NewFolder() {
     if (kept_) return;
-    std::error_code ignored;
-    for (const std::string& name : list_folder(path_)) std::filesystem::remove_all(join_path(path_, name), ignored);
-    if (!stood_) std::filesystem::remove(path_, ignored);
+    try {
+      remove_tree(made_);
+    } catch (const Error&) {
+      // The next clone takes it away.
+    }
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
-  void keep() { kept_ = true; }
+  const std::string& path() const { return made_; }
+  // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
+  void keep(const std::string& current_folder) {
+    kept_ = true;
+    if (path_ != current_folder && ::rename(made_.c_str(), path_.c_str()) == 0) return;
+    if (!path_exists(path_)) fail_errno(errno, path_, "rename the clone to");
+    for (const std::string& name : list_folder(made_)) {
+      if (::rename(join_path(made_, name).c_str(), join_path(path_, name).c_str()) != 0)
+        fail_errno(errno, join_path(path_, name), "move the clone to");
+    }
+    remove_tree(made_);
+  }
 
  private:
-  std::string path_;
-  bool stood_, kept_ = false;
+  std::string path_, made_;
+  Fd lock_;
+  bool kept_ = false;
 };
 
 // What git tells the programs that it runs about the repository at hand (git rev-parse --local-env-vars, without the
@@ -121,23 +147,24 @@ std::string absolute_url(const std::string& url, Context& context) {
 }
 
 int run_clone(const CloneOptions& options, Context& context) {
-  const std::string folder =
+  const std::string place =
       absolute_path(join_path(context.folder(), options.folder.empty() ? folder_of(options.url) : options.folder));
   const bool git = is_git(options.url);
   if (!git && !options.branch.empty()) {
     throw Error(ErrorKind::kUsage, "--branch: branches are git's, and this is a remote of mlx",
                 "give the URL of the project's git repository");
   }
-  NewFolder made(folder);
+  NewFolder made(place);
+  const std::string& folder = made.path();
   if (git) clone_git(options, folder);
   if (git && !path_exists(join_path(folder, "mlx.toml"))) {
-    made.keep();
+    made.keep(context.folder());
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", folder),
+                fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", place),
                 "`mlx init` there starts to use mlx");
   }
   registry::Repository::init(folder, context.disk(), options.encrypt);
-  const std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
+  std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
   registry::Repository& repository = *opened;
   if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context), options.encrypt});
   set_filter(options, repository.root(), context);
@@ -156,14 +183,16 @@ int run_clone(const CloneOptions& options, Context& context) {
     result.bytes += content.bytes;
   }
   set_up_git_clone(repository, context);
-  context.line(fmt::format("cloned into {}", folder));
+  context.line(fmt::format("cloned into {}", place));
   context.line(sync_text("fetched from", remote.name, result));
+  say_met(context, result);
   const Json artifacts = check_out_pointers(repository, false, context);
-  made.keep();
+  opened.reset();
+  made.keep(context.folder());
   if (options.filter != "none") context.say("content of files is fetched when a command needs it");
   if (context.wants_json()) {
     Json json = sync_json("mlx.clone/1", remote.name, result);
-    json["folder"] = folder;
+    json["folder"] = place;
     json["artifacts"] = artifacts;
     context.json(json);
   }

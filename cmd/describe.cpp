@@ -113,19 +113,6 @@ std::string duration_text(std::int64_t micros) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-std::string printable(const std::string& path) {
-  const bool utf8 = is_utf8(path);
-  std::string text;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8))
-      text += fmt::format("\\x{:02x}", byte);
-    else
-      text += c;
-  }
-  return text;
-}
-
 void print_difference(Context& context, const store::Difference& difference, std::size_t limit) {
   store::Difference rest = difference;
   const store::Moves moves = store::take_moves(rest);

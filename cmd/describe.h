@@ -6,6 +6,7 @@
 
 #include "base/json_fwd.h"
 #include "cmd/cli.h"
+#include "cmd/foreign_text.h"
 #include "registry/artifacts.h"
 #include "registry/domains.h"
 #include "registry/runs.h"
@@ -27,8 +28,6 @@ std::string files_text(std::uint64_t files, std::uint64_t bytes);            // 
 std::string names_text(Context& context, const registry::Version& version);  // " (production, tag: v1.0)", "" for none
 std::string local_time(std::int64_t unix_micros);                            // "2026-01-31 12:00"
 std::string duration_text(std::int64_t micros);                              // "1.2 s", "3 min 5 s"
-// A file's name on a terminal: control characters and bytes that are not UTF-8 as \xNN.
-std::string printable(const std::string& path);
 
 // One line a file: "  new       PATH", "  modified  PATH", "  mode      PATH (644 -> 755)", "  deleted   PATH",
 // "  moved     OLD -> NEW"; at most `limit` lines and how many more.

@@ -85,6 +85,7 @@ int run_eval(const EvalOptions& options, Context& context) {
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},
                  {"unchanged", outcome.unchanged},
+                 {"recorded", outcome.recorded},
                  {"model", outcome.model.name()},
                  {"digest", outcome.model.digest.text()}};
     json.update(train::to_json(e));

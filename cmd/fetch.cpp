@@ -36,6 +36,7 @@ int run_fetch(const FetchOptions& options, Context& context) {
   context.line(context.dry_run() ? would_fetch_text(remote.name, result)
                                  : sync_text("fetched from", remote.name, result));
   print_versions(context, result);
+  say_met(context, result);
   if (!context.dry_run()) warn_of_conflicts(context);
   if (context.wants_json()) {
     Json json = sync_json("mlx.fetch/1", remote.name, result);

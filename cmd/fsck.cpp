@@ -7,11 +7,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
+#include "registry/key_sync.h"
+#include "registry/keys.h"
+#include "store/layout.h"
 
 namespace mlx::cmd {
 namespace {
@@ -135,6 +139,21 @@ std::vector<std::string> all_problems(const Findings& findings) {
   return all;
 }
 
+// Without them nothing that is encrypted can be looked at.
+void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
+  if (!repository.keys().damaged()) return;
+  for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
+    try {
+      if (!registry::mend_keys(repository, remote)) continue;
+      context.line(fmt::format("the keys of this clone were damaged: those of '{}' stand in their place", remote.name));
+      return;
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kInterrupted) throw;
+      context.progress().warn(fmt::format("'{}': {}", remote.name, error.message));
+    }
+  }
+}
+
 int run_fsck(const FsckOptions& options, Context& context) {
   if (!options.remote.empty() && !options.repair) {
     throw Error(ErrorKind::kUsage, "--remote: only with --repair, which asks that remote",
@@ -150,7 +169,14 @@ int run_fsck(const FsckOptions& options, Context& context) {
     context.line("meta.db rebuilt from the operations");
     repository = open_repository(root, context);
   };
+  if (options.repair && change) {
+    // Without it nothing else can be looked at.
+    const std::string mlx = repository->mlx_folder();
+    if (store::repair_layout(mlx, context.disk(), path_exists(join_path(mlx, "keys"))))
+      context.line("written again: " + join_path(mlx, "packs/FORMAT"));
+  }
   if (options.rebuild && change) rebuild();
+  if (options.repair && change) mend_keys(options, *repository, context);
   Findings findings = examine(*repository, context);
   const std::size_t found = findings.problems();
   std::optional<Repaired> repaired;

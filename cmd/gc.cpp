@@ -68,8 +68,8 @@ int run_gc(const GcOptions& options, Context& context) {
   store::CacheUse cache;  // what no checkout shares; it can be made again at any time, so no grace period holds for it
   std::string remote;
   if (options.remote.empty()) {
+    cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove);  // first: it makes room
     report = registry::collect_garbage(repository, gc, context.progress());
-    cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove);
   } else {
     const registry::RemoteConfig config = registry::pick_remote(repository.root(), options.remote);
     remote = config.name;

@@ -4,9 +4,11 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "cmd/describe.h"
 #include "registry/dvc.h"
 #include "registry/lfs.h"
+#include "store/beneath.h"
 
 namespace mlx::cmd {
 namespace {
@@ -72,7 +74,9 @@ int import_dvc(const DvcOptions& options, Context& context) {
   const registry::DvcDatasets found = registry::find_dvc_datasets(context.repository(), inside(options.paths, context));
   const int code = import_all("dvc", found.datasets, context);
   if (options.remove && !context.dry_run()) {
-    for (const std::string& file : found.dvc_files) context.disk().remove(file);
+    const std::string& root = context.repository().root();
+    const store::Beneath worktree(root);
+    for (const std::string& file : found.dvc_files) worktree.remove(relative_inside(file, root).value());
   }
   return code;
 }

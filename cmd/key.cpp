@@ -9,10 +9,12 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/toml.h"
+#include "cmd/key_people.h"
 #include "cmd/new_keys.h"
 #include "cmd/unlock.h"
 #include "registry/domains.h"
 #include "registry/keys.h"
+#include "registry/sync.h"
 
 namespace mlx::cmd {
 namespace {
@@ -23,7 +25,7 @@ struct KeyOptions {
 
 registry::Keys& keys_of(const KeyOptions& options, Context& context) {
   registry::Keys& keys = context.repository().keys();
-  keys.set_unlocker(make_unlocker(context.environment(), options.passphrase_file));
+  keys.set_unlocker(make_unlocker(context, options.passphrase_file));
   (void)keys.file();  // kNotFound where there are none
   return keys;
 }
@@ -47,13 +49,18 @@ void report_change(Context& context, const std::string& line, const char* status
   report(context, line + "  " + document["status"].get<std::string>(), document);
 }
 
+store::PublicIdentity public_of(const store::Member& member) {
+  return {member.public_key, member.signing_key};
+}
+
 int list(const KeyOptions& options, Context& context) {
   const store::KeyFile file = keys_of(options, context).file();
   Json members = Json::array(), domains = Json::array();
-  context.line(fmt::format("ring {}  revision {}", to_hex(file.ring), file.revision));
+  const std::string ring = store::fingerprint(file.chain.front()), last = store::fingerprint(file.chain.back());
+  context.line(fmt::format("ring {}  revision {}", ring, file.revision()));
   for (const store::Member& member : file.members) {
     const std::string key =
-        member.kind == store::Member::Kind::kRecipient ? store::public_key_text(member.public_key) : "";
+        member.kind == store::Member::Kind::kRecipient ? store::public_key_text(public_of(member)) : "";
     context.line(fmt::format("{:10}  {}  {}", kind_text(member.kind), context.bold(member.name), context.dim(key)));
     members.push_back({{"kind", kind_text(member.kind)}, {"name", member.name}, {"key", key}});
   }
@@ -68,7 +75,9 @@ int list(const KeyOptions& options, Context& context) {
   if (context.wants_json()) {
     context.json({{"schema", "mlx.key/1"},
                   {"ring", to_hex(file.ring)},
-                  {"revision", file.revision},
+                  {"fingerprint", ring},
+                  {"revision", file.revision()},
+                  {"last", last},
                   {"members", members},
                   {"domains", domains}});
   }
@@ -84,26 +93,26 @@ int new_identity(const KeyOptions&, Context& context) {
   const store::KeyPair pair = store::x25519_generate();
   make_folders(parent_path(path));
   write_file_atomically(path, as_bytes(store::identity_text(pair)), 0600);
-  const std::string text = store::public_key_text(pair.public_key);
+  const std::string text = store::public_key_text(store::public_identity(pair));
   report(context, text, {{"key", text}, {"file", path}, {"status", "created"}});
   context.say("made " + path + ": keep a copy of it; who adds this public key lets you in");
   return 0;
 }
 
 int export_public(const KeyOptions&, Context& context) {
-  const std::string text = store::public_key_text(read_identity(context.environment()).public_key);
+  const std::string text = store::public_key_text(store::public_identity(read_identity(context.environment())));
   report(context, text, {{"key", text}});
   return 0;
 }
 
 int add_recipient(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
-  const Digest key = store::parse_public_key(read_public_key(options.what));
+  const store::PublicIdentity key = store::parse_public_key(read_public_key(options.what));
   const std::string name = options.name.empty() ? "recipient" : options.name;
   if (const std::string problem = store::key_name_problem(name); !problem.empty())
     fail(ErrorKind::kUsage, "'{}' can not name a member: {}", name, problem);
   const store::KeyFile file = keys.file();
-  const bool there = std::ranges::find(file.members, key, &store::Member::public_key) != file.members.end();
+  const bool there = std::ranges::find(file.members, key.locks, &store::Member::public_key) != file.members.end();
   if (there) {
     report(context, context.bold(name) + "  unchanged", {{"name", name}, {"status", "unchanged"}});
     return 0;
@@ -136,7 +145,7 @@ store::Member find_member(const store::KeyFile& file, const std::string& what) {
   std::vector<std::string> names;
   for (const store::Member& member : file.members) {
     names.push_back(member.name);
-    if (member.name == what || store::public_key_text(member.public_key) == what) found.push_back(member);
+    if (member.name == what || store::public_key_text(public_of(member)) == what) found.push_back(member);
   }
   if (found.size() == 1) return found.front();
   if (found.empty()) {
@@ -154,7 +163,10 @@ int remove_recipient(const KeyOptions& options, Context& context) {
   if (!context.dry_run())
     keys.change([&](store::UnlockedKeys& own) { store::remove_member(own, member.public_key, unix_micros()); });
   report_change(context, context.bold(member.name), "removed", {{"name", member.name}});
-  context.say("what is stored from now on they can not read; what they could read before they may have kept");
+  context.say(
+      "what is stored from now on they can not read; what they could read before they may have kept\nhint: `mlx key "
+      "pin`, "
+      "committed with git, keeps clones that have not heard of it from keys of before");
   return 0;
 }
 
@@ -167,7 +179,7 @@ int change_passphrase(const KeyOptions& options, Context& context) {
     (void)keys.unlocked();
     const store::Secret passphrase = new_passphrase(context.environment(), options.new_passphrase_file, member.name);
     const store::Member fresh = store::passphrase_member(passphrase, member.name, {}, unix_micros());
-    keys.change([&](store::UnlockedKeys& own) { store::replace_member(own, member.public_key, fresh); });
+    keys.change([&](store::UnlockedKeys& own) { store::replace_member(own, member.public_key, fresh, unix_micros()); });
   }
   report_change(context, context.bold(member.name), "changed", {{"name", member.name}});
   return 0;
@@ -220,6 +232,25 @@ int assign(const KeyOptions& options, Context& context) {
   return 0;
 }
 
+// Which revision the remotes' keys must have, for everybody who has this mlx.toml.
+int pin(const KeyOptions& options, Context& context) {
+  const std::string& root = context.repository().root();
+  const std::string fingerprint = store::fingerprint(keys_of(options, context).file().chain.back());
+  std::vector<registry::RemoteConfig> remotes = registry::remotes(root);
+  std::erase_if(remotes, [](const registry::RemoteConfig& remote) { return !remote.encrypt; });
+  if (remotes.empty()) fail(ErrorKind::kNotFound, "mlx.toml names no encrypted remote whose keys could be pinned");
+  const bool there = std::ranges::all_of(remotes, [&](const auto& remote) { return remote.keys == fingerprint; });
+  if (there) {
+    report(context, fingerprint + "  unchanged", {{"keys", fingerprint}, {"status", "unchanged"}});
+    return 0;
+  }
+  for (const registry::RemoteConfig& remote : remotes) {
+    if (!context.dry_run()) registry::pin_keys(root, remote.name, fingerprint);
+  }
+  report_change(context, fingerprint, "pinned", {{"keys", fingerprint}});
+  return 0;
+}
+
 Option passphrase_file(KeyOptions& options) {
   return option("--passphrase-file", "FILE", options.passphrase_file,
                 "The file of the passphrase that unlocks the keys, readable by you alone; - is stdin", Complete::kFile);
@@ -227,17 +258,6 @@ Option passphrase_file(KeyOptions& options) {
 Option new_passphrase_file(KeyOptions& options) {
   return option("--new-passphrase-file", "FILE", options.new_passphrase_file,
                 "The file of the new passphrase, readable by you alone", Complete::kFile);
-}
-
-Command subcommand(const char* name, const char* summary, std::vector<Option> options, bool changes,
-                   const std::shared_ptr<KeyOptions>& values, int (*run)(const KeyOptions&, Context&)) {
-  Command command;
-  command.name = name;
-  command.summary = summary;
-  command.options = std::move(options);
-  command.dry_run = changes;
-  command.run = [values, run](Context& context) { return run(*values, context); };
-  return command;
 }
 
 }  // namespace
@@ -278,12 +298,14 @@ Command add_key() {
       subcommand("rotate", "Encrypt what is stored from now on with new keys",
                  {optional_argument("DOMAIN", v.domain, "The domain; all by default"), passphrase_file(v)}, true,
                  values, rotate),
+      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have", {}, true, values, pin),
       domain,
       subcommand("assign", "Put an artifact into a domain, before its first add",
                  {argument("ARTIFACT", v.what, "A dataset's path or a model's name"),
                   argument("DOMAIN", v.domain, "The domain")},
                  true, values, assign),
   };
+  for (Command& about_people : people_commands()) command.subcommands.push_back(std::move(about_people));
   command.run = [values](Context& context) { return list(*values, context); };
   command.examples = {"mlx key new-identity", "mlx key add-recipient ada.pub --name ada",
                       "mlx key remove-recipient ada", "mlx key domain add people && mlx key assign data/people people"};

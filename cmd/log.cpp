@@ -90,7 +90,8 @@ void keep_of_artifact(const std::string& reference, registry::Repository& reposi
       if (digests.contains(output.version)) return false;
     }
     const Json params = run.params.empty() ? Json() : parse_json(run.params, "run:" + run.id);
-    return params.value("/model/name"_json_pointer, std::string()) != artifact;
+    const auto model = params.find("model");
+    return model == params.end() || !model->is_object() || !model->contains("name") || (*model)["name"] != artifact;
   });
   if (runs.empty() && !named) (void)registry::resolve(repository, reference);  // says that there is no such thing
 }

@@ -44,6 +44,7 @@ store::CheckoutPlan plan_version(registry::Repository& repository, const Digest&
   registry::bring(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;
+  options.root = repository.root();
   options.single = is_single_file(repository, manifest, artifact);
   return store::plan_checkout(repository.store(), repository.store().entries(manifest), path, options,
                               &repository.stat_cache(), repository.pool(), context.progress());

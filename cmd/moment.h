@@ -1,5 +1,5 @@
 // A point in time as people type it, for --since and --until: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:05Z",
-// "3 days", "90 minutes" (before now).
+// "3 days", "90 minutes" (before now); and whether the time now can be right.
 #pragma once
 
 #include <cstdint>
@@ -9,5 +9,8 @@ namespace mlx::cmd {
 
 // Unix microseconds; local time where no zone is given. kUsage naming `option`.
 std::int64_t parse_moment(const std::string& text, const std::string& option);
+
+// What is wrong with a machine's clock that says this, "" where nothing is: what is recorded under it misleads people.
+std::string clock_problem(std::int64_t unix_micros);
 
 }  // namespace mlx::cmd

@@ -25,7 +25,7 @@ std::string read_public_key(const std::string& text_or_file) {
 }
 
 bool make_keys_where_missing(registry::Keys& keys, const NewKeysOptions& options, Context& context) {
-  keys.set_unlocker(make_unlocker(context.environment(), options.passphrase_file));
+  keys.set_unlocker(make_unlocker(context, options.passphrase_file));
   if (keys.exist()) return false;
   const std::int64_t now = unix_micros();
   store::Member member;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "cmd/foreign_text.h"
 #include "cmd/help.h"
 #include "cmd/invocation.h"
 #include "cmd/terminal.h"
@@ -28,7 +29,7 @@ constexpr int kPipeClosed = 141, kOurMistake = 70;
 extern "C" void on_signal(int signal) {
   if (g_interrupted.exchange(signal) != 0) _exit(128 + signal);
 }
-extern "C" void on_closed_pipe(int) {}
+extern "C" void on_failed_write(int) {}
 
 void prepare_signals() {
   struct sigaction action {};
@@ -39,9 +40,10 @@ void prepare_signals() {
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // a shell's background job ignores SIGINT
   }
-  // A handler and not SIG_IGN, which programs that we start would inherit: writing gives EPIPE here, and kills them.
-  action.sa_handler = on_closed_pipe;
-  sigaction(SIGPIPE, &action, nullptr);
+  // A handler and not SIG_IGN, which programs that we start would inherit: writing to a closed pipe, or beyond the
+  // largest file that may be, gives an error here, and kills them.
+  action.sa_handler = on_failed_write;
+  for (const int signal : {SIGPIPE, SIGXFSZ}) sigaction(signal, &action, nullptr);
 }
 
 void write_stderr(const std::string& text) {
@@ -51,8 +53,10 @@ void write_stderr(const std::string& text) {
 // "mlx: error: MESSAGE" and "hint: HINT": three lines at most.
 void report(const std::string& message, const std::string& hint, const std::string& color) {
   const bool colour = wants_colour(color, STDERR_FILENO);
-  std::string lines = fmt::format("mlx: {}error:{} {}\n", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", message);
-  if (!hint.empty()) lines += fmt::format("{}hint:{} {}\n", colour ? "\x1b[33m" : "", colour ? "\x1b[0m" : "", hint);
+  std::string lines =
+      fmt::format("mlx: {}error:{} {}\n", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", shown(message));
+  if (!hint.empty())
+    lines += fmt::format("{}hint:{} {}\n", colour ? "\x1b[33m" : "", colour ? "\x1b[0m" : "", shown(hint));
   std::size_t end = 0;
   for (int line = 0; line < 3 && end < lines.size(); ++line) end = lines.find('\n', end) + 1;
   write_stderr(lines.substr(0, end));
@@ -96,7 +100,7 @@ int run_command(const Invocation& call, Terminal& terminal) {
 int run_and_report(const std::vector<std::string>& args, std::string& color) {
   const Invocation call = parse_command_line(args);
   color = call.common.color;
-  if (call.common.verbose) set_log_sink([](const std::string& line) { write_stderr("mlx: " + line + "\n"); });
+  if (call.common.verbose) set_log_sink([](const std::string& line) { write_stderr("mlx: " + shown(line) + "\n"); });
   Terminal terminal(call.common, as_typed(args));
   int code = 0;
   try {

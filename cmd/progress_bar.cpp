@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cmd/foreign_text.h"
 
 namespace mlx::cmd {
 namespace {
@@ -68,7 +69,7 @@ ProgressBar::ProgressBar(bool quiet, bool colour) : quiet_(quiet), colour_(colou
 void ProgressBar::begin(std::string_view stage, std::uint64_t total, std::string_view unit) {
   end();
   const std::lock_guard lock(mutex_);
-  stage_ = stage;
+  stage_ = printable(stage);
   unit_ = unit;
   note_.clear();
   total_ = total;
@@ -90,7 +91,7 @@ void ProgressBar::advance(std::uint64_t count) {
 
 void ProgressBar::note(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  note_ = text;
+  note_ = printable(text);
 }
 
 void ProgressBar::end() {
@@ -102,13 +103,13 @@ void ProgressBar::end() {
 void ProgressBar::warn(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear();
-  write_error(fmt::format("mlx: {}warning:{} {}\n", colour_ ? "\x1b[33m" : "", colour_ ? "\x1b[0m" : "", text));
+  write_error(fmt::format("mlx: {}warning:{} {}\n", colour_ ? "\x1b[33m" : "", colour_ ? "\x1b[0m" : "", shown(text)));
 }
 
 void ProgressBar::print_line(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear();
-  write_error(fmt::format("{}\n", text));
+  write_error(fmt::format("{}\n", shown(text)));
 }
 
 void ProgressBar::draw(double now) {

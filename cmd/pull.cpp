@@ -47,6 +47,7 @@ int run_pull(const PullOptions& options, Context& context) {
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const registry::SyncResult result =
       registry::fetch(repository, remote, fetch_options(options.all, context), context.progress());
+  say_met(context, result);
   Json json;
   if (context.dry_run()) {
     context.line(would_fetch_text(remote.name, result));

@@ -15,6 +15,7 @@
 #include "registry/domains.h"
 #include "registry/people.h"
 #include "registry/push_check.h"
+#include "registry/repair_remote.h"
 #include "registry/repository.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
@@ -36,11 +37,23 @@ void say_who_pushes(Context& context) {
   registry::describe_actor(context.repository(), {name, context.settings().text("user.email"), host});
 }
 
+void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig& remote, Context& context) {
+  context.line(fmt::format("mended {}: its heads were lost, and are worked out from {}", remote.name,
+                           counted(heads.operations, "operation")));
+  if (heads.unknown > 0) {
+    context.say(fmt::format("{} there {} not known here: a push from the clone that has them adds them to the heads",
+                            counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
+  }
+}
+
 int push(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
   if (!dry_run) say_who_pushes(context);
+  const std::optional<registry::MendedHeads> heads =
+      options.repair ? registry::mend_heads(repository, remote) : std::nullopt;
+  if (heads) say_mended(*heads, remote, context);
   const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote)
                                               : registry::push(repository, remote, context.progress(), options.repair);
   for (const std::string& path : result.set_aside) context.line("set aside: " + path);
@@ -51,6 +64,7 @@ int push(const PushOptions& options, Context& context) {
     Json json = sync_json("mlx.push/1", remote.name, result);
     json["dry_run"] = dry_run;
     json["saved_objects"] = result.saved;
+    json["mended_heads"] = heads.has_value();
     json["set_aside"] = result.set_aside;
     context.json(json);
   }

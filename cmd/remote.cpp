@@ -30,7 +30,7 @@ int list(Context& context) {
 bool get_keys(const registry::RemoteConfig& remote, const NewKeysOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (repository.keys().exist()) return false;
-  repository.keys().set_unlocker(make_unlocker(context.environment(), options.passphrase_file));
+  repository.keys().set_unlocker(make_unlocker(context, options.passphrase_file));
   return !registry::take_keys_of(repository, remote) && make_keys_where_missing(repository.keys(), options, context);
 }
 
@@ -44,6 +44,8 @@ int add(registry::RemoteConfig remote, const NewKeysOptions& keys, Context& cont
   if (remote.encrypt && !context.dry_run() && get_keys(remote, keys, context))
     context.say(
         "made keys: without the passphrase or identity nobody can read what goes there; `mlx key` lets others in");
+  if (remote.encrypt && context.repository().keys().exist())
+    remote.keys = store::fingerprint(context.repository().keys().file().chain.back());
   if (!there) registry::add_remote(root, remote, context.dry_run());
   const char* added = context.dry_run() ? "would be added to mlx.toml" : "added to mlx.toml";
   context.line(fmt::format("{}  {}  {}", context.bold(remote.name), remote.url, there ? "unchanged" : added));

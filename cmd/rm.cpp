@@ -1,6 +1,5 @@
 // mlx rm: takes a dataset or a model out of the worktree, or files out of a dataset. Versions stay in the history.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "registry/checkouts.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
+#include "store/beneath.h"
 #include "store/update.h"
 
 namespace mlx::cmd {
@@ -114,6 +114,7 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
   require_own_place(repository.root(), pointer.artifact);
   store::CheckoutOptions how;
   how.force = options.force;
+  how.root = repository.root();
   how.single = !is_folder(folder);
   for (const std::string& part : task.parts.empty() ? std::vector<std::string>{""} : task.parts) {
     how.inside = part;
@@ -134,7 +135,8 @@ void remove(Task& task, Context& context) {
     carry_out_version(repository, plan, pointer.digest, "", store::LinkMode::kCopy, context);
   }
   if (task.parts.empty()) {
-    if (!task.remove.empty()) ::rmdir(join_path(repository.root(), pointer.artifact).c_str());  // stays where not empty
+    // It stays where it is not empty.
+    if (!task.remove.empty()) store::Beneath(repository.root()).remove_folder(pointer.artifact);
     registry::remove_pointer(repository, pointer);
     registry::unignore_in_git(repository, pointer.artifact);
     registry::note_checked_out(repository, pointer.artifact, {});

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cmd/cli.h"
+#include "registry/published_heads.h"
 #include "store/wire_server.h"
 
 namespace mlx::cmd {
@@ -58,6 +59,7 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.root.empty()) serving.root = options.root;
   serving.read_only = options.read_only;
   serving.program = "mlx " MLX_VERSION;
+  serving.check_heads = registry::check_published;
   store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
   return 0;
 }

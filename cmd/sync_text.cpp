@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/settings.h"
+#include "store/signature.h"
 
 namespace mlx::cmd {
 
@@ -52,16 +53,26 @@ void print_versions(Context& context, const registry::SyncResult& result) {
   if (result.versions.size() > kShown) context.line(fmt::format("  and {} more", result.versions.size() - kShown));
 }
 
+void say_met(Context& context, const registry::SyncResult& result) {
+  for (const Digest& key : result.met)
+    context.say(fmt::format("first contact: what {} signed is taken from now on", store::ssh_fingerprint(key)));
+  if (!result.met.empty())
+    context.say("compare it with what `mlx key signing` prints for whoever that is; `mlx key trust` declares people");
+}
+
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result) {
   Json versions = Json::array();
   for (const auto& [artifact, digest] : result.versions)
     versions.push_back({{"artifact", artifact}, {"digest", digest.text()}});
+  Json met = Json::array();
+  for (const Digest& key : result.met) met.push_back(store::ssh_fingerprint(key));
   return {{"schema", schema},
           {"remote", remote},
           {"operations", result.operations},
           {"objects", result.objects},
           {"bytes", result.bytes},
           {"versions", versions},
+          {"first_contact", met},
           {"status", result.operations == 0 && result.objects == 0 ? "unchanged" : "done"}};
 }
 

@@ -18,6 +18,8 @@ void print_versions(Context& context, const registry::SyncResult& result);
 std::string would_fetch_text(const std::string& remote, const registry::SyncResult& result);
 // As the command line and the setting fetch.filter say.
 registry::FetchOptions fetch_options(bool all, Context& context);
+// The keys that a first fetch took.
+void say_met(Context& context, const registry::SyncResult& result);
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result);
 
 }  // namespace mlx::cmd

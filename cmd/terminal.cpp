@@ -9,9 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "cmd/foreign_text.h"
+#include "cmd/moment.h"
 #include "cmd/unlock.h"
 
 namespace mlx::cmd {
@@ -89,7 +92,7 @@ void Terminal::out(std::string_view text) {
 
 void Terminal::line(std::string_view text) {
   if (common_.json) return;
-  buffer_ += text;
+  buffer_ += shown(text);
   buffer_ += '\n';
   if (buffer_.size() >= kBufferSize) flush();
 }
@@ -102,14 +105,13 @@ void Terminal::say(std::string_view text) {
 
 void Terminal::json(const Json& document) {
   CHECK(document.contains("schema"));
-  // Names that are not UTF-8 are shown with replacement characters: JSON has no other way.
-  out(document.dump(2, ' ', false, Json::error_handler_t::replace));
+  out(json_text(document, 2));
   out("\n");
   flush();  // a server prints its document and goes on
 }
 
 std::string Terminal::paint(const char* code, std::string_view text) const {
-  return colour_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  return colour_ ? painted(code, text) : std::string(text);
 }
 
 Pool& Terminal::pool() {
@@ -125,7 +127,8 @@ store::Disk& Terminal::disk() {
 registry::Repository& Terminal::repository() {
   if (!repository_) {
     repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool(), environment_);
-    repository_->keys().set_unlocker(make_unlocker(environment_));
+    repository_->keys().set_unlocker(make_unlocker(*this));
+    if (const std::string problem = clock_problem(unix_micros()); !problem.empty()) progress().warn(problem);
   }
   return *repository_;
 }

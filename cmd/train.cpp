@@ -86,7 +86,8 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (summary.contains("init")) {
     const Json& init = summary["init"];
     std::vector<std::string> fresh;
-    for (const Json& name : json_array(init, "fresh", what)) fresh.push_back(name.get<std::string>());
+    for (const Json& name : json_array(init, "fresh", what))
+      if (name.is_string()) fresh.push_back(name.get<std::string>());
     context.line(fmt::format("  started from {}{}", json_string(init, "version", what),
                              fresh.empty() ? "" : fmt::format("; fresh: {}", fmt::join(fresh, ", "))));
   }

@@ -124,36 +124,37 @@ std::optional<store::Secret> given_passphrase(const Environment& environment, co
 
 class PersonUnlocker final : public registry::Unlocker {
  public:
-  PersonUnlocker(const Environment& environment, std::string file)
-      : environment_(environment), file_(std::move(file)) {}
+  PersonUnlocker(Context& context, std::string file) : context_(context), file_(std::move(file)) {}
 
   std::vector<store::KeyPair> identities() override {
-    if (!path_exists(identity_path(environment_))) return {};
-    return {read_identity(environment_)};
+    if (!path_exists(identity_path(context_.environment()))) return {};
+    return {read_identity(context_.environment())};
   }
 
   std::optional<store::Secret> passphrase(const std::string& what) override {
-    if (auto given = given_passphrase(environment_, file_)) return given;
+    if (auto given = given_passphrase(context_.environment(), file_)) return given;
     const Fd terminal = open_terminal();
     if (!terminal) return {};
     return ask(terminal, "Passphrase for " + what);
   }
 
+  void tell(const std::string& line) override { context_.say(line); }
+
  private:
-  const Environment& environment_;
+  Context& context_;
   std::string file_;
 };
 
 }  // namespace
 
-std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment, const std::string& passphrase_file) {
-  return std::make_shared<PersonUnlocker>(environment, passphrase_file);
+std::shared_ptr<registry::Unlocker> make_unlocker(Context& context, const std::string& passphrase_file) {
+  return std::make_shared<PersonUnlocker>(context, passphrase_file);
 }
 
 std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context) {
   auto repository =
       std::make_unique<registry::Repository>(folder, context.disk(), context.pool(), context.environment());
-  repository->keys().set_unlocker(make_unlocker(context.environment()));
+  repository->keys().set_unlocker(make_unlocker(context));
   return repository;
 }
 

@@ -13,8 +13,7 @@
 namespace mlx::cmd {
 
 // `passphrase_file` is the value of --passphrase-file: "" for none, "-" for stdin.
-std::shared_ptr<registry::Unlocker> make_unlocker(const Environment& environment,
-                                                  const std::string& passphrase_file = {});
+std::shared_ptr<registry::Unlocker> make_unlocker(Context& context, const std::string& passphrase_file = {});
 // The repository that `folder` is in, apart from Context::repository(): for commands that make it, mend it, or are run
 // elsewhere by git. Its keys are unlocked as everywhere.
 std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context);

@@ -328,7 +328,7 @@ _mlx_command() {
       ;;
     'audit')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='log verify forget'
+      subcommands='log verify signature forget'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -358,6 +358,16 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'audit signature')
+      options='--message --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'audit forget')
       options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
@@ -370,7 +380,7 @@ _mlx_command() {
       ;;
     'key')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate domain assign'
+      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate pin domain assign signing people trust distrust'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -453,6 +463,13 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'key pin')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'key domain')
       options='--json -C -q --quiet -v --verbose --color -h --help'
       subcommands='add'
@@ -477,6 +494,42 @@ _mlx_command() {
       case $3 in
         0) kind=nothing ;;
         1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key signing')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key people')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key trust')
+      options='--may -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+        1) kind=file ;;
+      esac
+      case $2 in
+        --may) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key distrust')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
       esac
       case $2 in
         -C) kind=folder ;;

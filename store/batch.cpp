@@ -3,10 +3,6 @@
 // instant, not even after a power loss, an object can be found whose parts cannot.
 #include "store/batch.h"
 
-#include <fcntl.h>
-
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -17,22 +13,6 @@ namespace mlx::store {
 namespace {
 
 constexpr std::size_t kMetaInMemory = std::size_t{32} << 20;
-
-// A pack that is written and not yet published, for reading back.
-struct SealedPack {
-  SealedPack(const std::string& temporary, const Digest& id)
-      : path(temporary), index(temporary, id), fd(open_file(temporary, O_RDONLY)) {}
-  std::string path;
-  PackIndex index;
-  Fd fd;
-
-  void read(const PackRecord& record, Bytes& stored) const {
-    stored.resize(record.stored_size);
-    if (read_at(fd.get(), stored.data(), stored.size(), record.offset, path) != stored.size()) {
-      fail(ErrorKind::kIo, "{}: offset {}: cannot read back what was written", path, record.offset);
-    }
-  }
-};
 
 }  // namespace
 
@@ -90,6 +70,12 @@ void PackBatch::put(ObjectKind kind, const Digest& id, ByteView plain, int width
   }
 }
 
+void PackBatch::put_under_current_key(ObjectKind kind, const Digest& id, ByteView plain) {
+  const DomainKey& current = ring_->current(domain_);
+  if (!claim({storage_id(current, id), kind})) return;
+  append(seal(current, store_.codecs.lend()->encode({id, kind}, id, plain), {}));
+}
+
 void PackBatch::add_stored(const StoredObject& object) {
   const bool seals = ring_ && object.key_id == 0;
   // Content stays in the domain that it came from, or shredding that domain's key would not erase it here.
@@ -105,6 +91,8 @@ void PackBatch::add_stored(const StoredObject& object) {
     append(seals ? seal(*target.with, object, base ? ByteView(base_id.bytes) : ByteView()) : object);
     std::lock_guard lock(mutex_);
     received_ = true;
+    if (object.key.kind == ObjectKind::kChunkList && object.key_id == 0)
+      received_lists_.emplace_back(object.key.id, target.key);
   } catch (...) {
     std::lock_guard lock(mutex_);
     broken_ = true;
@@ -185,39 +173,6 @@ std::optional<StoredObject> PackBatch::encode_delta(const Target& target, const 
   return store_.codecs.lend()->encode_delta({id, ObjectKind::kChunk}, plain, width, from, whole - whole / 8);
 }
 
-// Reads back what came from elsewhere, before it is published. Bases of deltas may stand in these packs too.
-void PackBatch::verify_received() {
-  std::vector<SealedPack> packs;
-  for (const auto* all : {&data_packs_, &meta_packs_}) {
-    for (const auto& sealed : *all) packs.emplace_back(sealed->temporary, sealed->id);
-  }
-  ReadBase stored_base = store_.read_base();
-  ReadBase read_base = [&](const Digest& id) {
-    ObjectKey key = store_.key_of(ObjectKind::kChunk, id);
-    Bytes stored, plain;
-    for (const SealedPack& pack : packs) {
-      std::uint64_t at = pack.index.table().find(key);
-      if (at == pack.index.table().size()) continue;
-      PackRecord record = pack.index.table().at(at);
-      pack.read(record, stored);
-      store_.codecs.lend()->decode(record, stored, plain, pack.path);
-      return plain;
-    }
-    return stored_base(id);
-  };
-  Bytes stored, plain;
-  for (const SealedPack& pack : packs) {
-    pack.index.verify(pack.path);
-    for (std::uint64_t i = 0; i < pack.index.table().size(); ++i) {
-      PackRecord record = pack.index.table().at(i);
-      pack.read(record, stored);
-      check_stored(record, stored, pack.path);
-      if (record.encoding != Encoding::kDelta || record.key_id != 0) continue;
-      store_.codecs.lend()->decode(record, stored, plain, pack.path, read_base);
-    }
-  }
-}
-
 // Until the command has recorded what refers to them.
 void PackBatch::pin_new_packs() {
   std::vector<Digest> ids;
@@ -255,6 +210,7 @@ void PackBatch::commit() {
     merge_indexes();
   }
   pending_.clear();
+  received_lists_.clear();
   temporaries_.release();
 }
 

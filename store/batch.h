@@ -41,8 +41,11 @@ class PackBatch final : public Batch {
   // a tensor has elements of `width` bytes, and may be stored as a delta against the chunk `base` (plain id, of the
   // same size) where that chunk is in the store.
   void put(ObjectKind kind, const Digest& id, ByteView plain, int width = 1, const Digest* base = nullptr);
+  // Adds it under the domain's current key where it does not stand under that one.
+  void put_under_current_key(ObjectKind kind, const Digest& id, ByteView plain);
   // Thread-safe. An object as another store keeps it; verified here (a delta only once its base can be read), and read
-  // back from the new pack before commit publishes it. kCorrupt then where a delta's base is nowhere.
+  // back from the new pack before commit publishes it. kCorrupt then where a delta's base is nowhere, and for a chunk
+  // list that does not make its file: its chunks have to be in this batch or in the store.
   void add_stored(const StoredObject& object);
   Pool& pool() { return store_.pool; }
   const Store::State& store() const { return store_; }
@@ -85,6 +88,7 @@ class PackBatch final : public Batch {
   std::vector<std::shared_ptr<Sealed>> data_packs_, meta_packs_;  // ids are there once sealing_ is done
   std::unique_ptr<Background> sealing_, writing_;
   bool received_ = false;  // objects came from elsewhere: packs are read back before they are published
+  std::vector<std::pair<Digest, ObjectKey>> received_lists_;  // of files by id, and what packs call them
   std::map<std::string, Entry> bases_;
   bool broken_ = false;  // an object was claimed and not written
 };

@@ -98,8 +98,12 @@ PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, co
         }
         expected = record.offset + record.stored_size;
         if (!check_object(record, file.bytes(), data_end, codec, read_base, ring, path, plain)) ++result.locked;
-        if (record.key.kind == ObjectKind::kChunkList && record.key_id == 0) result.lists.push_back(record.key.id);
+        if (record.key.kind == ObjectKind::kChunkList) ++result.lists;
       } catch (const Error& error) {
+        if (error.kind == ErrorKind::kIo) {
+          result.unread.push_back(error.message);
+          continue;
+        }
         if (error.kind == ErrorKind::kInterrupted) throw;
         result.problems.push_back(error.message);
         result.damaged.push_back(record.key);
@@ -112,6 +116,10 @@ PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, co
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kInterrupted) throw;
     if (error.kind == ErrorKind::kNotFound && !path_exists(path)) return {.gone = true};
+    if (error.kind == ErrorKind::kIo) {
+      result.unread.push_back(error.message);
+      return result;
+    }
     result.problems.push_back(error.message);
     result.readable = false;
   }

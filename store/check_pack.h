@@ -14,10 +14,11 @@ struct PackCheck {
   std::uint64_t objects = 0, bytes = 0;
   std::uint64_t locked = 0;  // encrypted, and no key for them: their checksums hold
   std::vector<std::string> problems;
-  std::vector<ObjectKey> damaged;  // of those that the index names
-  std::vector<Digest> lists;       // chunk lists that are whole, by the file's id
-  bool readable = true;            // false where the index cannot be trusted: then the objects are not known
-  bool gone = false;               // removed by a gc since the folder was listed
+  std::vector<std::string> unread;  // what the disk or a lack of memory kept from being looked at: no damage
+  std::vector<ObjectKey> damaged;   // of those that the index names
+  std::uint64_t lists = 0;          // chunk lists whose own bytes are whole
+  bool readable = true;             // false where the index cannot be trusted: then the objects are not known
+  bool gone = false;                // removed by a gc since the folder was listed
 };
 // `ring` may be null: then of encrypted objects only the checksums are looked at.
 PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,

@@ -1,9 +1,10 @@
 // Planning a checkout and carrying it out: what differs is found first, what would be lost stops it before anything is
-// touched, then files are removed and written. Nothing is ever written through a symbolic link inside the folder.
+// touched, then files are removed and written, below a folder held open: nothing is ever written through a symbolic
+// link, neither inside the folder nor, in a worktree, on the way to it.
 #include "store/checkout.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -85,17 +86,53 @@ void refuse_losses(const std::vector<std::string>& lost) {
               "`mlx add` it first, or use --force to lose it");
 }
 
+// In a worktree its root is held, elsewhere the folder where it stands and the one that it is to stand in where not.
+Place place_of(const CheckoutPlan& plan) {
+  if (!plan.root.empty()) {
+    const std::optional<std::string> below = relative_inside(plan.folder, plan.root);
+    CHECK(below.has_value());
+    return {Beneath(plan.root), {*below, plan.single}};
+  }
+  if (!plan.single && is_folder(plan.folder)) return {Beneath(plan.folder), {"", false}};
+  if (!plan.write.empty()) make_folders(parent_path(plan.folder));
+  return {Beneath(parent_path(plan.folder)), {base_name(plan.folder), plan.single}};
+}
+
+// `path` of a plan, in the place.
+std::string below(const CheckoutPlan& plan, const Place& place, const std::string& path) {
+  return join_path(place.target.folder, relative_inside(path, plan.folder).value());
+}
+
 // Empty folders from `path`'s parent up to the root of the checkout.
-void remove_empty_parents(const Target& target, std::string path) {
+void remove_empty_parents(const Place& place, std::string path) {
   for (std::size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/')) {
     path.resize(slash);
-    if (::rmdir(join_path(target.folder, path).c_str()) != 0) return;
+    if (!place.root.remove_folder(join_path(place.target.folder, path))) return;
   }
 }
 
-void set_mode(const Target& target, const Entry& entry) {
-  mode_t mode = entry.mode == kModeExecutable ? 0755 : 0644;
-  if (::chmod(target.path(entry).c_str(), mode) != 0) fail_errno(errno, target.path(entry), "set mode");
+void set_mode(const Place& place, const Entry& entry) {
+  const std::string path = place.target.path(entry);
+  const Fd fd = place.root.open(path, O_RDONLY | O_NONBLOCK);
+  if (::fchmod(fd.get(), entry.mode == kModeExecutable ? 0755 : 0644) != 0)
+    fail_errno(errno, place.root.full(path), "set mode");
+}
+
+// What makes room, in the order in which it can be done.
+void clear_away(const CheckoutPlan& plan, const Place& place, Disk& disk) {
+  for (const std::string& path : plan.obstacles) {
+    disk.step(path);
+    place.root.remove_tree(below(plan, place, path));
+  }
+  if (!place.target.single && !plan.write.empty()) {
+    place.root.make_folders(place.target.folder);
+    remove_stale_checkouts(place, disk);
+  }
+  for (const Entry& entry : plan.remove) {
+    disk.step(place.root.full(place.target.path(entry)));
+    place.root.remove(place.target.path(entry));
+    if (!place.target.single) remove_empty_parents(place, entry.path);
+  }
 }
 
 // What the cache knows now: files that were written just before are racy until the clock has moved on, so wait for
@@ -170,6 +207,7 @@ CheckoutPlan plan_checkout(const Store& store, std::vector<Entry> wanted, const 
                            const CheckoutOptions& options, StatCache* cache, Pool& pool, Progress& progress) {
   CheckoutPlan plan;
   plan.folder = folder;
+  plan.root = options.root;
   plan.single = options.single;
   const Target target{folder, options.single};
   if (target.single) {
@@ -204,25 +242,12 @@ CheckoutPlan plan_checkout(const Store& store, std::vector<Entry> wanted, const 
 CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode link, StatCache* cache, Pool& pool,
                          Progress& progress) {
   Disk& disk = StoreAccess::state(store).disk;
-  const Target target{plan.folder, plan.single};
-  for (const std::string& path : plan.obstacles) {
-    auto status = stat_link(path);
-    if (status && S_ISDIR(status->st_mode))
-      remove_tree(path);
-    else
-      disk.remove(path);
-  }
-  if (!target.single && !plan.write.empty()) {
-    make_folders(target.folder);
-    remove_stale_checkouts(target.folder, disk);
-  }
-  for (const Entry& entry : plan.remove) {
-    disk.remove(target.path(entry));
-    if (!target.single) remove_empty_parents(target, entry.path);
-  }
   CheckoutReport report;
+  if (plan.empty()) return report;
+  const Place place = place_of(plan);
+  clear_away(plan, place, disk);
   if (!plan.write.empty()) {
-    Placer placer(store, disk, target, link, progress);
+    Placer placer(store, disk, place, link, progress);
     progress.begin("Checking out", plan.bytes(), "B");
     pool.run(static_cast<std::int64_t>(plan.write.size()), [&](std::int64_t n) {
       check_interrupted();
@@ -231,10 +256,10 @@ CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode 
     progress.end();
     report = placer.report();
   }
-  for (const Entry& entry : plan.set_mode) set_mode(target, entry);
+  for (const Entry& entry : plan.set_mode) set_mode(place, entry);
   const bool wrote = !plan.write.empty() || !plan.set_mode.empty();
   if (StatCache::State* state = StatCacheAccess::state(cache); state && wrote)
-    record(*state, target, plan.result, pool);
+    record(*state, {plan.folder, plan.single}, plan.result, pool);
   return report;
 }
 

@@ -16,11 +16,12 @@ namespace mlx::store {
 struct CheckoutOptions {
   bool force = false;   // overwrite and remove what is not in the store
   bool single = false;  // `folder` is itself the one file of `wanted` (or of what is to go)
+  std::string root;     // what `folder` stands in: no link below it is followed. "": the place is the user's own choice
   std::string inside;   // only this file, or what stands below this folder; the rest stays as it is. "": everything
 };
 
 struct CheckoutPlan {
-  std::string folder;
+  std::string folder, root;
   bool single = false;
   std::vector<Entry> remove, write, set_mode;
   std::vector<std::string> obstacles;  // paths on disk that no scan lists and that are in the way: removed

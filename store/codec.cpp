@@ -2,12 +2,14 @@
 #include "store/codec.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <new>
 #include <span>
 
 #include "base/error.h"
 #include "store/byte_planes.h"
+#include "store/manifest.h"
 
 namespace mlx::store {
 
@@ -47,11 +49,17 @@ struct Codec::State {
     return true;
   }
 
+  // What zstd says is wrong with a frame; a lack of memory is wrong with no frame.
+  static const char* problem_of(std::size_t code) {
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    return ZSTD_getErrorName(code);
+  }
+
   // One frame into just the room of `plain`; what is wrong with it, or nullptr.
   const char* decode_frame(ByteView frame, std::span<std::uint8_t> plain) {
     if (!decompress && !(decompress = ZSTD_createDCtx())) throw std::bad_alloc();
     std::size_t size = ZSTD_decompressDCtx(decompress, plain.data(), plain.size(), frame.data(), frame.size());
-    if (ZSTD_isError(size)) return ZSTD_getErrorName(size);
+    if (ZSTD_isError(size)) return problem_of(size);
     return size == plain.size() ? nullptr : "sizes differ";
   }
 
@@ -63,7 +71,7 @@ struct Codec::State {
     std::size_t length = plain.size() / static_cast<std::size_t>(width);
     for (std::size_t at = 0; at < plain.size(); at += length) {
       std::size_t size = ZSTD_findFrameCompressedSize(stored.data(), stored.size());
-      if (ZSTD_isError(size)) return ZSTD_getErrorName(size);
+      if (ZSTD_isError(size)) return problem_of(size);
       if (const char* why = decode_frame(stored.first(size), std::span(planes).subspan(at, length))) return why;
       stored = stored.subspan(size);
     }
@@ -200,6 +208,9 @@ void check_received(const StoredObject& object, CodecPool& codecs) {
   if (object.key_id != 0 || base_of(object)) return;
   Bytes plain;
   codecs.lend()->decode(record, object.stored, plain, "received object");
+  // What a tree consists of is read by everybody from now on.
+  if (object.key.kind == ObjectKind::kManifest) (void)decode_root(plain);
+  if (object.key.kind == ObjectKind::kShard) (void)decode_shard(plain);
 }
 
 }  // namespace mlx::store

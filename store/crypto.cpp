@@ -39,6 +39,14 @@ using CipherContext = std::unique_ptr<EVP_CIPHER_CTX, Freer<EVP_CIPHER_CTX_free>
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Freer<EVP_PKEY_CTX_free>>;
 
+using HashContext = std::unique_ptr<EVP_MD_CTX, Freer<EVP_MD_CTX_free>>;
+
+Key ed25519_key(const Secret& seed) {
+  Key key(EVP_PKEY_new_raw_private_key_ex(nullptr, "ED25519", nullptr, ByteView(seed).data(), seed.size()));
+  require(key != nullptr, "Ed25519");
+  return key;
+}
+
 const EVP_CIPHER* aes_256_gcm() {
   static const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);  // never freed
   require(cipher != nullptr, "AES-256-GCM");
@@ -241,6 +249,39 @@ std::optional<Secret> x25519_agree(const Secret& private_key, const Digest& peer
   if (EVP_PKEY_derive_set_peer(context.get(), other.get()) != 1) return {};
   if (EVP_PKEY_derive(context.get(), shared.data(), &size) != 1) return {};
   return shared;
+}
+
+Digest ed25519_public(const Secret& seed) {
+  Digest key;
+  std::size_t size = key.bytes.size();
+  require(EVP_PKEY_get_raw_public_key(ed25519_key(seed).get(), key.bytes.data(), &size) == 1, "Ed25519");
+  return key;
+}
+
+Ed25519Signature ed25519_sign(const Secret& seed, ByteView message) {
+  const Key key = ed25519_key(seed);
+  const HashContext context(EVP_MD_CTX_new());
+  Ed25519Signature signature{};
+  std::size_t size = signature.size();
+  require(context && EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
+              EVP_DigestSign(context.get(), signature.data(), &size, message.data(), message.size()) == 1,
+          "Ed25519");
+  return signature;
+}
+
+bool ed25519_verify(const Digest& public_key, ByteView message, const Ed25519Signature& signature) {
+  const Key key(
+      EVP_PKEY_new_raw_public_key_ex(nullptr, "ED25519", nullptr, public_key.bytes.data(), public_key.bytes.size()));
+  const HashContext context(EVP_MD_CTX_new());
+  require(key && context && EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1, "Ed25519");
+  return EVP_DigestVerify(context.get(), signature.data(), signature.size(), message.data(), message.size()) == 1;
+}
+
+std::array<std::uint8_t, 64> sha512(ByteView bytes) {
+  std::array<std::uint8_t, 64> hash{};
+  unsigned int size = 0;
+  require(EVP_Digest(bytes.data(), bytes.size(), hash.data(), &size, EVP_sha512(), nullptr) == 1, "SHA-512");
+  return hash;
 }
 
 }  // namespace mlx::store

@@ -4,6 +4,7 @@
 // Secrets are wiped when they go. Everything here is thread-safe; errors of OpenSSL itself are kMissing.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -60,5 +61,13 @@ KeyPair x25519_pair(const Secret& private_key);  // 32 bytes
 KeyPair x25519_generate();
 // nullopt where `peer` is no point that agrees on anything (small order).
 std::optional<Secret> x25519_agree(const Secret& private_key, const Digest& peer);
+
+// Ed25519 (RFC 8032). A private key is its seed of 32 bytes; its public key has 32 too.
+using Ed25519Signature = std::array<std::uint8_t, 64>;
+Digest ed25519_public(const Secret& seed);
+Ed25519Signature ed25519_sign(const Secret& seed, ByteView message);
+bool ed25519_verify(const Digest& public_key, ByteView message, const Ed25519Signature& signature);
+
+std::array<std::uint8_t, 64> sha512(ByteView bytes);
 
 }  // namespace mlx::store

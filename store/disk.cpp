@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -75,6 +76,8 @@ class RealDisk final : public Disk {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno(errno, path, "remove");
   }
 
+  void step(const std::string&) override { kill_point(); }
+
  private:
   void kill_point() {
     if (kill_at_ > 0 && ++calls_ == kill_at_) ::kill(::getpid(), SIGKILL);
@@ -95,6 +98,22 @@ void replace_shredding(Disk& disk, const std::string& from, const std::string& t
   if (::fstat(old.get(), &status) != 0) fail_errno(errno, to, "stat");
   disk.write(old, Bytes(static_cast<std::size_t>(status.st_size)), to);
   disk.sync(old, to);
+}
+
+void shred(Disk& disk, const std::string& path) {
+  constexpr std::uint64_t kBlock = 1 << 20;
+  if (::fchmod(open_file(path, O_RDONLY | O_NOFOLLOW).get(), 0600) != 0) fail_errno(errno, path, "change the mode of");
+  const Fd fd = open_file(path, O_RDWR | O_NOFOLLOW);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) fail_errno(errno, path, "stat");
+  const Bytes zeros(kBlock);
+  for (std::uint64_t left = static_cast<std::uint64_t>(status.st_size); left > 0;) {
+    const std::uint64_t count = std::min(left, kBlock);
+    disk.write(fd, ByteView(zeros).first(count), path);
+    left -= count;
+  }
+  disk.sync(fd, path);
+  disk.remove(path);
 }
 
 std::unique_ptr<Disk> real_disk(int kill_at) {

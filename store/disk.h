@@ -22,11 +22,16 @@ class Disk {
   virtual void rename(const std::string& from, const std::string& to) = 0;  // atomic, replaces
   virtual void truncate(const std::string& path, std::uint64_t size) = 0;
   virtual void remove(const std::string& path) = 0;
+  // Comes before a change to a worktree, which is made by Beneath: a call like the others for those that count them.
+  virtual void step(const std::string&) {}
 };
 
 // `from` takes the place of `to`, whose old bytes are then overwritten and synced, so that what stood there is not read
 // again. (A file system that does not write in place keeps them until it uses the space for something else.)
 void replace_shredding(Disk& disk, const std::string& from, const std::string& to);
+
+// Overwrites the file's bytes, syncs them, and removes it. Links are not followed.
+void shred(Disk& disk, const std::string& path);
 
 // The real one. With MLX_KILL_AT=N in the environment of a test the process is killed (SIGKILL) before its Nth call;
 // set by cmd/main.cpp through `kill_at` (0: never).

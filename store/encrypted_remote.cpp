@@ -139,6 +139,10 @@ std::vector<Digest> EncryptedRemote::read_unknown_operations(const std::vector<D
   std::mutex mutex;
   NoProgress quiet;
   const auto take = [&](StoredObject&& sealed) {
+    {
+      std::lock_guard lock(mutex);
+      intake_.count(sealed.plain_size, sealed.stored.size(), kWhere);
+    }
     const DomainKey* key = ring_->find(sealed.key_id);
     if (!key) return;  // of a key that this clone has not got: what needs it says so
     const Digest id = Digest::of(decode_payload(sealed, open_sealed(*key, sealed, kWhere)));
@@ -186,7 +190,12 @@ std::vector<Digest> EncryptedRemote::storage_ids_of_heads(const std::vector<Dige
 }
 
 bool EncryptedRemote::publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) {
-  const std::vector<Digest> before = inner_->heads();
+  std::vector<Digest> before;
+  try {
+    before = inner_->heads();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;  // lost ones are none here
+  }
   std::vector<Digest> known = read_unknown_operations(before), wanted = expected;
   std::ranges::sort(known);
   std::ranges::sort(wanted);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "store/keys.h"
+#include "store/limits.h"
 #include "store/remote.h"
 
 namespace mlx::store {
@@ -31,6 +32,7 @@ class EncryptedRemote final : public Remote {
   void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) override;
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override;
   std::vector<std::string> damage() override { return inner_->damage(); }
+  std::vector<std::string> look_for_lost() override { return inner_->look_for_lost(); }
   bool repair(RepairReport& report, Progress& progress) override { return inner_->repair(report, progress); }
   std::optional<Bytes> read_file(const std::string& name) override { return inner_->read_file(name); }
   bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
@@ -47,7 +49,8 @@ class EncryptedRemote final : public Remote {
   std::string domain_;
   std::unordered_map<ObjectKey, ObjectKey, ObjectKeyHash> found_;            // plain key → where the remote has it
   std::unordered_map<Digest, Digest, DigestHash> operations_;                // storage id → plain id
-  std::unordered_map<Digest, StoredObject, DigestHash> unknown_operations_;  // plain id → plain object
+  std::unordered_map<Digest, StoredObject, DigestHash> unknown_operations_;  // plain id → plain object, as it was sent
+  OperationIntake intake_;                                                   // of what is kept here
 };
 
 }  // namespace mlx::store

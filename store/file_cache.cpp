@@ -120,7 +120,7 @@ void FileCache::make(const std::string& path, const Entry& entry, Progress& prog
   static std::atomic<std::uint64_t> count{0};
   const std::string temporary = join_path(folder_, fmt::format("{}{}-{}", kTemporary, ::getpid(), count++));
   try {
-    write_entry(store_, disk_, entry, temporary, progress);
+    write_entry(store_, disk_, entry, Beneath(folder_), base_name(temporary), progress);
     seal(temporary, entry);
     disk_.rename(temporary, path);
   } catch (...) {

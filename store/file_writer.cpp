@@ -1,8 +1,8 @@
-// Content is hashed while it is written: what stands on disk is what the manifest names, or an error.
+// The reader verifies what is read as a whole: what stands on disk is what the manifest names, or an error.
 #include "store/file_writer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,36 +20,36 @@ constexpr std::size_t kLongestLink = 4096;
   fail(ErrorKind::kCorrupt, "{}: content {} in the store is damaged: {}", entry.path, entry.content.brief(), why);
 }
 
-void write_link(const Store& store, const Entry& entry, const std::string& path) {
+void write_link(const Store& store, const Entry& entry, const Beneath& folder, const std::string& path) {
   if (entry.size == 0 || entry.size > kLongestLink) damaged(entry, "not the target of a link");
   const std::string link(as_text(store.read_blob(entry.content)));
   if (link.find('\0') != std::string::npos) damaged(entry, "not the target of a link");
-  if (::symlink(link.c_str(), path.c_str()) != 0) fail_errno(errno, path, "make symbolic link");
+  folder.symlink(link, path);
 }
 
 }  // namespace
 
-void write_entry(const Store& store, Disk& disk, const Entry& entry, const std::string& path, Progress& progress) {
+void write_entry(const Store& store, Disk& disk, const Entry& entry, const Beneath& folder, const std::string& path,
+                 Progress& progress) {
   const BlobReader reader = store.open_blob(entry.content);
   if (reader.size() != entry.size) damaged(entry, "its size differs from the manifest");
   if (entry.mode == kModeLink) {
-    write_link(store, entry, path);
+    write_link(store, entry, folder, path);
     return;
   }
-  const Fd fd = disk.create(path);
-  Sha256 hash;
+  disk.step(folder.full(path));
+  const Fd fd = folder.open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(kCopySize, reader.size())));
   for (std::uint64_t offset = 0; offset < reader.size();) {
     check_interrupted();
     const std::size_t count = reader.read_at(offset, buffer.data(), buffer.size());
     const ByteView part = ByteView(buffer).first(count);
-    hash.update(part);
-    disk.write(fd, part, path);
+    disk.write(fd, part, folder.full(path));
     offset += count;
     progress.advance(count);
   }
-  if (hash.finish() != entry.content) damaged(entry, "its chunks are not its content");
-  if (entry.mode == kModeExecutable && ::fchmod(fd.get(), 0755) != 0) fail_errno(errno, path, "make executable");
+  if (entry.mode == kModeExecutable && ::fchmod(fd.get(), 0755) != 0)
+    fail_errno(errno, folder.full(path), "make executable");
 }
 
 }  // namespace mlx::store

@@ -10,7 +10,9 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "store/folder_remote.h"
+#include "store/limits.h"
 #include "store/repair.h"
+#include "store/small_file.h"
 #include "store/store_state.h"
 #include "store/transfer.h"
 
@@ -45,6 +47,7 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
     Digest head = Digest::parse(line);
     if (!heads.empty() && !(heads.back() < head))
       fail(ErrorKind::kCorrupt, "{}:{}: heads are not sorted", path, number);
+    if (heads.size() == kMaxHeads) fail(ErrorKind::kCorrupt, "{}:{}: more than {} heads", path, number, kMaxHeads);
     heads.push_back(head);
   }
   if (number == 0) fail(ErrorKind::kCorrupt, "{}: empty", path);
@@ -53,15 +56,19 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
 
 class FolderRemote final : public Remote {
  public:
-  FolderRemote(std::string folder, bool to_write, Disk& disk, Pool& pool)
-      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool) {
-    if (to_write) store_.keep_found();  // what missing() does not name stays until the heads are published
+  FolderRemote(std::string folder, const RemoteOptions& options, Disk& disk, Pool& pool)
+      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool), check_heads_(options.check_heads) {
+    if (!options.create) return;
+    store_.keep_found();  // what missing() does not name stays until the heads are published
+    begin_heads();
   }
 
+  // There from the first push on: operations without them have lost theirs.
   std::vector<Digest> heads() override {
-    std::string path = heads_path();
-    if (!path_exists(path)) return {};
-    return decode_heads(read_text(path), path);
+    const SmallFile file = read_small_file(heads_path());
+    if (file.readable()) return decode_heads(as_text(file.content), heads_path());
+    if (file.state == SmallFile::State::kAbsent && operations().empty()) return {};
+    throw lost(heads_path(), file);
   }
 
   std::vector<Digest> operations() override {
@@ -92,22 +99,29 @@ class FolderRemote final : public Remote {
   }
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
+    if (encode_heads(heads_or_none()) != encode_heads(expected)) return false;
+    if (check_heads_) {
+      store_.reload();
+      check_heads_(store_, expected, heads);
+    }
     Fd lock = take_lock();
-    if (encode_heads(this->heads()) != encode_heads(expected)) return false;
-    replace(heads_path(), as_bytes(encode_heads(heads)));
+    if (encode_heads(heads_or_none()) != encode_heads(expected)) return false;
+    write(heads_path(), as_bytes(encode_heads(heads)));
     return true;
   }
 
   std::optional<Bytes> read_file(const std::string& name) override {
-    std::string path = file_path(name);
-    if (!path_exists(path)) return {};
-    return mlx::read_file(path);
+    SmallFile file = read_small_file(file_path(name));
+    if (file.readable()) return std::move(file.content);
+    if (file.state == SmallFile::State::kAbsent) return {};
+    throw lost(file_path(name), file);
   }
 
   bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
     Fd lock = take_lock();
-    if (read_file(name) != expected) return false;
-    replace(file_path(name), bytes);
+    const SmallFile file = read_small_file(file_path(name));
+    if (file.readable() != expected.has_value() || (expected && file.content != *expected)) return false;
+    write(file_path(name), bytes);
     return true;
   }
 
@@ -117,6 +131,7 @@ class FolderRemote final : public Remote {
 
   bool repair(RepairReport& report, Progress& progress) override {
     report = set_damage_aside(store_, store_.fsck(progress), progress);
+    mend_copies();
     return true;
   }
 
@@ -138,28 +153,49 @@ class FolderRemote final : public Remote {
     return lock;
   }
 
-  void replace(const std::string& path, ByteView bytes) {
-    std::string temporary = path + ".tmp";
-    disk_.remove(temporary);  // left by a process that died while it held the lock
+  void begin_heads() {
+    if (read_small_file(heads_path()).state != SmallFile::State::kAbsent) return;
+    Fd lock = take_lock();
+    if (read_small_file(heads_path()).state == SmallFile::State::kAbsent && operations().empty())
+      write(heads_path(), as_bytes(encode_heads({})));
+  }
+
+  // With the lock held.
+  void write(const std::string& path, ByteView content) {
+    write_small_file(disk_, path, content, {.temporary = path + ".tmp"});
+  }
+
+  std::vector<Digest> heads_or_none() {
     try {
-      Fd fd = disk_.create(temporary);
-      disk_.write(fd, bytes, temporary);
-      disk_.sync(fd, temporary);
-      disk_.rename(temporary, path);
-      disk_.sync_folder(folder_);
-    } catch (const Error&) {
-      try {
-        disk_.remove(temporary);
-      } catch (const Error&) {
-        // The first error says what is wrong.
-      }
-      throw;
+      return heads();
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      return {};
     }
+  }
+
+  // Of every small file one copy mends the other.
+  void mend_copies() {
+    Fd lock = take_lock();
+    for (const std::string& name : list_folder(folder_)) {
+      const std::string first = name.ends_with(".copy") ? name.substr(0, name.size() - 5) : name;
+      if (first != "heads" && !first.starts_with("file-")) continue;
+      const SmallFile file = read_small_file(join_path(folder_, first));
+      if (file.state == SmallFile::State::kHalf) write(join_path(folder_, first), file.content);
+    }
+  }
+
+  static Error lost(const std::string& path, const SmallFile& file) {
+    return Error(ErrorKind::kCorrupt,
+                 fmt::format("{}: {}", path,
+                             file.state == SmallFile::State::kAbsent ? "is gone, and so is its copy" : "is damaged"),
+                 "`mlx push --repair` from a clone writes it again");
   }
 
   std::string folder_;
   Disk& disk_;
   Store store_;
+  CheckHeads check_heads_;
 };
 
 // The folder that a URL names.
@@ -182,7 +218,7 @@ std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteO
                 "`mlx push` makes it; is its disk mounted?");
   }
   try {
-    return std::make_unique<FolderRemote>(folder, options.create, disk, pool);
+    return std::make_unique<FolderRemote>(folder, options, disk, pool);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),

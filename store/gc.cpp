@@ -13,6 +13,7 @@
 #include <ctime>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "store/marks.h"
 #include "store/pack_writer.h"
@@ -65,6 +66,7 @@ struct Gc {
   void keep(std::size_t pack);
   bool keep_what_came_to_life();
   void merge_indexes();
+  void write_index_of_rest();
   void remove();
 };
 
@@ -236,9 +238,20 @@ void Gc::rewrite_or_keep() {
   }
 }
 
-// Before the packs go, so that readers always have an index that they can use.
+// Before the packs go, so that readers always have an index that they can use. Where there is no room for it they read
+// the packs' own.
 void Gc::merge_indexes() {
   if (!picture->has_multi()) return;
+  try {
+    write_index_of_rest();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo) throw;
+    log("no index over many packs for now: {}", error.message);
+    store.disk.remove(join_path(store.packs_folder, "multi.idx"));
+  }
+}
+
+void Gc::write_index_of_rest() {
   std::vector<Digest> without = leaving();
   std::shared_ptr<const Index> rest =
       Index::load(store.packs_folder, picture.get(), PackSet(without.begin(), without.end()));
@@ -285,7 +298,14 @@ void Gc::remove() {
   mark_roots();
   while (keep_what_came_to_life()) marks.follow(progress);
   progress.begin("Removing packs", 0, "packs");
-  remove_packs(store.packs_folder, leaving(), store.disk);
+  try {
+    remove_packs(store.packs_folder, leaving(), store.disk);
+  } catch (const Error& error) {
+    // Nothing has gone unless the removal was announced; then the second attempt ends it.
+    if (error.kind != ErrorKind::kIo || options.spare.empty()) throw;
+    for (const std::string& path : options.spare) store.disk.remove(path);
+    remove_packs(store.packs_folder, leaving(), store.disk);
+  }
   progress.end();
 }
 

@@ -24,6 +24,9 @@ struct GcOptions {
   std::int64_t grace_seconds = 14 * 24 * 3600;  // packs that are younger stay as they are
   bool remove = false;                          // else only says what would go
   bool thorough = false;  // a pack is written anew for the least of garbage: where it must not stay in any case
+  // Files that can be made again, in the order in which they may go: removed where a full disk has no room for the few
+  // bytes that a removal writes first.
+  std::vector<std::string> spare;
 };
 
 struct GcReport {

@@ -7,7 +7,8 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kIdentity = "mlx-identity-1:", kPublic = "mlx-key-1:";
+constexpr std::string_view kIdentity = "mlx-identity-1:", kPublic = "mlx-key-2:";
+constexpr std::string_view kSigningInfo = "mlx sign 1";
 constexpr std::size_t kCheckDigits = 8;
 
 bool is_lower_hex(std::string_view text) {
@@ -32,19 +33,28 @@ KeyPair parse_identity(std::string_view text, const std::string& what) {
   return x25519_pair(secret);
 }
 
-std::string public_key_text(const Digest& key) {
-  return fmt::format("{}{}{}", kPublic, key.hex(), Digest::of(key.bytes).hex().substr(0, kCheckDigits));
+SigningKey signing_key_of(const KeyPair& identity) {
+  return signing_key_of(hkdf_sha256(identity.private_key, {}, kSigningInfo, 32));
 }
 
-Digest parse_public_key(std::string_view text) {
+PublicIdentity public_identity(const KeyPair& identity) {
+  return {identity.public_key, signing_key_of(identity).public_key};
+}
+
+std::string public_key_text(const PublicIdentity& who) {
+  const std::string digits = who.locks.hex() + who.signs.hex();
+  return fmt::format("{}{}{}", kPublic, digits, Digest::of(as_bytes(digits)).hex().substr(0, kCheckDigits));
+}
+
+PublicIdentity parse_public_key(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   const std::string_view digits = text.starts_with(kPublic) ? text.substr(kPublic.size()) : std::string_view();
-  if (digits.size() == 64 + kCheckDigits && is_lower_hex(digits)) {
-    const Digest key = Digest::parse(digits.substr(0, 64));
-    if (public_key_text(key) == text) return key;
+  if (digits.size() == 128 + kCheckDigits && is_lower_hex(digits)) {
+    const PublicIdentity who{Digest::parse(digits.substr(0, 64)), Digest::parse(digits.substr(64, 64))};
+    if (public_key_text(who) == text) return who;
   }
-  throw Error(ErrorKind::kUsage, fmt::format("'{}' is no public key of mlx", text.substr(0, 100)),
-              "it begins with mlx-key-1: and is printed by `mlx key export-public`");
+  throw Error(ErrorKind::kUsage, fmt::format("'{}' is no public key of mlx", text.substr(0, 200)),
+              "it begins with mlx-key-2: and is printed by `mlx key export-public`");
 }
 
 }  // namespace mlx::store

@@ -35,7 +35,7 @@ std::optional<Digest> pack_of_name(const std::string& name) {
 }  // namespace
 
 PackIndex::PackIndex(const std::string& path, const Digest& id) {
-  const Fd file = open_file(path, O_RDONLY);
+  const Fd file = open_regular_file(path);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail_errno(errno, path, "stat");
   file_size_ = static_cast<std::uint64_t>(status.st_size);
@@ -178,7 +178,7 @@ std::shared_ptr<const Fd> Index::pack_fd(std::uint32_t pack) const {
   std::lock_guard lock(fds_mutex_);
   auto& fd = fds_[pack];
   if (!fd) {
-    auto opened = std::make_shared<const Fd>(open_file(pack_path(pack), O_RDONLY));
+    auto opened = std::make_shared<const Fd>(open_regular_file(pack_path(pack)));
     if (fds_.size() > kOpenFiles) {
       fds_.clear();
       fds_[pack] = opened;

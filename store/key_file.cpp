@@ -12,10 +12,10 @@ namespace mlx::store {
 namespace {
 
 constexpr std::string_view kKeysMagic = "MLXKEYS\n", kSealedMagic = "MLXRKEYS";
-constexpr std::uint32_t kKeysVersion = 1;
-constexpr std::size_t kMemberSize = 256, kKeySize = 160, kHeaderSize = 64, kMacSize = 32, kNameSize = 64;
+constexpr std::uint32_t kKeysVersion = 2;
+constexpr std::size_t kMacSize = 32, kNameSize = 64;
 constexpr std::size_t kSealedKey = 32 + kSealedExtra;
-constexpr std::uint32_t kMaxMembers = 1024, kMaxKeys = 65536, kMaxBefore = 65536;
+constexpr std::uint32_t kMaxMembers = 1024, kMaxKeys = 65536;
 constexpr int kMinLog2N = 10, kMaxLog2N = 20, kMaxR = 16, kMaxP = 16;
 
 void put_zeros(ByteWriter& out, std::size_t count) {
@@ -62,6 +62,7 @@ Member get_member(ByteReader& in, bool named) {
     in.corrupt("a recipient with scrypt parameters");
   }
   member.public_key = Digest::from(in.take(32));
+  member.signing_key = Digest::from(in.take(32));
   member.added = static_cast<std::int64_t>(in.u64());
   member.name = get_name(in, named);
   member.ephemeral = Digest::from(in.take(32));
@@ -81,6 +82,7 @@ DataKey get_key(ByteReader& in) {
   expect_zeros(in, 3);
   key.made = static_cast<std::int64_t>(in.u64());
   key.domain = get_name(in, true);
+  key.check = Digest::from(in.take(32));
   expect_zeros(in, 16);
   const ByteView sealed = in.take(kSealedKey);
   key.sealed.assign(sealed.begin(), sealed.end());
@@ -90,18 +92,23 @@ DataKey get_key(ByteReader& in) {
 
 void check_version(std::uint32_t version, const std::string& what) {
   if (version == kKeysVersion) return;
-  throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: keys of format version {}, this mlx knows {}", what, version, kKeysVersion),
-              "if a newer mlx wrote it, upgrade this one");
+  throw Error(
+      ErrorKind::kCorrupt, fmt::format("{}: keys of format version {}, this mlx knows {}", what, version, kKeysVersion),
+      version == 1 ? "clone without --encrypt with the mlx that wrote them, and push to an empty remote with this one"
+                   : "if a newer mlx wrote it, upgrade this one");
 }
 
-void check_unique(const KeyFile& file, const ByteReader& in) {
-  std::set<Digest> publics;
+// The members are those that the chain leads to.
+void check_members(const KeyFile& file, const ByteReader& in) {
+  Membership members;
+  for (const Member& member : file.members) members.emplace(member.public_key, member.signing_key);
+  if (members.size() != file.members.size()) in.corrupt("a member stands twice");
+  if (members != members_after(file.chain, file.chain.back())) in.corrupt("members that its history does not lead to");
+}
+
+void check_keys(const KeyFile& file, const ByteReader& in) {
   std::set<std::uint32_t> ids;
   std::set<std::string> current;
-  for (const Member& member : file.members) {
-    if (!publics.insert(member.public_key).second) in.corrupt("a member stands twice");
-  }
   for (const DataKey& key : file.keys) {
     if (!ids.insert(key.id).second) in.corrupt("a key id stands twice");
     if (key.current && !current.insert(key.domain).second) in.corrupt("a domain with two current keys");
@@ -133,6 +140,7 @@ void put_member_head(ByteWriter& out, const Member& member) {
   out.u16(0);
   out.raw(member.salt.bytes);
   out.raw(member.public_key.bytes);
+  out.raw(member.signing_key.bytes);
   out.u64(static_cast<std::uint64_t>(member.added));
 }
 
@@ -162,20 +170,22 @@ Bytes key_prefix(const DataKey& key) {
   put_zeros(out, 3);
   out.u64(static_cast<std::uint64_t>(key.made));
   put_name(out, key.domain);
+  out.raw(key.check.bytes);
   put_zeros(out, 16);
   return out.take();
 }
 
-Bytes encode_without_mac(const KeyFile& file, bool with_keys) {
+namespace {
+
+Bytes encode_parts(const KeyFile& file, bool with_keys, const Chain& chain) {
   ByteWriter out;
   out.raw(as_bytes(kKeysMagic));
   out.u32(kKeysVersion);
   out.u32(static_cast<std::uint32_t>(file.members.size()));
   out.u32(static_cast<std::uint32_t>(file.keys.size()));
-  out.u32(static_cast<std::uint32_t>(file.before.size()));
-  out.u64(file.revision);
+  out.u32(static_cast<std::uint32_t>(chain.size()));
   out.raw(file.ring);
-  put_zeros(out, 16);
+  put_zeros(out, 24);
   for (const Member& member : file.members) out.raw(member_entry(member));
   for (const DataKey& key : file.keys) {
     out.raw(key_prefix(key));
@@ -185,12 +195,28 @@ Bytes encode_without_mac(const KeyFile& file, bool with_keys) {
       put_zeros(out, kSealedKey);
     put_zeros(out, 4);
   }
-  for (const Digest& digest : file.before) out.raw(digest.bytes);
+  put_chain(out, chain);
   return out.take();
 }
 
+RingId get_ring(ByteReader& in) {
+  RingId ring{};
+  std::ranges::copy(in.take(ring.size()), ring.begin());
+  return ring;
+}
+
+}  // namespace
+
+Bytes encode_for_mac(const KeyFile& file) {
+  return encode_parts(file, false, file.chain);
+}
+
+Digest state_of(const KeyFile& file) {
+  return Digest::of(encode_parts(file, false, {}));
+}
+
 Bytes encode_key_file(const KeyFile& file) {
-  Bytes bytes = encode_without_mac(file, true);
+  Bytes bytes = encode_parts(file, true, file.chain);
   bytes.insert(bytes.end(), file.mac.bytes.begin(), file.mac.bytes.end());
   return bytes;
 }
@@ -199,21 +225,19 @@ KeyFile decode_key_file(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
   if (as_text(in.take(kKeysMagic.size())) != kKeysMagic) in.corrupt("not a file of keys");
   check_version(in.u32(), what);
-  const std::uint32_t members = in.u32(), keys = in.u32(), before = in.u32();
+  const std::uint32_t members = in.u32(), keys = in.u32(), links = in.u32();
+  if (members == 0 || members > kMaxMembers || keys > kMaxKeys || links == 0 || links > kMaxLinks)
+    in.corrupt("counts out of bounds");
   KeyFile file;
-  file.revision = in.u64();
-  const ByteView ring = in.take(16);
-  std::copy(ring.begin(), ring.end(), file.ring.begin());
-  expect_zeros(in, 16);
-  if (members == 0 || members > kMaxMembers || keys > kMaxKeys || before > kMaxBefore || file.revision == 0 ||
-      bytes.size() != kHeaderSize + members * kMemberSize + keys * kKeySize + std::size_t{before} * 32 + kMacSize) {
-    in.corrupt("counts and size do not add up");
-  }
+  file.ring = get_ring(in);
+  expect_zeros(in, 24);
   for (std::uint32_t i = 0; i < members; ++i) file.members.push_back(get_member(in, true));
   for (std::uint32_t i = 0; i < keys; ++i) file.keys.push_back(get_key(in));
-  for (std::uint32_t i = 0; i < before; ++i) file.before.push_back(Digest::from(in.take(32)));
+  file.chain = get_chain(in, file.ring, links);
   file.mac = Digest::from(in.take(kMacSize));
-  check_unique(file, in);
+  in.expect_end();
+  check_members(file, in);
+  check_keys(file, in);
   return file;
 }
 
@@ -223,11 +247,13 @@ Bytes encode_lock(const KeyFile& file) {
   out.u32(kKeysVersion);
   out.u32(static_cast<std::uint32_t>(file.members.size()));
   out.raw(file.ring);
-  put_zeros(out, 32);
+  out.u32(static_cast<std::uint32_t>(file.chain.size()));
+  put_zeros(out, 28);
   for (Member member : file.members) {
     member.name.clear();
     out.raw(member_entry(member));
   }
+  put_chain(out, file.chain);
   return out.take();
 }
 
@@ -237,20 +263,17 @@ SealedKeys decode_sealed_keys(ByteView bytes, const std::string& what) {
   check_version(in.u32(), what);
   const std::uint32_t members = in.u32();
   SealedKeys keys;
-  const ByteView ring = in.take(16);
-  std::copy(ring.begin(), ring.end(), keys.lock.ring.begin());
-  expect_zeros(in, 32);
-  if (members == 0 || members > kMaxMembers) in.corrupt("a count of members out of bounds");
+  keys.lock.ring = get_ring(in);
+  const std::uint32_t links = in.u32();
+  expect_zeros(in, 28);
+  if (members == 0 || members > kMaxMembers || links == 0 || links > kMaxLinks) in.corrupt("counts out of bounds");
   for (std::uint32_t i = 0; i < members; ++i) keys.lock.members.push_back(get_member(in, false));
-  check_unique(keys.lock, in);
+  keys.lock.chain = get_chain(in, keys.lock.ring, links);
+  check_members(keys.lock, in);
   keys.outside.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(in.offset()));
   const ByteView sealed = in.take(in.left());
   keys.sealed.assign(sealed.begin(), sealed.end());
   return keys;
-}
-
-Digest revision_digest(const KeyFile& file) {
-  return Digest::of(encode_without_mac(file, false));
 }
 
 bool erase_keys(KeyFile& file, const std::vector<std::uint32_t>& ids) {
@@ -269,14 +292,6 @@ std::vector<std::string> domains(const KeyFile& file) {
     if (key.current && !key.erased()) names.insert(key.domain);
   }
   return {names.begin(), names.end()};
-}
-
-Standing standing(const KeyFile& ours, const KeyFile& theirs) {
-  const Digest our_digest = revision_digest(ours), their_digest = revision_digest(theirs);
-  if (our_digest == their_digest) return Standing::kSame;
-  if (std::ranges::find(theirs.before, our_digest) != theirs.before.end()) return Standing::kOlder;
-  if (std::ranges::find(ours.before, their_digest) != ours.before.end()) return Standing::kNewer;
-  return Standing::kDiverged;
 }
 
 }  // namespace mlx::store

@@ -62,6 +62,8 @@ std::string read_path(ByteReader& in, const std::string* previous) {
   return path;
 }
 
+constexpr std::uint64_t kMaxLinkTarget = 4095;  // PATH_MAX without its zero byte
+
 bool is_known_mode(std::uint64_t mode) {
   return mode == kModeFile || mode == kModeExecutable || mode == kModeLink;
 }
@@ -132,6 +134,7 @@ std::vector<Entry> decode_shard(ByteView bytes) {
     entry.mode = static_cast<std::uint32_t>(mode);
     entry.size = shortest_varint(in);
     if (__builtin_add_overflow(total, entry.size, &total)) in.corrupt("sizes add up to more than 2^64");
+    if (mode == kModeLink && entry.size > kMaxLinkTarget) in.corrupt("link to more than a path can say");
     entry.content = Digest::from(in.take(32));
     if (!entries.empty() && ends_shard(entries.back().path)) in.corrupt("shard goes on where it must end");
     entries.push_back(std::move(entry));

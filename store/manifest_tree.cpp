@@ -36,7 +36,10 @@ std::vector<ShardRef> Store::shards(const Digest& manifest) const {
 }
 
 std::vector<Entry> Store::entries(const Digest& manifest) const {
-  std::vector<ShardRef> list = shards(manifest);
+  return entries_of(manifest, shards(manifest));
+}
+
+std::vector<Entry> Store::entries_of(const Digest& manifest, const std::vector<ShardRef>& list) const {
   std::vector<Entry> all;
   for (std::size_t i = 0; i < list.size(); ++i) {
     std::vector<Entry> part = read_shard(*this, manifest, list[i], i + 1 == list.size());

@@ -144,7 +144,7 @@ std::vector<std::string> verify_multi(const std::string& folder) {
     }
     return {};
   } catch (const Error& error) {
-    if (error.kind == ErrorKind::kInterrupted) throw;
+    if (error.kind == ErrorKind::kInterrupted || error.kind == ErrorKind::kIo) throw;
     return problem(error.message);
   }
 }

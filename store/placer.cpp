@@ -1,4 +1,5 @@
-// Each file is made under a temporary name in the folder that is checked out, and renamed.
+// Each file is made under a temporary name in the folder that is checked out, and renamed; all of it below the folder
+// that the place names, held open.
 #include "store/placer.h"
 
 #include <fcntl.h>
@@ -27,28 +28,28 @@ constexpr std::time_t kAbandonedSeconds = 600;  // since it was written to
 constexpr int kLinkAttempts = 3;                // a cached file may be evicted before it is linked
 
 // Takes away the empty folders that stand where a file must go.
-void clear_folder(const std::string& path) {
-  auto status = stat_link(path);
+void clear_folder(const Beneath& root, const std::string& path) {
+  const auto status = root.status(path);
   if (!status || !S_ISDIR(status->st_mode)) return;
-  for (const std::string& name : list_folder(path)) {
+  for (const std::string& name : list_folder(root.full(path))) {
     const std::string inside = join_path(path, name);
-    auto below = stat_link(inside);
-    if (!below || !S_ISDIR(below->st_mode)) fail_folder_in_the_way(path);
-    clear_folder(inside);
+    const auto below = root.status(inside);
+    if (!below || !S_ISDIR(below->st_mode)) fail_folder_in_the_way(root.full(path));
+    clear_folder(root, inside);
   }
-  if (::rmdir(path.c_str()) != 0) fail_errno(errno, path, "remove folder");
+  if (!root.remove_folder(path)) fail_folder_in_the_way(root.full(path));
 }
 
-bool reflink(const std::string& from, const std::string& to, std::uint32_t mode) {
-  Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
-  Fd target = open_file(to, O_WRONLY | O_CREAT | O_EXCL);  // not through Disk: FICLONE refuses files opened to append
+bool reflink(const std::string& from, const Beneath& root, const std::string& to, std::uint32_t mode) {
+  const Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
+  const Fd target = root.open(to, O_WRONLY | O_CREAT | O_EXCL);  // FICLONE refuses files opened to append
   if (::ioctl(target.get(), FICLONE, source.get()) != 0) {
-    int error = errno;
-    ::unlink(to.c_str());
-    if (error == EIO || error == ENOSPC || error == EDQUOT) fail_errno(error, to, "clone");
+    const int error = errno;
+    root.discard(to);
+    if (error == EIO || error == ENOSPC || error == EDQUOT) fail_errno(error, root.full(to), "clone");
     return false;
   }
-  if (mode == kModeExecutable && ::fchmod(target.get(), 0755) != 0) fail_errno(errno, to, "make executable");
+  if (mode == kModeExecutable && ::fchmod(target.get(), 0755) != 0) fail_errno(errno, root.full(to), "make executable");
   return true;
 }
 
@@ -59,43 +60,51 @@ void fail_folder_in_the_way(const std::string& path) {
               "move it away, then try again");
 }
 
-void remove_stale_checkouts(const std::string& folder, Disk& disk) {
-  for (const std::string& name : list_folder(folder)) {
+void remove_stale_checkouts(const Place& place, Disk& disk) {
+  const std::string& folder = place.target.folder;
+  for (const std::string& name : list_folder(place.root.full(folder))) {
     if (!name.starts_with(kCheckoutTemporary)) continue;
     const std::string path = join_path(folder, name);
-    const auto status = stat_link(path);
+    const auto status = place.root.status(path);
     const int process = std::atoi(name.c_str() + kCheckoutTemporary.size());
     const bool alive = process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
     // It may be a process of another host.
-    if (status && !alive && status->st_mtime + kAbandonedSeconds < std::time(nullptr)) disk.remove(path);
+    if (!status || alive || status->st_mtime + kAbandonedSeconds >= std::time(nullptr)) continue;
+    disk.step(place.root.full(path));
+    place.root.remove(path);
   }
 }
 
-Placer::Placer(const Store& store, Disk& disk, const Target& target, LinkMode link, Progress& progress)
-    : store_(store), disk_(disk), target_(target), link_(link), progress_(progress) {
+Placer::Placer(const Store& store, Disk& disk, const Place& place, LinkMode link, Progress& progress)
+    : store_(store), disk_(disk), place_(place), link_(link), progress_(progress) {
   if (link != LinkMode::kCopy) cache_.emplace(store, disk);
 }
 
 void Placer::place(const Entry& entry, int number) {
-  const std::string path = target_.path(entry), folder = parent_path(path);
-  make_folders(folder);
+  const Beneath& root = place_.root;
+  const Target& target = place_.target;
+  const std::string path = target.path(entry);
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
+  root.make_folders(folder);
   // In the dataset's own folder, so that a path as long as may be has room for it and those that are left by a process
   // that was killed are found again.
-  const std::string temporary = join_path(target_.single ? folder : target_.folder,
-                                          fmt::format("{}{}-{}", kCheckoutTemporary, ::getpid(), number));
+  const std::string temporary =
+      join_path(target.single ? folder : target.folder, fmt::format("{}{}-{}", kCheckoutTemporary, ::getpid(), number));
   try {
     if (linked(entry, temporary)) {
       ++linked_;
     } else {
-      write_entry(store_, disk_, entry, temporary, progress_);
+      write_entry(store_, disk_, entry, root, temporary, progress_);
       ++copied_;
     }
-    clear_folder(path);
-    disk_.rename(temporary, path);
+    clear_folder(root, path);
+    disk_.step(root.full(path));
+    root.rename(temporary, path);
     // rename() does nothing where both names are one file already.
-    if (link_ == LinkMode::kHardlink) ::unlink(temporary.c_str());
+    if (link_ == LinkMode::kHardlink) root.remove(temporary);
   } catch (...) {
-    ::unlink(temporary.c_str());
+    root.discard(temporary);
     throw;
   }
 }
@@ -113,9 +122,9 @@ CheckoutReport Placer::report() const {
 int Placer::link_once(const Entry& entry, const std::string& temporary) {
   NoProgress silent;  // a file that is copied after all counts once
   const std::string cached = cache_->obtain(entry, silent);
-  if (link_ == LinkMode::kHardlink) return ::link(cached.c_str(), temporary.c_str()) == 0 ? 0 : errno;
+  if (link_ == LinkMode::kHardlink) return place_.root.hard_link(cached, temporary);
   try {
-    return reflink(cached, temporary, entry.mode) ? 0 : EOPNOTSUPP;
+    return reflink(cached, place_.root, temporary, entry.mode) ? 0 : EOPNOTSUPP;
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kNotFound) return ENOENT;
     throw;
@@ -141,7 +150,7 @@ bool Placer::linked(const Entry& entry, const std::string& temporary) {
         refused_ = error;
         return false;
       default:
-        fail_errno(error, temporary, "link");
+        fail_errno(error, place_.root.full(temporary), "link");
     }
   }
   return false;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/path.h"
+#include "store/beneath.h"
 #include "store/checkout.h"
 
 namespace mlx::store {
@@ -17,14 +18,20 @@ struct Target {
   std::string path(const Entry& entry) const { return single ? folder : join_path(folder, entry.path); }
 };
 
+// The same as it is written to: nothing outside of `root` is reached.
+struct Place {
+  Beneath root;
+  Target target;  // its folder is relative to `root`, "" for that itself
+};
+
 [[noreturn]] void fail_folder_in_the_way(const std::string& path);
 
-// Removes what processes that were killed have left in `folder` of files that they were making.
-void remove_stale_checkouts(const std::string& folder, Disk& disk);
+// Removes what processes that were killed have left in the folder of files that they were making.
+void remove_stale_checkouts(const Place& place, Disk& disk);
 
 class Placer {
  public:
-  Placer(const Store& store, Disk& disk, const Target& target, LinkMode link, Progress& progress);
+  Placer(const Store& store, Disk& disk, const Place& place, LinkMode link, Progress& progress);
   // Thread-safe; `number` is the caller's own for each file.
   void place(const Entry& entry, int number);
   // Warns where files had to be copied that were to be linked.
@@ -36,7 +43,7 @@ class Placer {
 
   const Store& store_;
   Disk& disk_;
-  const Target& target_;
+  const Place& place_;
   LinkMode link_;
   Progress& progress_;
   std::optional<FileCache> cache_;

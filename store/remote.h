@@ -30,7 +30,8 @@ struct RepairReport;
 class Remote {
  public:
   virtual ~Remote() = default;
-  // Heads of the operation graph, by the storage ids of the operations; empty for a new remote.
+  // Heads of the operation graph, by the storage ids of the operations; empty for a new remote, kCorrupt where they are
+  // lost. To publish_heads() lost ones are none, so that whoever knows them can write them again.
   virtual std::vector<Digest> heads() = 0;
   // Storage ids of the operation objects that it holds, in any order: a fetch asks once instead of walking parent by
   // parent.
@@ -45,7 +46,8 @@ class Remote {
   // Compare-and-set; false where the heads are no longer `expected`.
   virtual bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) = 0;
   // A small file beside the heads, such as the wrapped keys of an encrypted remote: replaced as a whole, by
-  // compare-and-set on its bytes (nullopt: there is none). Names are letters, digits and '-'.
+  // compare-and-set on its bytes (nullopt: there is none, or it is lost, which reading says as kCorrupt). Names are
+  // letters, digits and '-'.
   virtual std::optional<Bytes> read_file(const std::string& name) = 0;
   virtual bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) = 0;
   // The store that the remote is, where it stands on a disk of this machine: gc works on it. Null elsewhere.
@@ -53,8 +55,11 @@ class Remote {
   // What is wrong with packs that cannot be opened, one line each: what stood in them is missing. Empty where that is
   // not known on this side.
   virtual std::vector<std::string> damage() { return {}; }
+  // Asks whether what it lists is still there, without reading it: what is not is missing from now on, for this
+  // connection. A line for each pack that is lost.
+  virtual std::vector<std::string> look_for_lost() { return {}; }
   // Reads and verifies all that it holds, and sets damaged packs aside (repair.h): what was lost is missing then, and
-  // can be sent again. False, and nothing, where it is not on a disk of this machine.
+  // can be sent again; in a bucket it looks for what is lost. False, and nothing, where nobody there can.
   virtual bool repair(RepairReport&, Progress&) { return false; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
@@ -62,10 +67,16 @@ class Remote {
   virtual void set_domain(const std::string&) {}
 };
 
+// Throws where these heads must not follow those: a remote that is a folder on this machine asks it before it publishes
+// any. The store layer does not know what operations name.
+using CheckHeads =
+    std::function<void(const Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads)>;
+
 struct RemoteOptions {
   bool create = false;       // makes what is not there yet
   Environment environment;   // for what backends leave to the user's own settings (AWS_PROFILE …)
   std::string cache_folder;  // where a backend may keep what never changes (indexes of packs); "" for nowhere
+  CheckHeads check_heads;    // may be empty
 };
 
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound

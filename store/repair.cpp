@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "store/check_pack.h"
+#include "store/layout.h"
 #include "store/pack_writer.h"
 #include "store/store_state.h"
 
@@ -118,6 +119,7 @@ void Repair::set_aside(const Digest& pack) {
 RepairReport set_damage_aside(Store& the_store, const FsckReport& fsck, Progress& progress) {
   Store::State& store = StoreAccess::state(the_store);
   Repair repair(store, fsck, progress);
+  settle_layout(store.folder, store.disk, store.encrypted);
   if (fsck.damaged_packs.empty() && !fsck.multi_damaged) return {};
   Fd running = lock_removals(store.packs_folder, store.disk);
   progress.begin("Repairing packs", fsck.damaged_packs.size(), "packs");
@@ -140,6 +142,17 @@ RepairReport set_damage_aside(Store& the_store, const FsckReport& fsck, Progress
     if (!store.index()->find({object.id, object.kind})) repair.report.lost.emplace_back(object.kind, object.id);
   }
   return repair.report;
+}
+
+std::uint64_t shred_set_aside(Store& the_store) {
+  Store::State& store = StoreAccess::state(the_store);
+  std::uint64_t count = 0;
+  for (const std::string& name : list_folder(store.packs_folder)) {
+    if (name.find(".pack.damaged-") == std::string::npos) continue;
+    shred(store.disk, join_path(store.packs_folder, name));
+    count += 1;
+  }
+  return count;
 }
 
 }  // namespace mlx::store

@@ -1,5 +1,6 @@
 // Makes a store with damaged packs sound again: what is whole in them is copied into new packs, and they are set aside.
-// What is lost then is missing instead of damaged, and can be stored or fetched again. Used by `mlx fsck --repair`.
+// What is lost then is missing instead of damaged, and can be stored or fetched again. Used by `mlx fsck --repair`, and
+// by gc once something was erased.
 #pragma once
 
 #include <string>
@@ -20,5 +21,8 @@ struct RepairReport {
 // `report` is what fsck has just found. kConflict where a gc runs. Nothing is removed but a damaged multi.idx, which is
 // made anew; interrupted or killed, it leaves the store as it was or better.
 RepairReport set_damage_aside(Store& store, const FsckReport& report, Progress& progress);
+
+// What was set aside goes for good, overwritten: what is erased may stand in it in clear. The number of packs.
+std::uint64_t shred_set_aside(Store& store);
 
 }  // namespace mlx::store

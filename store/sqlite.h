@@ -4,15 +4,21 @@
 // A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then
 // kConflict). On a network file system, which has no memory that machines share, a rollback journal instead: locks are
 // held while a transaction lasts, and nobody reads while one writes.
+//
+// A database that stands, and that this process cannot write (a read-only disk, another user's files, a full disk), is
+// read into memory: a private copy of what was committed when it was opened. To write into that is the error which says
+// what is in the way.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hash.h"
 
 struct sqlite3;
@@ -20,9 +26,12 @@ struct sqlite3_stmt;
 
 namespace mlx::store {
 
+struct DatabaseFile;  // its path, and what is in the way of writing it
+
 class Statement {
  public:
-  Statement(sqlite3* db, sqlite3_stmt* stmt) : db_(db), stmt_(stmt) {}
+  Statement(sqlite3* db, sqlite3_stmt* stmt, std::shared_ptr<const DatabaseFile> file)
+      : db_(db), stmt_(stmt), file_(std::move(file)) {}
   Statement(Statement&&) noexcept;
   ~Statement();
   // Binds 1-based parameters in order.
@@ -62,8 +71,10 @@ class Statement {
     else
       bind_one(index, nullptr);
   }
+  [[noreturn]] void fail(int code) const;
   sqlite3* db_;
   sqlite3_stmt* stmt_;
+  std::shared_ptr<const DatabaseFile> file_;
 };
 
 struct Migration {
@@ -85,10 +96,18 @@ class Database {
   // PRAGMA user_version up to the last migration; a newer schema is kConflict with both versions named.
   void migrate(const std::vector<Migration>& migrations);
   int schema_version();
+  bool writable() const;  // false for a private copy
+  // Of a private copy: changes that this process alone is to see. migrate() does the same.
+  void change_privately(const std::function<void()>& change);
+  // A private copy at once, where the caller has met `obstacle` when it tried to write.
+  static Database private_copy(const std::string& path, const Error& obstacle);
 
  private:
+  Database() = default;
+  void open_file(int flags, Sharing sharing, int page_size);
+  void copy_file(const Error& obstacle);
   void set_journal(Sharing sharing);
-  std::string path_;
+  std::shared_ptr<const DatabaseFile> file_;
   sqlite3* db_ = nullptr;
 };
 

@@ -18,7 +18,7 @@ constexpr std::int64_t kTick = 20'000'000;
 constexpr std::int64_t kCoarseTick = 2'000'000'000;
 
 // A table of another shape is thrown away: what is in it can be computed again.
-constexpr int kSchema = 2;
+constexpr int kSchema = 3;
 
 constexpr int kPageSize = 65536;  // a folder of 100,000 files is a value of 10 MiB
 
@@ -57,13 +57,14 @@ Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest)
 }  // namespace
 
 StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()) {
+  state_->root = parent_path(parent_path(absolute_path(path)));
   try {
     Database database(path, Database::Open::kCreate, Database::Sharing::kDetect, kPageSize);
     if (database.schema_version() != kSchema) {
       database.run(
           "BEGIN IMMEDIATE; DROP TABLE IF EXISTS folders; "
           "CREATE TABLE folders (path TEXT PRIMARY KEY, files BLOB NOT NULL); "
-          "PRAGMA user_version = 2; COMMIT;");
+          "PRAGMA user_version = 3; COMMIT;");
     }
     // What is lost with the power is computed again.
     database.run("PRAGMA synchronous = OFF");
@@ -106,11 +107,16 @@ CachedFile CachedFiles::file(std::size_t number) const {
   return file;
 }
 
+std::string StatCache::State::name_of(const std::string& folder) const {
+  const std::string path = absolute_path(folder);
+  return relative_inside(path, root).value_or(path);
+}
+
 CachedFiles StatCache::State::load(const std::string& folder) {
   if (!database) return {};
   try {
     Statement statement = database->prepare("SELECT files FROM folders WHERE path = ?");
-    statement.bind(absolute_path(folder));
+    statement.bind(name_of(folder));
     if (!statement.step()) return {};
     return CachedFiles(statement.blob(0));
   } catch (const Error& error) {
@@ -125,7 +131,7 @@ void StatCache::State::save(const std::string& folder, std::vector<CachedFile> f
   try {
     const bool whole = std::erase_if(files, [&](const CachedFile& file) { return is_racy(file.key, seen_at); }) == 0;
     Statement statement = database->prepare("INSERT OR REPLACE INTO folders (path, files) VALUES (?, ?)");
-    statement.bind(absolute_path(folder), encode_files(files, whole ? manifest : Digest())).run();
+    statement.bind(name_of(folder), encode_files(files, whole ? manifest : Digest())).run();
   } catch (const Error& error) {
     log("stat cache was not written: {}", error.message);
   }

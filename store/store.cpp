@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "store/batch.h"
 #include "store/cipher.h"
+#include "store/layout.h"
 #include "store/store_state.h"
 #include "store/temporary.h"
 
@@ -13,12 +14,7 @@ namespace mlx::store {
 
 namespace {
 
-constexpr std::string_view kLayout = "mlx store 1\n", kEncryptedLayout = "mlx store 1\nencrypted\n";
 constexpr int kAttempts = 20;  // packs that vanish while they are looked up
-
-std::string packs_of(const std::string& folder) {
-  return join_path(folder, "packs");
-}
 
 // An encrypted operation says which it is only when it is read.
 Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
@@ -51,34 +47,12 @@ std::string_view name_of(ObjectKind kind) {
 }
 
 void Store::create(const std::string& folder, Disk& disk, bool encrypted) {
-  std::string packs = packs_of(folder);
-  std::string format = join_path(packs, "FORMAT");
-  make_folders(packs);
-  if (path_exists(format)) return;
-  TemporaryFiles temporaries(packs, disk);
-  std::string path = temporaries.next();
-  Fd fd = disk.create(path);
-  disk.write(fd, as_bytes(encrypted ? kEncryptedLayout : kLayout), path);
-  disk.sync(fd, path);
-  disk.rename(path, format);
-  temporaries.published(path);
-  disk.sync_folder(packs);
-  temporaries.release();
+  settle_layout(folder, disk, encrypted);
 }
 
 Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options)
     : state_(std::make_unique<State>(folder, disk, pool, std::move(options))) {
-  std::string format = join_path(state_->packs_folder, "FORMAT");
-  if (!path_exists(format)) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no mlx store here ({} is missing)", folder, format),
-                "make one with `mlx init`");
-  }
-  std::string layout = read_text(format);
-  state_->encrypted = layout == kEncryptedLayout;
-  if (layout != kLayout && !state_->encrypted) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: unknown layout of the store", format),
-                "if a newer mlx wrote it, upgrade this one");
-  }
+  state_->encrypted = read_layout(folder);
   state_->reload();
 }
 
@@ -212,6 +186,29 @@ void Store::State::read(const ObjectKey& key, Bytes& plain) const {
   decode(key, nullptr, plain, read_base());
 }
 
+void Store::State::read_part(const Digest& chunk, Bytes& plain) const {
+  const ObjectKey key = key_of(ObjectKind::kChunk, chunk);
+  if (encrypted) {
+    decode(key, &chunk, plain, read_base());
+    return;
+  }
+  locate(key, [&](const Index& picture, const Location& location) {
+    Bytes stored;
+    picture.read_stored(location, stored);
+    codecs.lend()->decode_unidentified(location.record, stored, plain, picture.pack_path(location.pack), read_base());
+  });
+}
+
+bool Store::State::is_verified(const Digest& file) const {
+  std::lock_guard lock(mutex_);
+  return verified_.contains(file);
+}
+
+void Store::State::set_verified(const Digest& file) const {
+  std::lock_guard lock(mutex_);
+  verified_.insert(file);
+}
+
 void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
   if (kind == ObjectKind::kManifest) check_refused(id);
   ObjectKey key = key_of(kind, id);
@@ -320,11 +317,11 @@ void Store::on_missing(Fetch fetch) {
   state_->fetch = std::move(fetch);
 }
 
-void Store::want(const std::vector<Digest>& blobs) const {
+void Store::want(const std::vector<Entry>& files) const {
   if (!state_->fetch) return;
-  std::vector<std::pair<ObjectKind, Digest>> absent;
-  for (const Digest& blob : blobs) {
-    if (!has_whole_blob(blob)) absent.emplace_back(ObjectKind::kChunkList, blob);
+  std::vector<Missing> absent;
+  for (const Entry& file : files) {
+    if (!has_whole_blob(file.content)) absent.push_back({ObjectKind::kChunkList, file.content, file.size});
   }
   if (absent.empty()) return;
   std::lock_guard lock(state_->fetch_mutex);

@@ -23,8 +23,9 @@ namespace mlx::store {
 
 enum class ObjectKind : std::uint8_t { kChunk = 1, kChunkList = 2, kManifest = 3, kShard = 4, kOperation = 5 };
 
-// Random access into one stored file; chunks are verified as they are read (kCorrupt names file and pack). Keeps the
-// last chunk; not thread-safe (open one per thread). Outlived by its Store.
+// Random access into one stored file; chunks are verified as they are read (kCorrupt names file and pack), and the
+// whole file where it is read in order, before its last bytes are given out. Keeps the last chunk; not thread-safe
+// (open one per thread). Outlived by its Store.
 class BlobReader {
  public:
   ~BlobReader();
@@ -105,6 +106,8 @@ class Store {
 
   std::vector<ShardRef> shards(const Digest& manifest) const;
   std::vector<Entry> entries(const Digest& manifest) const;  // all, sorted
+  // The same of a manifest that is not stored yet, whose shards are.
+  std::vector<Entry> entries_of(const Digest& manifest, const std::vector<ShardRef>& shards) const;
   ManifestSummary summarize(const Digest& manifest) const;
   std::optional<Entry> find(const Digest& manifest, const std::string& path) const;  // reads one shard
 
@@ -120,10 +123,15 @@ class Store {
   void reload();  // sees packs that others have added since
   // What to do about objects (a file's content is asked for as its chunk list) that are not here: `fetch` says whether
   // they may be here now. Called by one thread at a time, by any of those that read.
-  using Fetch = std::function<bool(const std::vector<std::pair<ObjectKind, Digest>>& objects)>;
+  struct Missing {
+    ObjectKind kind = ObjectKind::kChunkList;
+    Digest id;
+    std::optional<std::uint64_t> size = {};  // of a file's content, where a version says it
+  };
+  using Fetch = std::function<bool(const std::vector<Missing>& objects)>;
   void on_missing(Fetch fetch);
   // Says that the content of these files will be read: what is not here is fetched at once, where on_missing() is set.
-  void want(const std::vector<Digest>& blobs) const;
+  void want(const std::vector<Entry>& files) const;
 
  private:
   friend struct StoreAccess;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 
 #include "base/path.h"
 #include "store/codec.h"
@@ -56,6 +57,8 @@ struct Store::State {
   // Verified plain bytes. kNotFound / kCorrupt, or what was said with refuse().
   void read(ObjectKind kind, const Digest& id, Bytes& plain) const;
   void read(const ObjectKey& key, Bytes& plain) const;
+  // A chunk whose bytes are hashed as a part of a file: not compared with its own id where nothing is encrypted.
+  void read_part(const Digest& chunk, Bytes& plain) const;
   // As it is stored, checksum verified; for copying to another store.
   StoredObject read_stored(const ObjectKey& key) const;
   // As a plain store would keep it, whether this one is encrypted or not; for sending it elsewhere.
@@ -66,6 +69,10 @@ struct Store::State {
   bool fetch_missing(ObjectKind kind, const Digest& id) const;
   Store::Fetch fetch;
   mutable std::mutex fetch_mutex;
+
+  // Files whose chunk lists were seen to make them, by this process.
+  bool is_verified(const Digest& file) const;
+  void set_verified(const Digest& file) const;
 
   // kNotFound for what is not here, or kCorrupt where a damaged pack may have held it.
   [[noreturn]] void missing(const ObjectKey& key, const Index& index) const;
@@ -80,6 +87,7 @@ struct Store::State {
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Index> index_;
   std::unordered_map<Digest, Error, DigestHash> refused_;
+  mutable std::unordered_set<Digest, DigestHash> verified_;
 };
 
 struct StoreAccess {

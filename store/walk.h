@@ -77,6 +77,8 @@ class CachedFiles {
 
 struct StatCache::State {
   std::optional<Database> database;  // none where it cannot be used
+  std::string root;                  // folders inside are known by their paths below it, so that it may be moved
+  std::string name_of(const std::string& folder) const;
 
   CachedFiles load(const std::string& folder);  // empty where nothing (or nonsense) is known
   // Replaces what is known of the folder. Files changed less than a clock tick before `seen_at` (nanoseconds since

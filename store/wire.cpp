@@ -42,7 +42,10 @@ std::optional<std::size_t> max_payload(std::uint8_t type) {
       return 1;
     case Type::kHeads:
     case Type::kOperations:
+    case Type::kRepair:
       return 0;
+    case Type::kRepaired:
+      return 8 + 4 + kMaxPaths * (4 + kMaxText);
     case Type::kObject:
       return kMaxPayload;
     case Type::kError:
@@ -375,6 +378,26 @@ Write decode_write(ByteView payload) {
   in.expect_end();
   check_file_name(write.name);
   return write;
+}
+
+Bytes encode(const Repaired& repaired) {
+  const std::size_t named = std::min(repaired.set_aside.size(), kMaxPaths);
+  ByteWriter out;
+  out.u64(repaired.saved);
+  out.u32(static_cast<std::uint32_t>(named));
+  for (std::size_t i = 0; i < named; ++i) put_text(out, as_bytes(cut(repaired.set_aside[i], kMaxText)));
+  return out.take();
+}
+
+Repaired decode_repaired(ByteView payload) {
+  ByteReader in(payload, "repaired");
+  Repaired repaired;
+  repaired.saved = in.u64();
+  const std::uint32_t count = in.u32();
+  if (count > kMaxPaths) in.corrupt("a list is longer than it may be");
+  for (std::uint32_t i = 0; i < count; ++i) repaired.set_aside.push_back(printable(as_text(take_text(in, kMaxText))));
+  in.expect_end();
+  return repaired;
 }
 
 Bytes object_frame(const StoredObject& object) {

@@ -14,13 +14,14 @@
 
 namespace mlx::store::wire {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMaxStoredSize = kMaxPlainSize + kMaxPlainSize / 8;
 inline constexpr std::size_t kMaxPayload = kEntryHeaderSize + 65535 + kMaxStoredSize;
 inline constexpr std::size_t kMaxListed = 65536;  // keys or ids in one frame
 inline constexpr std::size_t kMaxText = 4096;     // an error's texts, a path
 inline constexpr std::size_t kMaxFile = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxPaths = 1024;  // of packs that one repair names
 
 enum class Type : std::uint8_t {
   kHello = 1,
@@ -33,6 +34,7 @@ enum class Type : std::uint8_t {
   kPublish = 22,
   kRead = 23,
   kWrite = 24,
+  kRepair = 25,
   kObject = 32,
   kIds = 33,
   kBitmap = 34,
@@ -40,6 +42,7 @@ enum class Type : std::uint8_t {
   kVerdict = 36,
   kStored = 37,
   kEnd = 38,
+  kRepaired = 39,
   kError = 48,
 };
 
@@ -111,6 +114,13 @@ struct Write {
 };
 Bytes encode(const Write& write);
 Write decode_write(ByteView payload);
+
+struct Repaired {
+  std::uint64_t saved = 0;             // objects that were copied out of damaged packs
+  std::vector<std::string> set_aside;  // paths of these packs there; at most kMaxPaths are named
+};
+Bytes encode(const Repaired& repaired);
+Repaired decode_repaired(ByteView payload);
 
 // A frame of an object. The stored bytes' own checksum is taken as it is: receivers verify it.
 Bytes object_frame(const StoredObject& object);

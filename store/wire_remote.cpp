@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <unordered_set>
 
+#include "store/limits.h"
+#include "store/repair.h"
 #include "store/wire_stream.h"
 
 namespace mlx::store::wire {
@@ -33,7 +35,8 @@ class Connection {
     writer_.flush();
     check_greeting(reader_.peek_start());
     (void)common_version(decode_hello(expect(Type::kHello).payload), side.where);
-    (void)expect(Type::kVerdict);
+    if (!decode_verdict(expect(Type::kVerdict).payload))
+      fail(ErrorKind::kCorrupt, "{} says neither that it opened the store nor why it did not", side_.where);
   }
 
   void put(Type type, ByteView payload = {}) { writer_.put(type, payload); }
@@ -132,11 +135,11 @@ class WireRemote final : public Remote {
       : side_(std::move(side)), pool_(pool), connection_(std::make_unique<Connection>(side_)) {}
 
   std::vector<Digest> heads() override {
-    return talk([](Connection& there) { return ids(there, Type::kHeads); });
+    return talk([this](Connection& there) { return ids(there, Type::kHeads, kMaxHeads); });
   }
 
   std::vector<Digest> operations() override {
-    return talk([](Connection& there) { return ids(there, Type::kOperations); });
+    return talk([this](Connection& there) { return ids(there, Type::kOperations, kMaxOperations); });
   }
 
   std::vector<ObjectKey> missing(const std::vector<ObjectKey>& keys) override {
@@ -170,7 +173,12 @@ class WireRemote final : public Remote {
           there.put(Type::kEnd, encode_count(keys.size()));
           there.flush();
           Frame frame = there.next();
-          while (frame.type == Type::kStored) frame = there.next();
+          for (std::uint64_t stored = 0; frame.type == Type::kStored; frame = there.next()) {
+            const std::uint64_t now = decode_count(frame.payload);
+            if (now <= stored || now > keys.size())
+              fail(ErrorKind::kCorrupt, "{} counts other objects than were sent", side_.where);
+            stored = now;
+          }
           if (frame.type != Type::kEnd) there.unexpected(frame);
           if (decode_count(frame.payload) != keys.size())
             fail(ErrorKind::kCorrupt, "{} counts other objects than were sent", side_.where);
@@ -205,8 +213,8 @@ class WireRemote final : public Remote {
   }
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
-    if (expected.size() > kMaxListed || heads.size() > kMaxListed)
-      fail(ErrorKind::kConflict, "a remote can not have more than {} heads", kMaxListed);
+    if (expected.size() > kMaxHeads || heads.size() > kMaxHeads)
+      fail(ErrorKind::kConflict, "a remote can not have more than {} heads", kMaxHeads);
     return talk([&](Connection& there) {
       there.put(Type::kPublish, encode(Publish{expected, heads}));
       there.flush();
@@ -232,6 +240,17 @@ class WireRemote final : public Remote {
       there.put(Type::kWrite, encode(Write{name, expected, Bytes(bytes.begin(), bytes.end())}));
       there.flush();
       return decode_verdict(there.expect(Type::kVerdict).payload);
+    });
+  }
+
+  bool repair(RepairReport& report, Progress&) override {
+    return talk([&](Connection& there) {
+      there.put(Type::kRepair);
+      there.flush();
+      Repaired repaired = decode_repaired(there.expect(Type::kRepaired).payload);
+      report.saved_objects = repaired.saved;
+      report.set_aside = std::move(repaired.set_aside);
+      return true;
     });
   }
 
@@ -266,7 +285,7 @@ class WireRemote final : public Remote {
     for (std::size_t at = 0; at < count; at += kMaxListed) body(at, std::min(kMaxListed, count - at));
   }
 
-  static std::vector<Digest> ids(Connection& there, Type request) {
+  std::vector<Digest> ids(Connection& there, Type request, std::size_t most) const {
     there.put(request);
     there.flush();
     std::vector<Digest> all;
@@ -274,6 +293,8 @@ class WireRemote final : public Remote {
     Frame frame = there.next();
     for (; frame.type == Type::kIds; frame = there.next(), ++frames) {
       const std::vector<Digest> some = decode_ids(frame.payload);
+      if (some.empty() || some.size() > most - all.size())
+        fail(ErrorKind::kCorrupt, "{} lists more ids than the {} that there may be", side_.where, most);
       all.insert(all.end(), some.begin(), some.end());
     }
     if (frame.type != Type::kEnd) there.unexpected(frame);

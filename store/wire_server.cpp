@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "base/path.h"
-#include "store/remote.h"
+#include "store/repair.h"
 
 namespace mlx::store::wire {
 
@@ -78,6 +78,7 @@ class Server {
     if (open.create) refuse_writing();
     RemoteOptions how;
     how.create = open.create;
+    how.check_heads = options_.check_heads;
     store_ = open_remote("file://" + served_path(open.path, options_), how, disk_, pool_);
     writer_.put(Type::kVerdict, encode_verdict(true));
     writer_.flush();
@@ -127,6 +128,14 @@ class Server {
         const Write write = decode_write(payload);
         refuse_writing();
         writer_.put(Type::kVerdict, encode_verdict(store_->write_file(write.name, write.expected, write.bytes)));
+        break;
+      }
+      case Type::kRepair: {
+        refuse_writing();
+        RepairReport report;
+        NoProgress quiet;
+        store_->repair(report, quiet);
+        writer_.put(Type::kRepaired, encode(Repaired{report.saved_objects, std::move(report.set_aside)}));
         break;
       }
       default:

@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "store/disk.h"
+#include "store/remote.h"
 #include "store/wire_stream.h"
 
 namespace mlx::store::wire {
@@ -17,6 +18,7 @@ struct ServeOptions {
   bool read_only = false;
   std::string program;  // "mlx 0.1.0"
   std::uint32_t window = std::uint32_t{64} << 20;
+  CheckHeads check_heads;  // before any are published
 };
 
 // Returns at the end of the input. Errors that a client is to know of are sent to it and thrown as well, where they end

@@ -18,7 +18,8 @@ struct Epilogue {
 };
 
 // Problem of kLinear or kConv2d (inputs x, w, b, w_scales), f32, bf16 or quantized. Nothing where it is not served:
-// quantized without known scales and bias, scales that are not positive and finite, dtypes that do not go together.
+// quantized on a CPU without VNNI, without known scales and bias, scales that are not positive and finite, dtypes that
+// do not go together.
 std::optional<Epilogue> epilogue(const Problem& problem);
 
 dnnl::primitive_attr user_scratchpad();

@@ -81,6 +81,23 @@ Fd open_file(const std::string& path, int flags, mode_t mode) {
   fail(ErrorKind::kNotFound, "{}: no such file", path);
 }
 
+// O_NONBLOCK: a named pipe would wait for its writer.
+Fd open_regular_file(const std::string& path) {
+  Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!S_ISREG(stat_of(fd.get(), path).st_mode)) fail(ErrorKind::kCorrupt, "{}: not a regular file", path);
+  return fd;
+}
+
+Bytes read_regular_file(const std::string& path, std::size_t most) {
+  const Fd fd = open_regular_file(path);
+  const struct stat info = stat_of(fd.get(), path);
+  if (static_cast<std::uint64_t>(info.st_size) > most)
+    fail(ErrorKind::kCorrupt, "{}: has {} bytes, more than {}", path, info.st_size, most);
+  Bytes bytes(static_cast<std::size_t>(info.st_size));
+  bytes.resize(read_at(fd.get(), bytes.data(), bytes.size(), 0, path));
+  return bytes;
+}
+
 Bytes read_file(const std::string& path) {
   const Fd fd = open_file(path, O_RDONLY);
   const struct stat info = stat_of(fd.get(), path);
@@ -148,7 +165,7 @@ void write_file_atomically(const std::string& path, ByteView bytes, mode_t mode)
 }
 
 MappedFile::MappedFile(const std::string& path) {
-  const Fd fd = open_file(path, O_RDONLY);
+  const Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);  // a named pipe would wait for its writer
   const struct stat info = stat_of(fd.get(), path);
   if (!S_ISREG(info.st_mode)) fail(ErrorKind::kIo, "{}: cannot map: not a regular file", path);
   if (info.st_size == 0) return;

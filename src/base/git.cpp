@@ -10,102 +10,19 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
+#include "base/git_open.h"
 #include "base/path.h"
+#include "base/text.h"
 
 namespace mlx {
+
+using namespace git;
+
 namespace {
 
 constexpr std::size_t kMaxDiff = 256 * 1024;
-
-// Owns a libgit2 object; `out()` is where libgit2 puts it.
-template <typename T, void (*Free)(T*)>
-class Handle {
- public:
-  Handle() = default;
-  ~Handle() { Free(pointer_); }
-  Handle(Handle&& other) noexcept : pointer_(std::exchange(other.pointer_, nullptr)) {}
-  Handle& operator=(Handle&&) = delete;
-  T** out() { return &pointer_; }
-  T* get() const { return pointer_; }
-
- private:
-  T* pointer_ = nullptr;
-};
-
-using Repository = Handle<git_repository, git_repository_free>;
-using Reference = Handle<git_reference, git_reference_free>;
-using Object = Handle<git_object, git_object_free>;
-using Commit = Handle<git_commit, git_commit_free>;
-using Tree = Handle<git_tree, git_tree_free>;
-using TreeEntry = Handle<git_tree_entry, git_tree_entry_free>;
-using Blob = Handle<git_blob, git_blob_free>;
-using Diff = Handle<git_diff, git_diff_free>;
-using Config = Handle<git_config, git_config_free>;
-using ReferenceIterator = Handle<git_reference_iterator, git_reference_iterator_free>;
-using Index = Handle<git_index, git_index_free>;
-using Worktree = Handle<git_worktree, git_worktree_free>;
-using Odb = Handle<git_odb, git_odb_free>;
-using BranchIterator = Handle<git_branch_iterator, git_branch_iterator_free>;
-
-class Buffer {
- public:
-  Buffer() = default;
-  ~Buffer() { git_buf_dispose(&buffer_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  git_buf* get() { return &buffer_; }
-  std::string text() const { return buffer_.ptr == nullptr ? "" : std::string(buffer_.ptr, buffer_.size); }
-
- private:
-  git_buf buffer_{};
-};
-
-// Once for the process; never shut down, as other threads may be reading at exit.
-void start_library() {
-  static const int started = git_libgit2_init();
-  if (started < 0) fail(ErrorKind::kMissing, "libgit2 cannot be started");
-}
-
-std::string last_message() {
-  const git_error* const error = git_error_last();
-  return error == nullptr || error->message == nullptr ? "unknown error" : error->message;
-}
-
-void must(int code, const std::string& root, const char* what) {
-  if (code < 0) fail(ErrorKind::kIo, "{}: git cannot {}: {}", root, what, last_message());
-}
-
-// libgit2 1.5 looks for safe.directory when the owner is another, and where no configuration has that key answers that
-// the key was not found instead of whose repository it is.
-bool is_foreign(int code) {
-  if (code == GIT_EOWNER) return true;
-  const git_error* const error = git_error_last();
-  return code == GIT_ENOTFOUND && error != nullptr && error->klass == GIT_ERROR_CONFIG;
-}
-
-// False where `root` holds no repository with a worktree.
-bool open_worktree(Repository& repository, const std::string& root) {
-  start_library();
-  const int code = git_repository_open_ext(repository.out(), root.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
-  if (is_foreign(code)) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: the git repository belongs to another user", root),
-                fmt::format("if you trust it: git config --global --add safe.directory {}", root));
-  }
-  if (code == GIT_ENOTFOUND) return false;
-  must(code, root, "open the repository");
-  return git_repository_is_bare(repository.get()) == 0;
-}
-
-Repository open_root(const std::string& root) {
-  Repository repository;
-  if (!open_worktree(repository, root)) {
-    fail(ErrorKind::kNotFound, "{}: no git repository with a worktree", root);
-  }
-  return repository;
-}
 
 std::string hex_of(const git_oid& id) {
   char text[GIT_OID_HEXSZ + 1];
@@ -349,7 +266,7 @@ std::optional<GitState> read_git_state(const std::string& folder, bool with_diff
 }
 
 std::string git_hooks_folder(const std::string& root) {
-  const Repository repository = open_root(root);
+  const Repository repository = open_to_write(root);
   Config config;
   must(git_repository_config_snapshot(config.out(), repository.get()), root, "read its configuration");
   Buffer configured;
@@ -413,7 +330,7 @@ std::string git_config_text(const std::string& root, const std::string& key) {
 }
 
 void git_set_config(const std::string& root, const std::string& key, const std::string& value) {
-  const Repository repository = open_root(root);
+  const Repository repository = open_to_write(root);
   Config all, own;
   must(git_repository_config(all.out(), repository.get()), root, "read its configuration");
   must(git_config_open_level(own.out(), all.get(), GIT_CONFIG_LEVEL_LOCAL), root, "read its configuration");
@@ -446,6 +363,28 @@ std::vector<GitFile> git_files_at_head(const std::string& root, std::uint64_t ma
   files.walk(reinterpret_cast<const git_tree*>(tree.get()), "");
   std::ranges::sort(files.found, {}, &GitFile::path);
   return std::move(files.found);
+}
+
+std::string git_tracked_inside(const std::string& root, const std::string& path) {
+  const Repository repository = open_root(root);
+  const std::string wanted = lower(path);
+  Index index;
+  must(git_repository_index(index.out(), repository.get()), root, "read the index");
+  for (std::size_t i = 0; i < git_index_entrycount(index.get()); ++i) {
+    const std::string_view tracked = git_index_get_byindex(index.get(), i)->path;
+    const bool ends =
+        tracked.size() == wanted.size() || (tracked.size() > wanted.size() && tracked[wanted.size()] == '/');
+    if (ends && lower(tracked.substr(0, wanted.size())) == wanted) return std::string(tracked);
+  }
+  std::string found;
+  std::set<std::string> seen;
+  Reference head;
+  if (git_repository_head(head.out(), repository.get()) != 0) return found;
+  visit_tip(head.get(), seen, [&](git_tree* tree) {
+    TreeEntry entry;
+    if (git_tree_entry_bypath(entry.out(), tree, path.c_str()) == 0) found = path;
+  });
+  return found;
 }
 
 std::string git_blob_content(const std::string& root, const std::string& id) {

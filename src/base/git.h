@@ -1,5 +1,6 @@
 // The project's git repository, read through libgit2 (the only file that includes it). Of the repository only its
-// configuration is ever written.
+// configuration is ever written. Another user's repository can be read, which runs nothing of it; where something would
+// be written there that is kRefused, as git does, unless safe.directory names it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct GitState {
 // The worktree that holds `folder`, or nullopt outside any repository. Cheap: opens nothing else.
 std::optional<std::string> find_git_root(const std::string& folder);
 std::optional<GitState> read_git_state(const std::string& folder, bool with_diff);
-// Where hooks of this repository live (worktrees and core.hooksPath respected).
+// Where hooks of this repository live (worktrees and core.hooksPath respected), for whoever writes one.
 std::string git_hooks_folder(const std::string& root);
 // The contents of `path` (relative to the root) at the tip of every local and remote branch and of HEAD, duplicates
 // left out.
@@ -52,6 +53,9 @@ struct GitFile {
 // The files of the commit at HEAD, sorted, with their contents where they have less than `max_text` bytes; submodules
 // are left out. None where HEAD is unborn.
 std::vector<GitFile> git_files_at_head(const std::string& root, std::uint64_t max_text);
+// The first path that git tracks at `path` (relative to the root) or below it, whatever the case of its letters in the
+// index; "" where it tracks none. Looks at the index and at HEAD.
+std::string git_tracked_inside(const std::string& root, const std::string& path);
 std::string git_blob_content(const std::string& root, const std::string& id);
 // Where git-lfs keeps the objects of this repository: lfs.storage, or lfs in the git folder that all worktrees share.
 std::string git_lfs_folder(const std::string& root);

@@ -158,9 +158,11 @@ bool is_safe_relative(std::string_view path) {
 }
 
 bool is_private_name(std::string_view name) {
-  if (name.size() != 4 || name[0] != '.') return false;
+  // File systems of Windows drop dots and blanks from the end, and give long names a short one beside.
+  while (name.size() > 4 && (name.back() == '.' || name.back() == ' ')) name.remove_suffix(1);
+  if (name.size() < 4 || name.size() > 5) return false;
   const std::string folded = lower(name);
-  return folded == ".git" || folded == ".mlx";
+  return folded == ".git" || folded == ".mlx" || folded == "git~1" || folded == "mlx~1";
 }
 
 bool has_private_part(std::string_view path) {

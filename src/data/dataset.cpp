@@ -73,7 +73,7 @@ Examples describe_split(const store::Store& store, const Digest& manifest, const
 Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
   const Layout layout = find_layout(store, manifest);
   const SplitFiles& files = images_of(layout, manifest, split);
-  store.want({files.images.content, files.labels.content});
+  store.want({files.images, files.labels});
   std::vector<std::int32_t> labels = read_idx_labels(store, files.labels);
   progress.begin(fmt::format("reading {}", files.images.path), 0, "B");
   IdxImages images = read_idx_images(store, files.images, progress);

@@ -19,7 +19,7 @@ RowSchema schema_of(const RowFile& file, const Reading& reading, std::int64_t* c
 }
 
 Rows load_rows(const store::Store& store, const store::Entry& entry, const Reading& reading, Progress& progress) {
-  store.want({entry.content});
+  store.want({entry});
   const RowFile file = row_file(store, entry);
   progress.begin(fmt::format("reading {}", entry.path), 0, "B");
   const RowSchema schema = reading.schema ? *reading.schema : schema_of(file, reading);
@@ -30,10 +30,7 @@ Rows load_rows(const store::Store& store, const store::Entry& entry, const Readi
 
 Text load_text(const store::Store& store, const std::vector<store::Entry>& files, const Reading& reading,
                Progress& progress) {
-  std::vector<Digest> wanted;
-  wanted.reserve(files.size());
-  for (const store::Entry& file : files) wanted.push_back(file.content);
-  store.want(wanted);
+  store.want(files);
   progress.begin(fmt::format("reading {}", files.at(0).path), 0, "B");
   Text text = read_text(store, files, reading.tokenizer, reading.known_tokenizer, progress);
   progress.end();

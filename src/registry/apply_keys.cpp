@@ -2,7 +2,9 @@
 // transaction has ended (forget_erased): what is erased can not be rolled back.
 #include "base/json.h"
 #include "registry/apply.h"
+#include "registry/history.h"
 #include "registry/names.h"
+#include "registry/trust.h"
 #include "store/key_file.h"
 
 namespace mlx::registry {
@@ -13,6 +15,23 @@ std::string domain(const Application& a) {
   if (const std::string problem = store::key_name_problem(name); !problem.empty()) a.corrupt("'domain': " + problem);
   if (name == store::kHistoryDomain) a.corrupt("'domain' is that of operations");
   return name;
+}
+
+// What made the named versions, in artifacts of this domain, and stands before the erasure in the graph: a version that
+// somebody made without knowing of it, or makes again afterwards, stays.
+void erase_makers(const Application& a, const std::string& domain) {
+  store::Statement makers = a.db.prepare(
+      "SELECT m.operation FROM version_makers m LEFT JOIN artifact_domains d ON d.artifact = m.artifact"
+      " WHERE m.digest = ? AND coalesce(d.domain, 'main') = ?");
+  store::Statement insert = a.db.prepare("INSERT OR IGNORE INTO erased_makers (operation, erasure) VALUES (?, ?)");
+  const DigestSet before = with_ancestors({a.operation.id}, [&](const Digest& id) { return select_parents(a.db, id); });
+  for (const Json& version : json_array(a.body, "versions", a.what())) {
+    if (!version.is_string()) a.corrupt("'versions': expected digests");
+    for (makers.bind(Digest::parse(version.get_ref<const std::string&>()), domain); makers.step();) {
+      if (before.contains(makers.digest(0))) insert.bind(makers.digest(0), a.operation.id).run();
+    }
+    makers.reset();
+  }
 }
 
 }  // namespace
@@ -30,16 +49,13 @@ void apply_key_erase(const Application& a) {
   a.db.prepare("INSERT INTO erasures (operation, domain, actor, time) VALUES (?, ?, ?, ?)")
       .bind(a.operation.id, domain(a), a.operation.actor, a.operation.time)
       .run();
-  store::Statement insert = a.db.prepare("INSERT OR IGNORE INTO erased_keys (key) VALUES (?)");
+  store::Statement insert = a.db.prepare("INSERT OR IGNORE INTO erased_keys (key, erasure) VALUES (?, ?)");
   for (const Json& key : json_array(a.body, "keys", a.what())) {
     if (!key.is_number_unsigned() || key.get<std::uint64_t>() == 0 || key.get<std::uint64_t>() > 0xFFFFFFFF)
       a.corrupt("'keys': expected key ids");
-    insert.bind(key.get<std::uint64_t>()).run();
+    insert.bind(key.get<std::uint64_t>(), a.operation.id).run();
   }
-  for (const Json& version : json_array(a.body, "versions", a.what())) {
-    if (!version.is_string()) a.corrupt("'versions': expected digests");
-    (void)Digest::parse(version.get_ref<const std::string&>());
-  }
+  erase_makers(a, domain(a));
 }
 
 }  // namespace mlx::registry

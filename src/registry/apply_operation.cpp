@@ -1,9 +1,13 @@
 // What an operation does to the database: its own row and the heads, then what its kind's function projects. The table
 // of kinds is here.
+#include <algorithm>
+
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/apply.h"
 #include "registry/operation.h"
+#include "registry/trust.h"
 
 namespace mlx::registry {
 namespace {
@@ -11,32 +15,31 @@ namespace {
 struct Kind {
   const char* name;
   Apply apply;
+  Right right;  // what its signer must be trusted with
 };
 
 constexpr Kind kKinds[] = {
-    {"version.create", apply_version_create},
-    {"version.renumber", apply_version_renumber},
-    {"alias.move", apply_alias_move},
-    {"tag.create", apply_tag_create},
-    {"tag.delete", apply_tag_delete},
-    {"attach", apply_attach},
-    {"operation.undo", apply_operation_undo},
-    {"actor.describe", apply_actor_describe},
-    {"actor.forget", apply_actor_forget},
-    {"domain.assign", apply_domain_assign},
-    {"key.erase", apply_key_erase},
-    {"run.start", apply_run_start},
-    {"run.checkpoint", apply_run_checkpoint},
-    {"run.resume", apply_run_resume},
-    {"run.end", apply_run_end},
+    {"version.create", apply_version_create, Right::kCommit},
+    {"version.renumber", apply_version_renumber, Right::kCommit},
+    {"alias.move", apply_alias_move, Right::kPromote},
+    {"tag.create", apply_tag_create, Right::kCommit},
+    {"tag.delete", apply_tag_delete, Right::kCommit},
+    {"attach", apply_attach, Right::kCommit},
+    {"operation.undo", apply_operation_undo, Right::kCommit},
+    {"actor.describe", apply_actor_describe, Right::kCommit},
+    {"actor.forget", apply_actor_forget, Right::kErase},
+    {"domain.assign", apply_domain_assign, Right::kKeys},
+    {"key.erase", apply_key_erase, Right::kErase},
+    {"run.start", apply_run_start, Right::kCommit},
+    {"run.checkpoint", apply_run_checkpoint, Right::kCommit},
+    {"run.resume", apply_run_resume, Right::kCommit},
+    {"run.end", apply_run_end, Right::kCommit},
 };
 
-Apply apply_of(const Operation& operation) {
-  for (const Kind& kind : kKinds) {
-    if (operation.kind == kind.name) return kind.apply;
-  }
-  throw Error(ErrorKind::kCorrupt,
-              fmt::format("operation {}: this mlx does not know the kind '{}'", operation.id.brief(), operation.kind),
+const Kind& kind_of(const std::string& name) {
+  const auto* const row = std::ranges::find(kKinds, name, &Kind::name);
+  if (row != std::end(kKinds)) return *row;
+  throw Error(ErrorKind::kCorrupt, fmt::format("this mlx does not know operations of the kind '{}'", name),
               "it was written by a newer mlx: upgrade this one");
 }
 
@@ -49,10 +52,13 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
     }
     known.reset();
   }
-  db.prepare("INSERT INTO operations (id, kind, actor, time, bytes) VALUES (?, ?, ?, ?, ?)")
-      .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation))
+  const std::optional<Digest> signer = operation.is_signed() ? std::optional(operation.signer) : std::nullopt;
+  db.prepare("INSERT INTO operations (id, kind, actor, time, bytes, signer) VALUES (?, ?, ?, ?, ?, ?)")
+      .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation), signer)
       .run();
   const std::int64_t seq = db.last_insert_id();
+  // Once, whatever is applied again.
+  db.prepare("INSERT OR IGNORE INTO taken (operation, time) VALUES (?, ?)").bind(operation.id, unix_micros()).run();
   store::Statement link = db.prepare("INSERT INTO operation_parents (child, parent) VALUES (?, ?)");
   store::Statement unhead = db.prepare("DELETE FROM heads WHERE id = ?");
   for (const Digest& parent : operation.parents) {
@@ -65,8 +71,18 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
 
 }  // namespace
 
+// Forgetting one's own name takes no more than having given it.
+Right right_of(const Operation& operation) {
+  if (operation.kind == "actor.forget") {
+    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    const auto forgotten = body.find("actor");
+    if (forgotten != body.end() && *forgotten == operation.actor) return Right::kCommit;
+  }
+  return kind_of(operation.kind).right;
+}
+
 void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone) {
-  const Apply apply_body = apply_of(operation);
+  const Kind& kind = kind_of(operation.kind);
   if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
   const std::int64_t seq = insert_operation(db, operation);
   if (undone) {
@@ -74,7 +90,7 @@ void apply(store::Database& db, const store::Store& store, const Operation& oper
     return;
   }
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-  apply_body(Application{db, store, operation, body, seq});
+  kind.apply(Application{db, store, operation, body, seq});
 }
 
 }  // namespace mlx::registry

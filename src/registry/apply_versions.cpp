@@ -1,10 +1,19 @@
 // Applies the operations on versions, aliases, tags and attachments to their tables.
 #include "base/json.h"
 #include "registry/apply.h"
+#include "registry/history.h"
 #include "registry/names.h"
 
 namespace mlx::registry {
 namespace {
+
+// More versions than that nobody makes; a larger number would leave none for the next.
+std::int64_t number(const Application& a, const char* key) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  const std::int64_t value = a.integer(key, 1);
+  if (value > kMost) a.corrupt(fmt::format("'{}' is {}, more than {}", key, value, kMost));
+  return value;
+}
 
 // The number is a claim: two digests may claim one, which settle_numbers() finds.
 void claim_number(const Application& a, const std::string& artifact, const Digest& digest, std::int64_t number) {
@@ -39,7 +48,10 @@ void apply_version_create(const Application& a) {
       .bind(a.seq, artifact, kind, digest, a.integer("files", 0), a.integer("bytes", 0), a.string("message"),
             a.string("run"), a.digest_or_null("parent"), a.operation.actor, a.operation.time)
       .run();
-  claim_number(a, artifact, digest, a.integer("number", 1));
+  a.db.prepare("INSERT INTO version_makers (operation, artifact, digest) VALUES (?, ?, ?)")
+      .bind(a.operation.id, artifact, digest)
+      .run();
+  claim_number(a, artifact, digest, number(a, "number"));
 }
 
 void apply_version_renumber(const Application& a) {
@@ -47,9 +59,9 @@ void apply_version_renumber(const Application& a) {
   const Digest digest = a.digest("digest");
   require_version(a, artifact, digest);
   a.db.prepare("DELETE FROM version_numbers WHERE artifact = ? AND digest = ? AND number = ?")
-      .bind(artifact, digest, a.integer("from", 1))
+      .bind(artifact, digest, number(a, "from"))
       .run();
-  claim_number(a, artifact, digest, a.integer("to", 1));
+  claim_number(a, artifact, digest, number(a, "to"));
 }
 
 void apply_alias_move(const Application& a) {
@@ -75,15 +87,19 @@ void apply_tag_create(const Application& a) {
   const Digest digest = a.digest("digest");
   require_label(a, tag);
   require_version(a, artifact, digest);
-  a.db.prepare("INSERT OR IGNORE INTO tags (artifact, tag, digest, actor, time) VALUES (?, ?, ?, ?, ?)")
-      .bind(artifact, tag, digest, a.operation.actor, a.operation.time)
+  a.db.prepare("INSERT OR REPLACE INTO tags (artifact, tag, digest, actor, time, operation) VALUES (?, ?, ?, ?, ?, ?)")
+      .bind(artifact, tag, digest, a.operation.actor, a.operation.time, a.operation.id)
       .run();
 }
 
+// What its maker could not know of stays: of two clones, one that tags and one that untags, the first wins.
 void apply_tag_delete(const Application& a) {
-  a.db.prepare("DELETE FROM tags WHERE artifact = ? AND tag = ? AND digest = ?")
-      .bind(a.string("artifact"), a.string("tag"), a.digest("digest"))
-      .run();
+  const std::string artifact = a.string("artifact"), tag = a.string("tag");
+  const Digest digest = a.digest("digest");
+  store::Statement made = a.db.prepare(
+      "SELECT operation FROM tags WHERE artifact = ? AND tag = ? AND digest = ? AND operation IS NOT NULL");
+  if (!made.bind(artifact, tag, digest).step() || !is_ancestor(a.db, made.digest(0), a.operation.id)) return;
+  a.db.prepare("DELETE FROM tags WHERE artifact = ? AND tag = ? AND digest = ?").bind(artifact, tag, digest).run();
 }
 
 void apply_attach(const Application& a) {

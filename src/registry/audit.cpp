@@ -27,17 +27,23 @@ class Audit {
 
   AuditReport run(Progress& progress) {
     db_.migrate(kMigrations);
-    store::Transaction transaction(db_);  // nobody writes meanwhile; rolled back
+    // A private copy is looked into in the same way: the list of unsealed runs below is a table.
+    db_.writable() ? look(progress) : db_.change_privately([&] { look(progress); });
+    return std::move(report_);
+  }
+
+ private:
+  void look(Progress& progress) {
+    store::Transaction transaction(db_);  // nobody records meanwhile; rolled back
+    store_.reload();                      // what was recorded until now is in packs by now
     read_rows();
     check_order();
     check_graph();
     const DigestSet journal = read_journal();
     read_packs(journal);
     check_projection(progress);
-    return std::move(report_);
   }
 
- private:
   template <typename... Args>
   void problem(fmt::format_string<Args...> format, Args&&... args) {
     if (report_.problems.size() < kMostProblems)
@@ -161,6 +167,7 @@ class Audit {
   // Only where the operations are whole: from others, other tables follow.
   void check_projection(Progress& progress) {
     if (!report_.problems.empty()) return;
+    note_unsealed();
     const TempFolder temporary;
     const std::string path = join_path(temporary.path(), "meta.db");
     {
@@ -174,6 +181,7 @@ class Audit {
     compare_with(path);
   }
 
+  void note_unsealed();
   void compare_with(const std::string& path);
   void compare(const std::string& what, const std::string& ours, const std::string& fresh);
   void compare_table(const std::string& table);
@@ -221,16 +229,25 @@ void Audit::compare_table(const std::string& table) {
   compare(table, rows_of("main"), rows_of("fresh"));
 }
 
-// Ids of series are this database's own affair. A run that goes on has metrics that stand in no operation yet, and
-// those of a run whose sealed series is not in this store can not be compared.
-void Audit::compare_metrics() {
+// A run that goes on has metrics that stand in no operation yet, and those of a run whose sealed series is not in this
+// store can not be compared; where that came after the operation there are no rows, and the series is read instead.
+// Asked before the projection is made: a series may come in while it is.
+void Audit::note_unsealed() {
   db_.run("CREATE TEMP TABLE unsealed (run TEXT PRIMARY KEY)");
   store::Statement runs = db_.prepare("SELECT id, status, metrics FROM main.runs");
   store::Statement insert = db_.prepare("INSERT INTO temp.unsealed (run) VALUES (?)");
+  store::Statement any =
+      db_.prepare("SELECT 1 FROM main.metrics m JOIN main.metric_series s ON s.id = m.series WHERE s.run = ? LIMIT 1");
   while (runs.step()) {
     const bool sealed = runs.null(2) || store_.has_blob(runs.digest(2));
-    if (runs.text(1) == "running" || !sealed) insert.bind(runs.text(0)).run();
+    const bool rows = any.bind(runs.text(0)).step();
+    any.reset();
+    if (runs.text(1) == "running" || !sealed || !rows) insert.bind(runs.text(0)).run();
   }
+}
+
+// Ids of series are this database's own affair.
+void Audit::compare_metrics() {
   const auto rows_of = [](const char* schema) {
     return fmt::format(
         "SELECT 'run=' || quote(s.run) || ' name=' || quote(s.name) || ' step=' || m.step || ' value=' || "

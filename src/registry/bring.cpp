@@ -25,22 +25,22 @@ Source open_source(Repository& repository) {
   return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), Towards::kHere), {}};
 }
 
-void receive_files(Repository& repository, const Digest& manifest, Progress& progress) {
+void receive_tree(Repository& repository, const Digest& manifest, Progress& progress) {
   Source source = open_source(repository);
   Transfer transfer{repository.store(), *source.remote, progress, source.result};
   receive_trees(transfer, {manifest});
 }
 
-void receive_content(Repository& repository, const std::vector<Digest>& blobs, Progress& progress) {
+void receive_content(Repository& repository, const std::vector<store::FileRef>& files, Progress& progress) {
   Source source = open_source(repository);
   Transfer transfer{repository.store(), *source.remote, progress, source.result};
-  receive_blobs(transfer, blobs, true);
+  receive_files(transfer, files, true);
 }
 
-std::vector<Digest> absent_of(Repository& repository, const std::vector<store::Entry>& entries) {
-  std::vector<Digest> absent;
+std::vector<store::FileRef> absent_of(Repository& repository, const std::vector<store::Entry>& entries) {
+  std::vector<store::FileRef> absent;
   for (const store::Entry& entry : entries) {
-    if (!repository.store().has_whole_blob(entry.content)) absent.push_back(entry.content);
+    if (!repository.store().has_whole_blob(entry.content)) absent.push_back({entry.content, entry.size});
   }
   return absent;
 }
@@ -63,28 +63,28 @@ bool is_lazy(Repository& repository) {
 }
 
 void bring(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress) {
-  const std::vector<Digest> absent = absent_of(repository, wanted);
+  const std::vector<store::FileRef> absent = absent_of(repository, wanted);
   if (!absent.empty() && is_lazy(repository)) receive_content(repository, absent, progress);
 }
 
 void bring(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!repository.store().has(ObjectKind::kManifest, manifest)) {
     if (!is_lazy(repository)) return;  // the caller says what is missing
-    receive_files(repository, manifest, progress);
+    receive_tree(repository, manifest, progress);
   }
   bring(repository, repository.store().entries(manifest), progress);
 }
 
 bool fetch_files_of(Repository& repository, const Digest& manifest) {
   NoProgress quiet;
-  return had([&] { receive_files(repository, manifest, quiet); });
+  return had([&] { receive_tree(repository, manifest, quiet); });
 }
 
 bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& progress) {
   if (is_lazy(repository)) return true;
   return had([&] {
-    if (!repository.store().has(ObjectKind::kManifest, manifest)) receive_files(repository, manifest, progress);
-    const std::vector<Digest> absent = absent_of(repository, repository.store().entries(manifest));
+    if (!repository.store().has(ObjectKind::kManifest, manifest)) receive_tree(repository, manifest, progress);
+    const std::vector<store::FileRef> absent = absent_of(repository, repository.store().entries(manifest));
     if (!absent.empty()) receive_content(repository, absent, progress);
   });
 }
@@ -101,22 +101,23 @@ void need_files_of(Repository& repository, const std::string& name, const Digest
   }
 }
 
-bool bring_objects(Repository& repository, const std::vector<std::pair<ObjectKind, Digest>>& objects) {
+bool bring_objects(Repository& repository, const std::vector<store::Store::Missing>& objects) {
   if (!is_lazy(repository)) return false;
   Source source = open_source(repository);
   NoProgress quiet;
   Transfer transfer{repository.store(), *source.remote, quiet, source.result};
-  std::vector<Digest> trees, blobs;
+  std::vector<Digest> trees;
+  std::vector<store::FileRef> files;
   std::vector<store::ObjectRef> shards;
-  for (const auto& [kind, id] : objects) {
+  for (const auto& [kind, id, size] : objects) {
     if (kind == ObjectKind::kManifest) trees.push_back(id);
     if (kind == ObjectKind::kShard) shards.emplace_back(kind, id);
-    if (kind == ObjectKind::kChunk || kind == ObjectKind::kChunkList) blobs.push_back(id);
+    if (kind == ObjectKind::kChunk || kind == ObjectKind::kChunkList) files.push_back({id, size});
   }
   try {
     receive_trees(transfer, trees);
     receive_objects(transfer, shards);
-    receive_blobs(transfer, blobs, true);
+    receive_files(transfer, files, true);
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kNotFound) return false;
     throw;

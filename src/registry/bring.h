@@ -26,6 +26,6 @@ bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& 
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest);
 
 // What Store::on_missing calls. False where the clone is not lazy or the remote lacks one.
-bool bring_objects(Repository& repository, const std::vector<std::pair<store::ObjectKind, Digest>>& objects);
+bool bring_objects(Repository& repository, const std::vector<store::Store::Missing>& objects);
 
 }  // namespace mlx::registry

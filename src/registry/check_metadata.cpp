@@ -8,6 +8,7 @@
 #include "registry/domains.h"
 #include "registry/fsck.h"
 #include "registry/history.h"
+#include "registry/keys.h"
 #include "registry/pointers.h"
 
 namespace mlx::registry {
@@ -120,6 +121,29 @@ void check_journal(Repository& repository, MetadataCheck& check) {
   }
 }
 
+// "" where it can be read and taken in.
+std::string why_unreadable(Repository& repository, const Digest& operation) {
+  try {
+    (void)decode(repository.store().read(store::ObjectKind::kOperation, operation));
+    return {};
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return error.message;
+  }
+}
+
+void check_history(Repository& repository, MetadataCheck& check) {
+  try {
+    for (std::string& problem : unknown_history(repository)) {
+      check.problems.push_back(std::move(problem));
+      check.rebuild = true;
+    }
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kCorrupt) return;  // said by those that looked before
+    if (error.kind != ErrorKind::kRefused) throw;   // locked: which operations packs hold is not seen
+  }
+}
+
 void check_pointers(Repository& repository, MetadataCheck& check) {
   try {
     for (const Pointer& pointer : all_pointers(repository)) {
@@ -142,12 +166,48 @@ void check_pointers(Repository& repository, MetadataCheck& check) {
   }
 }
 
+// As far as it is seen without unlocking them.
+void check_keys(Repository& repository, MetadataCheck& check) {
+  try {
+    if (repository.keys().exist()) (void)repository.keys().file();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    check.problems.push_back(error.message);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> unknown_history(Repository& repository) {
+  constexpr std::size_t kNamed = 20;
+  std::vector<std::string> lines;
+  // Packs first: what others record meanwhile is in the database before it is in a pack.
+  repository.store().reload();
+  const std::vector<Digest> packed = repository.store().operations();
+  store::Database& db = repository.db();
+  std::size_t more = 0;
+  for (const Digest& id : packed) {
+    if (is_recorded(db, id)) continue;
+    if (lines.size() == kNamed) {
+      ++more;
+      continue;
+    }
+    const std::string why = why_unreadable(repository, id);
+    lines.push_back(why.empty() ? fmt::format("packs: operation {}: meta.db does not know it", id.brief())
+                                : fmt::format("packs: operation {}: cannot be taken in: {}", id.brief(), why));
+  }
+  if (more > 0) lines.push_back(fmt::format("packs: {} more operations that meta.db does not know", more));
+  if (is_history_lost(db))
+    lines.push_back("meta.db: was lost together with the journal: what was recorded before is not known");
+  return lines;
+}
 
 MetadataCheck check_metadata(Repository& repository) {
   MetadataCheck check;
+  check_keys(repository, check);
   check_database(repository, check);
   check_journal(repository, check);
+  check_history(repository, check);
   check_pointers(repository, check);
   return check;
 }

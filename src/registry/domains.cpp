@@ -2,6 +2,7 @@
 #include "registry/domains.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -12,18 +13,30 @@
 #include "registry/keys.h"
 #include "registry/pointers.h"
 #include "registry/runs.h"
+#include "store/reencrypt.h"
 
 namespace mlx::registry {
 namespace {
 
-// Versions whose domain was erased after they were made, with the first such erasure.
-constexpr const char* kErased =
-    "SELECT e.domain, e.actor, e.time FROM versions v LEFT JOIN artifact_domains d ON d.artifact = v.artifact"
-    " JOIN erasures e ON e.domain = coalesce(d.domain, 'main') AND v.time <= e.time WHERE v.digest = ?"
-    " ORDER BY e.time LIMIT 1";
-constexpr const char* kKept =
-    "SELECT 1 FROM versions v LEFT JOIN artifact_domains d ON d.artifact = v.artifact WHERE v.digest = ? AND NOT EXISTS"
-    " (SELECT 1 FROM erasures e WHERE e.domain = coalesce(d.domain, 'main') AND v.time <= e.time)";
+// An erasure of `main`, which every artifact is in that was not assigned, counts where it was made: others are told,
+// and repeat it or not.
+constexpr const char* kCounts = "(e.domain <> 'main' OR e.actor = ?2)";
+
+// The erasures of the operations that made this version.
+std::string select_erased() {
+  return fmt::format(
+      "SELECT e.domain, e.actor, e.time FROM version_makers m JOIN erased_makers x ON x.operation = m.operation"
+      " JOIN erasures e ON e.operation = x.erasure WHERE m.digest = ?1 AND {} ORDER BY e.operation LIMIT 1",
+      kCounts);
+}
+
+// Whether an operation that made this version is not erased.
+std::string select_kept() {
+  return fmt::format(
+      "SELECT 1 FROM version_makers m WHERE m.digest = ?1 AND NOT EXISTS (SELECT 1 FROM erased_makers x"
+      " JOIN erasures e ON e.operation = x.erasure WHERE x.operation = m.operation AND {})",
+      kCounts);
+}
 
 bool names_domain(const store::KeyFile& file, const std::string& name) {
   return std::ranges::any_of(file.keys, [&](const store::DataKey& key) { return key.domain == name; });
@@ -100,16 +113,47 @@ void refuse_erased_versions(Repository& repository) {
   repository.store().refuse(std::move(refused));
 }
 
+// What is in the domain and not erased: versions, and what was added and has no version yet.
+std::vector<Digest> staying_in(Repository& repository, const std::string& domain) {
+  std::vector<Digest> manifests;
+  for (const std::string& artifact : artifacts_in(repository, domain)) {
+    for (const Version& version : versions(repository, artifact)) manifests.push_back(version.digest);
+  }
+  for (const Pointer& pointer : readable_pointers(repository)) {
+    if (domain_of(repository, pointer.artifact) == domain) manifests.push_back(pointer.digest);
+  }
+  std::erase_if(manifests, [&](const Digest& manifest) { return erasure_of(repository, manifest).has_value(); });
+  return manifests;
+}
+
+// Stores again what needs these keys and stays: somebody made it here without knowing of the erasure. False where
+// nobody can unlock the keys now; they stay until somebody does.
+bool keep_what_stays(Repository& repository, const std::string& domain, const std::vector<std::uint32_t>& ids) {
+  if (!repository.store().encrypted()) return true;
+  const std::vector<Digest> staying = staying_in(repository, domain);
+  if (staying.empty()) return true;
+  try {
+    const store::ObjectsOfVersions objects = store::readable_only_with(repository.store(), staying, ids);
+    if (objects.empty()) return true;
+    const store::DomainKey* current = repository.keys().ring()->find_current(domain);
+    if (!current || std::ranges::find(ids, current->id) != ids.end()) renew_domain(repository, domain);
+    store::reencrypt(repository.store(), objects, domain);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return false;
+  }
+}
+
 void forget_erased_keys(Repository& repository) {
   if (!repository.keys().exist()) return;
-  std::vector<std::uint32_t> ids;
-  store::Statement erased = repository.db().prepare(
-      "SELECT 1 FROM erased_keys WHERE key = ?1 UNION SELECT 1 FROM erasures WHERE domain = ?2 AND time >= ?3");
+  std::map<std::string, std::vector<std::uint32_t>> ids;
   for (const store::DataKey& key : repository.keys().file().keys) {
-    if (!key.erased() && erased.bind(std::uint64_t{key.id}, key.domain, key.made).step()) ids.push_back(key.id);
-    erased.reset();
+    if (!key.erased() && is_erased_key(repository, key.id, key.domain)) ids[key.domain].push_back(key.id);
   }
-  repository.keys().erase(ids);
+  for (const auto& [domain, keys] : ids) {
+    if (keep_what_stays(repository, domain, keys)) repository.keys().erase(keys);
+  }
 }
 
 }  // namespace
@@ -158,10 +202,37 @@ bool assign_domain(Repository& repository, const std::string& artifact, const st
 }
 
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest) {
-  store::Statement select = repository.db().prepare(kErased);
-  if (!select.bind(manifest).step()) return std::nullopt;
-  if (repository.db().prepare(kKept).bind(manifest).step()) return std::nullopt;
+  if (!repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step()) return std::nullopt;
+  store::Statement select = repository.db().prepare(select_erased());
+  const std::string own = repository.actor();
+  if (!select.bind(manifest, own).step()) return std::nullopt;
+  if (repository.db().prepare(select_kept()).bind(manifest, own).step()) return std::nullopt;
   return Erasure{select.text(0), select.text(1), select.int64(2)};
+}
+
+bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain) {
+  return repository.db()
+      .prepare(fmt::format("SELECT 1 FROM erased_keys k JOIN erasures e ON e.operation = k.erasure"
+                           " WHERE k.key = ?1 AND e.domain = ?3 AND {}",
+                           kCounts))
+      .bind(std::uint64_t{id}, repository.actor(), domain)
+      .step();
+}
+
+void renew_domain(Repository& repository, const std::string& domain) {
+  repository.keys().change([&](store::UnlockedKeys& keys) { store::rotate_domain(keys, domain, unix_micros()); });
+}
+
+void renew_used_domains(Repository& repository) {
+  if (!repository.keys().exist()) return;
+  const std::vector<std::string> known = store::domains(repository.keys().file());
+  std::set<std::string> used;
+  for (const std::string& artifact : artifact_names(repository)) used.insert(domain_of(repository, artifact));
+  for (const Pointer& pointer : readable_pointers(repository)) used.insert(domain_of(repository, pointer.artifact));
+  for (const std::string& domain : used) {
+    const bool has_key = std::ranges::find(known, domain) != known.end();
+    if (!has_key && !staying_in(repository, domain).empty()) renew_domain(repository, domain);
+  }
 }
 
 ErasePlan plan_erasure(Repository& repository, const std::string& what) {

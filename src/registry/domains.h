@@ -25,8 +25,16 @@ struct Erasure {
   std::string domain, actor;
   std::int64_t time = 0;  // unix microseconds
 };
-// Where every artifact that holds this version is in a domain that was erased after the version was made.
+// Where every operation that made this version was erased: an erasure that stands behind it in the graph names it. One
+// of the domain `main` counts where its actor is this clone's.
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest);
+
+// Whether an erasure that counts here took this key of this domain.
+bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain);
+// A new key that the domain is written with from now on. kRefused where nobody can unlock the keys.
+void renew_domain(Repository& repository, const std::string& domain);
+// The same for each domain that was erased and is used again.
+void renew_used_domains(Repository& repository);
 
 struct ErasePlan {
   std::string domain;

@@ -32,6 +32,10 @@ struct MetadataCheck {
 };
 MetadataCheck check_metadata(Repository& repository);
 
+// Operations that packs hold and meta.db does not, each with why where that is seen; and a line where all that was
+// recorded before is lost. Empty where everything is known that was ever recorded here.
+std::vector<std::string> unknown_history(Repository& repository);
+
 // Stores again what `hits` and `lost` lack: from files of the worktree that still have the content, then from the
 // remotes, each as far as it has it and can be reached. The number of files and objects that came.
 struct Restored {

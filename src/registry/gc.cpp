@@ -8,12 +8,15 @@
 #include "base/error.h"
 #include "base/git.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "registry/content.h"
 #include "registry/domains.h"
+#include "registry/fsck.h"
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/pointers.h"
 #include "registry/transfer.h"
+#include "store/repair.h"
 
 namespace mlx::registry {
 namespace {
@@ -43,12 +46,14 @@ void pointed_at(Repository& repository, std::vector<Digest>& manifests) {
   for (const auto& [path, text] : git_files_anywhere(*git, ".mlx", kMaxPointer)) digests_in(text, manifests);
 }
 
-// What was taken back, or forgotten in another way, can be brought back for the grace period: what recent operations
-// name, and what is named by operations that they name, as an undo does.
+// What was taken back, or forgotten in another way, can be brought back for the grace period: what operations name that
+// this clone took in recently (by its own clock: what others say of theirs counts for nothing), and what is named by
+// operations that they name, as an undo does.
 void recently_named(store::Database& db, std::int64_t grace_seconds, store::GcRoots& roots) {
   std::vector<Operation> recent;
   std::vector<Digest> mentioned;
-  store::Statement select = db.prepare("SELECT bytes FROM operations WHERE time >= ?");
+  store::Statement select = db.prepare(
+      "SELECT o.bytes FROM operations o LEFT JOIN taken t ON t.operation = o.id WHERE coalesce(t.time, ?1) >= ?1");
   select.bind(unix_micros() - grace_seconds * 1'000'000);
   while (select.step()) {
     recent.push_back(decode(select.blob(0)));
@@ -68,6 +73,7 @@ void recently_named(store::Database& db, std::int64_t grace_seconds, store::GcRo
 }
 
 store::GcRoots roots_of(Repository& repository, std::int64_t grace_seconds) {
+  repository.refresh();
   store::Database& db = repository.db();
   store::GcRoots roots;
   roots.all_operations = true;
@@ -115,6 +121,7 @@ std::vector<Operation> reached(Repository& repository, const std::vector<Digest>
 
 store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, const std::string& name) {
   store::GcRoots roots;
+  repository.refresh();
   const std::vector<Operation> operations = reached(repository, remote.heads(), name);
   for (const Operation& operation : operations) roots.operations.push_back(operation.id);
   Content content = content_of(operations);
@@ -126,14 +133,29 @@ store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, co
   return roots;
 }
 
+// What nobody remembers is no garbage.
+void require_history(Repository& repository) {
+  const std::vector<std::string> unknown = unknown_history(repository);
+  if (unknown.empty()) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("not everything that was recorded here is known, so garbage cannot be told: {}", unknown[0]),
+              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+}
+
 }  // namespace
 
 store::GcReport collect_garbage(Repository& repository, const store::GcOptions& options, Progress& progress) {
   repository.db();  // what a crash has left in the journal is applied before anything is judged
+  require_history(repository);
   store::GcOptions how = options;
   how.thorough = repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();  // nothing of it may stay
-  return store::collect_garbage(
+  const std::string cache = join_path(repository.mlx_folder(), "cache.db");
+  // The WAL first: left beside a new database it would be taken for that one's.
+  how.spare = {cache + "-wal", cache, cache + "-shm"};
+  const store::GcReport report = store::collect_garbage(
       repository.store(), [&] { return roots_of(repository, options.grace_seconds); }, how, progress);
+  if (how.thorough && how.remove) store::shred_set_aside(repository.store());
+  return report;
 }
 
 store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& config, const store::GcOptions& options,

@@ -1,11 +1,10 @@
 #include "registry/git_setup.h"
 
-#include <sys/stat.h>
-
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/git.h"
 #include "base/path.h"
+#include "store/beneath.h"
 
 namespace mlx::registry {
 namespace {
@@ -60,31 +59,35 @@ void write_hook(const std::string& git_root, const std::string& command, store::
   }
   // A folder that several repositories share (core.hooksPath) is not ours to fill. Without that setting it is this
   // repository's own, also where a submodule or a linked worktree has it elsewhere.
-  if (!git_config_text(git_root, "core.hooksPath").empty() && !relative_inside(folder, git_root)) {
+  const bool own_hooks = git_config_text(git_root, "core.hooksPath").empty();
+  if (!own_hooks && !relative_inside(folder, git_root)) {
     setup.notes.push_back(
         fmt::format("{} is outside of this repository: '{}' in its pre-push refuses pushes without "
                     "their data",
                     folder, kHookMark));
     return;
   }
-  make_folders(folder);
-  const std::string temporary = path + ".mlx-tmp";
-  disk.remove(temporary);
-  {
-    const Fd fd = disk.create(temporary);
-    disk.write(fd, as_bytes(hook_text(command)), temporary);
-    if (::fchmod(fd.get(), 0755) != 0) fail_errno(errno, temporary, "make executable");
+  disk.step(path);
+  if (own_hooks) make_folders(folder);
+  // What core.hooksPath names in the worktree may be tracked by git; the repository's own folder never is.
+  const store::Beneath below(own_hooks ? folder : git_root);
+  const std::string inside = own_hooks ? "" : *relative_inside(folder, git_root);
+  try {
+    below.make_folders(inside);
+    below.replace(join_path(inside, "pre-push"), hook_text(command), 0777);
+    setup.changed = true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kConflict) throw;
+    setup.notes.push_back(fmt::format("the hook that refuses pushes without their data: {}", error.message));
   }
-  disk.rename(temporary, path);
-  setup.changed = true;
 }
 
 void add_attributes(const std::string& root, GitSetup& setup) {
-  const std::string path = join_path(root, ".gitattributes");
-  std::string text = path_exists(path) ? read_text(path) : std::string();
+  const store::Beneath worktree(root);
+  std::string text = worktree.read(".gitattributes").value_or("");
   if (("\n" + text + "\n").find("\n" + std::string(kAttributes) + "\n") != std::string::npos) return;
   if (!text.empty() && text.back() != '\n') text += '\n';
-  write_file_atomically(path, text + std::string(kAttributes) + "\n");
+  worktree.replace(".gitattributes", text + std::string(kAttributes) + "\n");
   setup.changed = true;
 }
 

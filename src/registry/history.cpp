@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/metric_series.h"
+#include "registry/repository.h"
 #include "registry/undo.h"
 
 namespace mlx::registry {
@@ -17,7 +18,14 @@ namespace {
 const std::vector<const char*> kProjected = {
     "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
     "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
-    "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys"};
+    "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys",
+    "version_makers",  "erased_makers",     "forgotten"};
+
+bool any_pack(const std::string& mlx_folder) {
+  const std::string packs = join_path(mlx_folder, "packs");
+  return is_folder(packs) &&
+         std::ranges::any_of(list_folder(packs), [](const std::string& name) { return name.ends_with(".pack"); });
+}
 
 struct LiveSeries {
   std::string run;
@@ -91,6 +99,23 @@ std::uint64_t journal_size(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
+store::Database open_metadata(const std::string& mlx_folder) {
+  store::Database db(join_path(mlx_folder, "meta.db"), store::Database::Open::kCreate);
+  const bool fresh = db.schema_version() == 0;
+  db.migrate(kMigrations);
+  if (fresh && journal_size(journal_path(mlx_folder)) == 0 && any_pack(mlx_folder))
+    db.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('history_lost', 1)");
+  return db;
+}
+
+bool is_history_lost(store::Database& db) {
+  return db.prepare("SELECT 1 FROM meta WHERE key = 'history_lost'").step();
+}
+
+void note_history_found(store::Database& db) {
+  db.run("DELETE FROM meta WHERE key = 'history_lost'");
+}
+
 std::vector<Digest> select_heads(store::Database& db) {
   std::vector<Digest> heads;
   store::Statement select = db.prepare("SELECT id FROM heads ORDER BY id");
@@ -100,6 +125,32 @@ std::vector<Digest> select_heads(store::Database& db) {
 
 bool is_recorded(store::Database& db, const Digest& id) {
   return db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(id).step();
+}
+
+std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
+  std::vector<Digest> parents;
+  store::Statement select = db.prepare("SELECT parent FROM operation_parents WHERE child = ?");
+  for (select.bind(id); select.step();) parents.push_back(select.digest(0));
+  return parents;
+}
+
+// What stands behind the ancestor in the fixed order leads nowhere.
+bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id) {
+  store::Statement parents = db.prepare(
+      "SELECT p.parent FROM operation_parents p JOIN operations o ON o.id = p.parent WHERE p.child = ?1 AND o.seq >="
+      " (SELECT seq FROM operations WHERE id = ?2)");
+  std::unordered_set<Digest, DigestHash> seen;
+  for (std::vector<Digest> todo = {id}; !todo.empty();) {
+    const Digest at = todo.back();
+    todo.pop_back();
+    for (parents.bind(at, ancestor); parents.step();) {
+      const Digest parent = parents.digest(0);
+      if (parent == ancestor) return true;
+      if (seen.insert(parent).second) todo.push_back(parent);
+    }
+    parents.reset();
+  }
+  return false;
 }
 
 std::vector<Operation> select_operations(store::Database& db) {
@@ -151,6 +202,17 @@ void rebuild_projection(store::Database& db, const store::Store& store, const st
   progress.end();
 }
 
+bool is_outdated(store::Database& db) {
+  return db.prepare("SELECT 1 FROM meta WHERE key = 'outdated'").step();
+}
+
+void project_anew_where_outdated(store::Database& db, const store::Store& store) {
+  if (!is_outdated(db)) return;
+  NoProgress quiet;
+  rebuild_projection(db, store, fixed_order(select_operations(db)), quiet);
+  db.run("DELETE FROM meta WHERE key = 'outdated'");
+}
+
 void catch_up(store::Database& db, const store::Store& store, store::Disk& disk, const std::string& mlx_folder) {
   const std::string path = journal_path(mlx_folder);
   if (!journal_differs(db, path)) return;
@@ -161,6 +223,7 @@ void catch_up(store::Database& db, const store::Store& store, store::Disk& disk,
     if (in_journal.insert(id).second && !is_recorded(db, id)) unknown.push_back(decode(bytes));
   });
   adopt(db, store, std::move(unknown));
+  if (!db.writable()) return note_journal_size(db, path);  // the journal cannot be written either
   std::vector<Bytes> lost;
   for (const Operation& operation : select_operations(db)) {
     if (!in_journal.contains(operation.id) && !store.has(store::ObjectKind::kOperation, operation.id)) {

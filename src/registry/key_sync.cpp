@@ -1,11 +1,19 @@
 // The keys of a remote stand beside its heads, locked as they are here; they are exchanged before anything else, so
-// that nothing is ever encrypted with a key that the remote's readers have not got.
+// that nothing is ever encrypted with a key that the remote's readers have not got. What a remote says of itself is
+// verified first: who signed its revisions, whether mlx.toml pins one of them, and whether it went back.
 #include "registry/key_sync.h"
 
+#include <algorithm>
+#include <functional>
+#include <unordered_set>
+
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/domains.h"
 #include "registry/keys.h"
+#include "registry/published_heads.h"
+#include "registry/seen_keys.h"
 #include "store/encrypted_remote.h"
 
 namespace mlx::registry {
@@ -24,6 +32,7 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
   options.create = create;
   options.environment = repository.environment();
   options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
+  options.check_heads = check_published;
   return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
 }
 
@@ -31,38 +40,87 @@ std::string name_of_keys(const RemoteConfig& remote) {
   return fmt::format("keys of the remote '{}'", remote.name);
 }
 
-std::vector<std::uint32_t> erased_in(const store::KeyFile& file) {
+// The keys of both files that an operation has erased: zero bytes alone take no key from anybody.
+std::vector<std::uint32_t> erased_here(Repository& repository, const store::KeyFile& ours,
+                                       const store::KeyFile& theirs) {
   std::vector<std::uint32_t> ids;
-  for (const store::DataKey& key : file.keys) {
-    if (key.erased()) ids.push_back(key.id);
+  for (const store::KeyFile* file : {&ours, &theirs}) {
+    for (const store::DataKey& key : file->keys) {
+      if (is_erased_key(repository, key.id, key.domain)) ids.push_back(key.id);
+    }
   }
   return ids;
 }
 
-void require_our_ring(const store::KeyFile& ours, const store::KeyFile& theirs, const std::string& what) {
-  if (ours.ring == theirs.ring) return;
-  throw Error(ErrorKind::kConflict, fmt::format("{}: they are not the keys of this clone", what),
-              "a project's encrypted remotes share one set of keys; name an empty remote");
+bool went_back(Repository& repository, const RemoteConfig& config, const store::Chain& chain) {
+  const std::optional<Digest> seen = seen_keys(repository, config);
+  return seen && store::find_link(chain, *seen) == nullptr;
 }
 
-// What the remote's keys and ours come to, here and there. Erased keys stay erased: no other clone brings them back.
-store::UnlockedKeys settle(Keys& keys, const store::UnlockedKeys& theirs, const std::string& what) {
-  const store::UnlockedKeys ours = keys.unlocked();
-  if (!store::vouches(ours, theirs)) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: whoever changed them did not have the keys", what),
-                "look at who can write to the remote; a clone that pushes its own keys again repairs them");
+Error gone_back(const store::KeyFile& lock, const std::string& what) {
+  return Error(ErrorKind::kRefused,
+               fmt::format("{}: revision {} stands there, and what this clone has seen there before is gone from it",
+                           what, lock.revision()),
+               "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
+               "with `mlx push`, or with `mlx push --repair` where they went two ways");
+}
+
+// Everything that can be said of a remote's keys without opening them. `ours` is empty on first contact.
+void require_believable(Repository& repository, const RemoteConfig& config, const store::KeyFile& lock,
+                        const store::KeyFile& ours) {
+  const std::string what = name_of_keys(config);
+  if (!ours.chain.empty() && ours.ring != lock.ring) {
+    throw Error(ErrorKind::kConflict, fmt::format("{}: they are not the keys of this clone", what),
+                "a project's encrypted remotes share one set of keys; name an empty remote");
   }
-  const store::Standing standing = store::standing(ours.file, theirs.file);
-  if (standing == store::Standing::kSame || standing == store::Standing::kNewer) return ours;
-  store::UnlockedKeys settled = standing == store::Standing::kOlder ? theirs : store::join(ours, theirs);
-  store::erase_keys(settled.file, erased_in(ours.file));
-  keys.replace(settled);
-  return settled;
+  store::verify_chain(lock.chain, lock.ring, ours.chain, what);
+  // Those of this clone follow them: they are what counts, there too after the next push.
+  const bool older = !ours.chain.empty() && store::standing(ours.chain, lock.chain) == store::Standing::kNewer;
+  const store::Chain& counts = older ? ours.chain : lock.chain;
+  if (!config.keys.empty() && store::find_fingerprint(counts, config.keys) == nullptr) {
+    throw Error(ErrorKind::kRefused,
+                fmt::format("{}: they begin as {}, and mlx.toml pins {}", what, store::fingerprint(lock.chain.front()),
+                            config.keys),
+                "somebody put other keys there; where it was you, `mlx key pin` pins those of this clone");
+  }
+  if (!older && went_back(repository, config, lock.chain)) throw gone_back(lock, what);
 }
 
-void take_first_keys(Repository& repository, const store::UnlockedKeys& theirs) {
+// What the keys of a remote and of this clone come to.
+struct Settled {
+  store::UnlockedKeys keys;
+  bool news = false;  // to the remote
+};
+
+Settled settle(Repository& repository, const store::SealedKeys& sealed, const std::string& what) {
+  Keys& keys = repository.keys();
+  forget_erased(repository);  // what stays is stored under other keys before these go
+  const store::KeyFile ours = keys.file();
+  const store::Standing stands = store::standing(ours.chain, sealed.lock.chain);
+  if (stands == store::Standing::kNewer) return {keys.unlocked(), true};  // who was let in here may not open theirs
+  const store::UnlockedKeys theirs = keys.unlock(sealed, what);
+  const std::vector<std::uint32_t> erased = erased_here(repository, ours, theirs.file);
+  store::UnlockedKeys settled = theirs;
+  if (stands == store::Standing::kDiverged) {
+    settled = store::join(keys.unlocked(), theirs, unix_micros());
+    store::put_back(settled, theirs, erased);
+  } else if (store::lacks_keys_of(theirs.file, ours, erased)) {
+    store::put_back(settled, keys.unlocked(), erased);
+  }
+  store::erase_keys(settled.file, erased);
+  const Bytes bytes = store::encode_key_file(settled.file);
+  if (bytes != store::encode_key_file(ours)) keys.replace(settled);
+  return {settled, bytes != store::encode_key_file(theirs.file)};
+}
+
+void take_first_keys(Repository& repository, const RemoteConfig& config, const store::SealedKeys& sealed) {
+  const store::UnlockedKeys theirs = repository.keys().unlock(sealed, name_of_keys(config));
   repository.keys().create(theirs);
   forget_erased(repository);
+  if (!config.keys.empty()) return;
+  repository.keys().tell(
+      fmt::format("first contact with the {}, {}: compare with `mlx key list` of somebody who has them",
+                  name_of_keys(config), store::fingerprint(theirs.file.chain.front())));
 }
 
 void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
@@ -72,56 +130,183 @@ void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
               "push to an empty remote; what stands in clear there stays readable");
 }
 
-// True where the remote has this clone's keys afterwards.
-bool exchange_keys(Repository& repository, store::Remote& remote, const RemoteConfig& config, Towards towards) {
-  const std::string what = name_of_keys(config);
-  Keys& keys = repository.keys();
-  for (int tries = 0; tries < kTries; ++tries) {
-    const std::optional<Bytes> theirs = remote.read_file(kKeys);
-    if (!theirs) {
-      if (!config.encrypt) {
-        if (towards == Towards::kRemote && repository.store().encrypted()) {
-          throw Error(ErrorKind::kRefused, fmt::format("this repository is encrypted, and '{}' is not", config.name),
-                      fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", config.name));
-        }
-        return false;
-      }
-      refuse_plain_objects(remote, config);
-      if (towards == Towards::kHere) return keys.exist();
-      if (remote.write_file(kKeys, std::nullopt, store::seal_keys(keys.unlocked()))) return true;
-      continue;
-    }
-    const store::SealedKeys sealed = store::decode_sealed_keys(*theirs, what);
-    if (keys.exist()) require_our_ring(keys.file(), sealed.lock, what);
-    const store::UnlockedKeys their_keys = keys.unlock(sealed, what);
-    if (!keys.exist()) take_first_keys(repository, their_keys);
-    store::UnlockedKeys settled = settle(keys, their_keys, what);
-    store::erase_keys(settled.file, erased_in(their_keys.file));  // nor does this one put any back there
-    const bool same = store::encode_key_file(settled.file) == store::encode_key_file(their_keys.file);
-    if (towards == Towards::kHere || same || remote.write_file(kKeys, theirs, store::seal_keys(settled))) return true;
+// Whether all that the remote holds is known here. Keys go to no other: an operation that erased one may be among it.
+bool knows_heads(Repository& repository, store::Remote& remote, const store::UnlockedKeys& keys) {
+  std::unordered_set<Digest, DigestHash> known;
+  const std::vector<Operation> operations = repository.operations();
+  const store::KeyRing ring = store::ring_of(keys);
+  for (const store::DomainKey& key : ring.keys()) {
+    if (key.domain != store::kHistoryDomain) continue;
+    for (const Operation& operation : operations) known.insert(store::storage_id(key, operation.id));
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{} change all the time", what), "try again");
+  try {
+    return std::ranges::all_of(remote.heads(), [&](const Digest& head) { return known.contains(head); });
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return true;  // they are lost, and worked out from what clones know
+  }
 }
 
-}  // namespace
+// A remote's file of keys as it was read.
+struct Read {
+  std::optional<Bytes> bytes;
+  std::optional<Error> damage;
+};
 
-bool take_keys_of(Repository& repository, const RemoteConfig& config) {
+Read read_keys(store::Remote& remote) {
+  try {
+    return {remote.read_file(kKeys), std::nullopt};
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return {std::nullopt, error};
+  }
+}
+
+bool is_damage(const Error& error) {
+  return error.kind == ErrorKind::kCorrupt || error.kind == ErrorKind::kRefused;
+}
+
+// One set of keys on its way between this clone and one remote.
+struct Exchange {
+  Repository& repository;
+  store::Remote& remote;
+  const RemoteConfig& config;
+  const Towards towards;
+
+  bool run();
+  bool sends() const { return towards != Towards::kHere; }
+  // False where somebody else was faster.
+  bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys);
+  std::optional<bool> without_keys();
+  bool with_keys(const Bytes& bytes);
+  bool put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why);
+};
+
+bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys) {
+  if (!remote.write_file(kKeys, expected, store::seal_keys(keys))) return false;
+  remember_keys(repository, config, keys.file.chain.back().id);
+  return true;
+}
+
+// The remote has no file of keys. nullopt where somebody else has made one in the meantime.
+std::optional<bool> Exchange::without_keys() {
+  Keys& keys = repository.keys();
+  const bool gone = keys.exist() && seen_keys(repository, config).has_value();
+  if (!config.encrypt && !gone) {
+    if (sends() && repository.store().encrypted()) {
+      throw Error(ErrorKind::kRefused, fmt::format("this repository is encrypted, and '{}' is not", config.name),
+                  fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", config.name));
+    }
+    return false;
+  }
+  if (gone && !sends()) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: they are gone, and were there before", name_of_keys(config)),
+                fmt::format("`mlx push {}` puts those of this clone there", config.name));
+  }
+  if (gone) {
+    keys.tell(fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config)));
+  } else {
+    refuse_plain_objects(remote, config);
+    if (!sends()) return keys.exist();
+  }
+  if (send(std::nullopt, keys.unlocked())) return true;
+  return std::nullopt;
+}
+
+bool Exchange::put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why) {
+  Keys& keys = repository.keys();
+  if (towards != Towards::kRepair || !keys.exist() || !is_damage(why)) throw why;
+  keys.tell(fmt::format("{}; those of this clone are put in their place", why.message));
+  return send(bytes, keys.unlocked());
+}
+
+bool Exchange::with_keys(const Bytes& bytes) {
+  const std::string what = name_of_keys(config);
+  Keys& keys = repository.keys();
+  store::SealedKeys sealed;
+  try {
+    sealed = store::decode_sealed_keys(bytes, what);
+    require_believable(repository, config, sealed.lock, keys.exist() ? keys.file() : store::KeyFile());
+  } catch (const Error& error) {
+    return put_ours_in_place(bytes, error);
+  }
+  const bool back = went_back(repository, config, sealed.lock.chain);
+  if (back && !sends()) throw gone_back(sealed.lock, what);
+  if (!keys.exist()) take_first_keys(repository, config, sealed);
+  std::optional<Settled> settled;
+  try {
+    settled = settle(repository, sealed, what);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return put_ours_in_place(bytes, error);
+  }
+  const store::KeyFile& file = settled->keys.file;
+  if (!sends() || !settled->news || !knows_heads(repository, remote, settled->keys)) {
+    if (!back) remember_keys(repository, config, sealed.lock.chain.back().id);
+    return true;
+  }
+  if (back) {
+    keys.tell(fmt::format("the {} went back to revision {}: revision {} of this clone is put there again", what,
+                          sealed.lock.revision(), file.revision()));
+  }
+  return send(bytes, settled->keys);
+}
+
+// True where the remote has this clone's keys afterwards.
+bool Exchange::run() {
+  for (int tries = 0; tries < kTries; ++tries) {
+    const Read read = read_keys(remote);
+    if (read.damage) {
+      if (put_ours_in_place(std::nullopt, *read.damage)) return true;
+    } else if (read.bytes) {
+      if (with_keys(*read.bytes)) return true;
+    } else if (const std::optional<bool> done = without_keys()) {
+      return *done;
+    }
+  }
+  throw Error(ErrorKind::kConflict, fmt::format("{} change all the time", name_of_keys(config)), "try again");
+}
+
+// nullopt where there is no such remote, or it has no keys.
+std::optional<store::SealedKeys> believable_keys(Repository& repository, const RemoteConfig& config,
+                                                 const std::function<void(const store::KeyFile&)>& require) {
   std::optional<Bytes> theirs;
   try {
     theirs = open_plain(repository, config, false)->read_file(kKeys);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
   }
-  if (!theirs) return false;
-  const std::string what = name_of_keys(config);
-  if (!repository.keys().exist())
-    take_first_keys(repository, repository.keys().unlock(store::decode_sealed_keys(*theirs, what), what));
+  if (!theirs) return std::nullopt;
+  store::SealedKeys sealed = store::decode_sealed_keys(*theirs, name_of_keys(config));
+  require(sealed.lock);
+  return sealed;
+}
+
+}  // namespace
+
+bool take_keys_of(Repository& repository, const RemoteConfig& config) {
+  const bool known = repository.keys().exist();
+  const auto sealed = believable_keys(repository, config, [&](const store::KeyFile& lock) {
+    if (!known) require_believable(repository, config, lock, {});
+  });
+  if (!sealed || known) return sealed.has_value();
+  take_first_keys(repository, config, *sealed);
+  remember_keys(repository, config, sealed->lock.chain.back().id);
+  return true;
+}
+
+bool mend_keys(Repository& repository, const RemoteConfig& config) {
+  const auto sealed = believable_keys(
+      repository, config, [&](const store::KeyFile& lock) { require_believable(repository, config, lock, {}); });
+  if (!sealed) return false;
+  repository.keys().replace(repository.keys().unlock(*sealed, name_of_keys(config)));
+  forget_erased(repository);
   return true;
 }
 
 std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& config, Towards towards) {
-  std::unique_ptr<store::Remote> remote = open_plain(repository, config, towards == Towards::kRemote);
-  if (!exchange_keys(repository, *remote, config, towards)) return remote;
+  std::unique_ptr<store::Remote> remote = open_plain(repository, config, towards != Towards::kHere);
+  if (!Exchange{repository, *remote, config, towards}.run()) return remote;
   auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
   std::vector<Digest> operations;
   for (const Operation& operation : repository.operations()) operations.push_back(operation.id);

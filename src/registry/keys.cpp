@@ -27,7 +27,27 @@ store::KeyFile Keys::file() const {
         "where it had some, `mlx pull` takes them from its encrypted remote; `mlx init --encrypt` and `mlx remote "
         "add --encrypt NAME URL` make the first ones");
   }
-  return store::decode_key_file(read_file(path_), path_);
+  try {
+    return store::decode_key_file(read_file(path_), path_);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
+    throw Error(error.kind, error.message, "`mlx fsck --repair` takes the keys from an encrypted remote");
+  }
+}
+
+bool Keys::damaged() {
+  if (!exist()) return false;
+  try {
+    (void)file();
+    (void)ring();
+  } catch (const Error& error) {
+    return error.kind == ErrorKind::kCorrupt;
+  }
+  return false;
+}
+
+void Keys::tell(const std::string& line) const {
+  if (unlocker_) unlocker_->tell(line);
 }
 
 void Keys::remember(const store::UnlockedKeys& keys) {
@@ -35,16 +55,16 @@ void Keys::remember(const store::UnlockedKeys& keys) {
   ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
 }
 
-// The root key for whoever can be shown to be a member; what has shown it is kept for the next file.
-store::Secret Keys::find_root(const store::KeyFile& lock, const std::string& what) {
+// For whoever can be shown to be a member; what has shown it is kept for the next file.
+store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
   for (const store::KeyPair& identity : known_) {
-    if (auto root = store::unwrap_root(lock, identity)) return *root;
+    if (auto access = store::unwrap_root(lock, identity)) return *access;
   }
   for (const store::KeyPair& identity : unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>()) {
-    auto root = store::unwrap_root(lock, identity);
-    if (!root) continue;
+    auto access = store::unwrap_root(lock, identity);
+    if (!access) continue;
     known_.push_back(identity);
-    return *root;
+    return *access;
   }
   const bool takes_passphrase =
       std::ranges::any_of(lock.members, [](const auto& m) { return m.kind == store::Member::Kind::kPassphrase; });
@@ -57,23 +77,23 @@ store::Secret Keys::find_root(const store::KeyFile& lock, const std::string& wha
                     : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
   }
   const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
-  const std::optional<store::Secret> root = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
-  if (!root) {
+  const std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  if (!access) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
                 "`mlx key list` says for whom the keys are locked");
   }
   known_.push_back(*identity);
-  return *root;
+  return *access;
 }
 
 store::UnlockedKeys Keys::unlock(const store::SealedKeys& sealed, const std::string& what) {
-  return store::open_sealed_keys(sealed, find_root(sealed.lock, what), what);
+  return store::open_sealed_keys(sealed, find_access(sealed.lock, what), what);
 }
 
 store::UnlockedKeys Keys::open_own() {
   store::KeyFile own = file();
-  store::Secret root = find_root(own, path_);
-  return store::unlock(std::move(own), std::move(root), path_);
+  store::Access access = find_access(own, path_);
+  return store::unlock(std::move(own), std::move(access), path_);
 }
 
 store::UnlockedKeys Keys::unlocked() {
@@ -103,13 +123,7 @@ void Keys::shred_leftovers() {
   const std::string folder = parent_path(path_), prefix = base_name(path_) + ".";
   for (const std::string& name : list_folder(folder)) {
     if (!name.starts_with(prefix) || name == prefix + "lock") continue;
-    const std::string path = join_path(folder, name);
-    const Fd fd = open_file(path, O_RDWR | O_NOFOLLOW);
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) fail_errno(errno, path, "stat");
-    disk_.write(fd, Bytes(static_cast<std::size_t>(status.st_size)), path);
-    disk_.sync(fd, path);
-    disk_.remove(path);
+    store::shred(disk_, join_path(folder, name));
   }
 }
 

@@ -24,6 +24,8 @@ class Unlocker {
   virtual std::vector<store::KeyPair> identities() = 0;
   // nullopt where there is no way to ask. `what` names what is being unlocked.
   virtual std::optional<store::Secret> passphrase(const std::string& what) = 0;
+  // What whoever unlocks keys has to know of them; a line, printed as it is.
+  virtual void tell(const std::string&) {}
 };
 
 class Keys final : public store::KeySource {
@@ -33,11 +35,13 @@ class Keys final : public store::KeySource {
 
   bool exist() const;
   store::KeyFile file() const;  // locked; kNotFound where this clone has no keys
+  bool damaged();               // as far as that is seen: with nobody to unlock them, less
   // kRefused where nobody can unlock them, kCorrupt where the file was changed by strangers.
   store::UnlockedKeys unlocked();
   // A file of elsewhere, with what unlocked ours where that is enough.
   store::UnlockedKeys unlock(const store::SealedKeys& sealed, const std::string& what);
   std::shared_ptr<const store::KeyRing> ring() override;
+  void tell(const std::string& line) const;
 
   void create(const store::UnlockedKeys& keys);  // kConflict where there are some
   // Unlocks, changes and replaces the file, alone among processes.
@@ -48,7 +52,7 @@ class Keys final : public store::KeySource {
   bool erase(const std::vector<std::uint32_t>& ids);
 
  private:
-  store::Secret find_root(const store::KeyFile& lock, const std::string& what);
+  store::Access find_access(const store::KeyFile& lock, const std::string& what);
   store::UnlockedKeys open_own();
   Fd lock();
   void shred_leftovers();

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "formats/lfs_pointer.h"
 #include "registry/lfs.h"
+#include "store/beneath.h"
 
 namespace mlx::registry {
 namespace {
@@ -79,13 +80,12 @@ Planned plan(Repository& repository, const store::Entry& entry, const std::strin
   return planned;
 }
 
-void write_planned(const Planned& planned) {
-  make_folders(parent_path(planned.path));
-  if (planned.mode == store::kModeLink) {
-    if (::symlink(planned.text.c_str(), planned.path.c_str()) != 0) fail_errno(errno, planned.path, "make the link");
-  } else {
-    write_file_atomically(planned.path, as_bytes(planned.text), planned.mode == store::kModeExecutable ? 0777 : 0666);
-  }
+void write_planned(const Planned& planned, const store::Beneath& folder, const std::string& inside) {
+  folder.make_folders(inside.substr(0, inside.find('/') == std::string::npos ? 0 : inside.rfind('/')));
+  if (planned.mode == store::kModeLink)
+    folder.symlink(planned.text, inside);
+  else
+    folder.replace(inside, planned.text, planned.mode == store::kModeExecutable ? 0777 : 0666);
 }
 
 void write_object(Repository& repository, const store::Entry& entry, const std::string& path, Progress& progress) {
@@ -162,8 +162,10 @@ LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::
   }
   progress.end();
   // Pointers last: what they name is there once they can be seen.
-  for (const Planned& one : planned)
-    if (!dry_run) write_planned(one);
+  if (dry_run) return report;
+  make_folders(folder);
+  const store::Beneath place(folder);
+  for (const Planned& one : planned) write_planned(one, place, relative_inside(one.path, folder).value());
   return report;
 }
 

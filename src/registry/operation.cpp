@@ -3,7 +3,7 @@
 #include "registry/operation.h"
 
 #include <algorithm>
-#include <queue>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -12,9 +12,10 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kUnsigned = 1, kSigned = 2;  // formats
 constexpr std::size_t kMaxParents = 4096;
-constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kSignatureDigits = 128, kKeyDigits = 64;
 
 bool is_actor(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -35,17 +36,47 @@ std::vector<Digest> decode_parents(const Json& object, const std::string& what) 
   return parents;
 }
 
-}  // namespace
+Bytes from_digits(const Json& object, const char* key, std::size_t digits, const std::string& what) {
+  const std::string text = json_string(object, key, what);
+  if (text.size() != digits || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    fail(ErrorKind::kCorrupt, "{}: '{}' is not {} hex digits", what, key, digits);
+  return from_hex(text);
+}
+
+void decode_signature(const Json& object, const std::string& what, Operation& operation) {
+  operation.signer = Digest::from(from_digits(object, "signer", kKeyDigits, what));
+  std::ranges::copy(from_digits(object, "signature", kSignatureDigits, what), operation.signature.bytes.begin());
+  if (!operation.is_signed()) fail(ErrorKind::kCorrupt, "{}: 'signer' is no key", what);
+}
 
 // The body is canonical already and goes in as it stands; the other keys around it in their order.
-Bytes encode(const Operation& operation) {
-  std::string parents;
+Bytes encode_parts(const Operation& operation, bool with_signature) {
+  std::string parents, signature, signer;
   for (const Digest& parent : operation.parents) {
     parents += fmt::format("{}\"{}\"", parents.empty() ? "" : ",", parent.text());
   }
-  return to_bytes(fmt::format(R"({{"actor":{},"body":{},"format":{},"kind":{},"parents":[{}],"time":{}}})",
-                              canonical(operation.actor), operation.body, kFormat, canonical(operation.kind), parents,
-                              operation.time));
+  if (operation.is_signed()) {
+    if (with_signature) signature = fmt::format(R"("signature":"{}",)", to_hex(operation.signature.bytes));
+    signer = fmt::format(R"("signer":"{}",)", operation.signer.hex());
+  }
+  return to_bytes(fmt::format(R"({{"actor":{},"body":{},"format":{},"kind":{},"parents":[{}],{}{}"time":{}}})",
+                              canonical(operation.actor), operation.body, operation.is_signed() ? kSigned : kUnsigned,
+                              canonical(operation.kind), parents, signature, signer, operation.time));
+}
+
+}  // namespace
+
+Bytes encode(const Operation& operation) {
+  return encode_parts(operation, true);
+}
+
+Bytes signed_bytes(const Operation& operation) {
+  return encode_parts(operation, false);
+}
+
+bool signature_holds(const Operation& operation) {
+  return operation.is_signed() &&
+         store::verify(operation.signer, kOperationPurpose, signed_bytes(operation), operation.signature);
 }
 
 Operation decode(ByteView bytes) {
@@ -56,8 +87,8 @@ Operation decode(ByteView bytes) {
   const Json object = parse_json(as_text(bytes), what);
   if (!object.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object", what);
   const std::int64_t format = json_int(object, "format", what);
-  if (format != kFormat) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: has format {}, this mlx reads {}", what, format, kFormat),
+  if (format != kUnsigned && format != kSigned) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: has format {}, this mlx reads up to {}", what, format, kSigned),
                 "it was written by a newer mlx: upgrade this one");
   }
   operation.kind = json_string(object, "kind", what);
@@ -65,8 +96,10 @@ Operation decode(ByteView bytes) {
   operation.time = json_int(object, "time", what);
   operation.body = canonical(json_object(object, "body", what));
   operation.parents = decode_parents(object, what);
+  if (format == kSigned) decode_signature(object, what, operation);
   if (!is_actor(operation.actor)) fail(ErrorKind::kCorrupt, "{}: 'actor' is not 16 hex digits", what);
-  if (operation.time < 0) fail(ErrorKind::kCorrupt, "{}: 'time' is before 1970", what);
+  if (operation.time < 0 || operation.time >= kMostTime)
+    fail(ErrorKind::kCorrupt, "{}: 'time' is not between the years 1970 and 9999", what);
   if (!std::ranges::equal(encode(operation), bytes)) {
     fail(ErrorKind::kCorrupt, "{}: has unknown keys or is not in canonical form", what);
   }
@@ -77,11 +110,7 @@ std::vector<Operation> fixed_order(std::vector<Operation> operations) {
   std::unordered_map<Digest, std::size_t, DigestHash> place;
   for (std::size_t i = 0; i < operations.size(); ++i) place.emplace(operations[i].id, i);
   std::vector<std::vector<std::size_t>> children(operations.size());
-  std::vector<std::size_t> waiting_for(operations.size(), 0);
-  const auto later = [&](std::size_t a, std::size_t b) {
-    return std::pair(operations[a].time, operations[a].id) > std::pair(operations[b].time, operations[b].id);
-  };
-  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> ready(later);
+  std::vector<std::size_t> waiting_for(operations.size(), 0), generation(operations.size(), 0), ready;
   for (const auto& [id, i] : place) {
     for (const Digest& parent : operations[i].parents) {
       const auto found = place.find(parent);
@@ -89,18 +118,24 @@ std::vector<Operation> fixed_order(std::vector<Operation> operations) {
       children[found->second].push_back(i);
       ++waiting_for[i];
     }
-    if (waiting_for[i] == 0) ready.push(i);
+    if (waiting_for[i] == 0) ready.push_back(i);
   }
-  std::vector<Operation> ordered;
-  ordered.reserve(place.size());
+  std::vector<std::size_t> reached;  // parents first; what is its own ancestor is never reached
   while (!ready.empty()) {
-    const std::size_t i = ready.top();
-    ready.pop();
-    for (std::size_t child : children[i]) {
-      if (--waiting_for[child] == 0) ready.push(child);
+    const std::size_t i = ready.back();
+    ready.pop_back();
+    reached.push_back(i);
+    for (const std::size_t child : children[i]) {
+      generation[child] = std::max(generation[child], generation[i] + 1);
+      if (--waiting_for[child] == 0) ready.push_back(child);
     }
-    ordered.push_back(operations[i]);  // copied: `later` still looks at what stands in `operations`
   }
+  std::ranges::sort(reached, [&](std::size_t a, std::size_t b) {
+    return std::tie(generation[a], operations[a].id) < std::tie(generation[b], operations[b].id);
+  });
+  std::vector<Operation> ordered;
+  ordered.reserve(reached.size());
+  for (const std::size_t i : reached) ordered.push_back(std::move(operations[i]));
   return ordered;
 }
 

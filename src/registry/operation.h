@@ -1,8 +1,8 @@
 // Operations: immutable, hash-chained records of every change to metadata (mlx-format-operation(5)). The projected
 // tables of meta.db are written by `apply` and nothing else, so that the database can be rebuilt from operations alone.
 //
-// An operation's bytes are canonical JSON; its id is their SHA-256. A new kind is one file with its apply, and one row
-// in the table of operation.cpp.
+// An operation's bytes are canonical JSON with the Ed25519 signature of whoever made it; its id is their SHA-256. A new
+// kind is one file with its apply, and one row in the table of apply_operation.cpp. Whose signature counts: trust.h.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/json_fwd.h"
+#include "store/signature.h"
 #include "store/sqlite.h"
 
 namespace mlx::store {
@@ -24,20 +25,32 @@ struct Operation {
   std::string
       kind;  // "version.create", "alias.move", "tag.create", "run.start", "run.checkpoint", "run.end", "attach" …
   std::vector<Digest> parents;  // heads of the graph when it was made, sorted
-  std::string actor;            // pseudonymous id: 16 hex digits, random per clone
-  std::int64_t time = 0;        // unix microseconds
+  std::string actor;            // pseudonymous id of a person in a clone: 16 hex digits
+  std::int64_t time = 0;        // unix microseconds by the writer's clock: for people, nothing is decided by it
   std::string body;             // canonical JSON of the kind's own fields
+  Digest signer;                // Ed25519 public key; zero for an operation of format 1, which nobody signed
+  store::Signature signature;   // over signed_bytes()
+
+  bool is_signed() const { return !signer.is_zero(); }
 };
 
+inline constexpr const char* kOperationPurpose = "mlx-operation";   // the namespace of its signature
+inline constexpr std::int64_t kMostTime = 253'402'300'800'000'000;  // the year 10000: no operation is from then on
+
 Bytes encode(const Operation& operation);
-Operation decode(ByteView bytes);  // kCorrupt where fields are missing, of other types, or bytes are not canonical
+// kCorrupt where fields are missing, of other types or out of bounds, or bytes are not canonical. Whether the signature
+// holds is another question.
+Operation decode(ByteView bytes);
+Bytes signed_bytes(const Operation& operation);
+bool signature_holds(const Operation& operation);
 
 // Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs
 // (a sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
 // One that is `undone` is recorded only: it counts as never applied.
 void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone = false);
 
-// A fixed order for a set of operations: parents first, then by time, then by id.
+// A fixed order for a set of operations: by generation (the longest way from an operation without parents in the set),
+// then by id. Parents come first, and no clock has a say.
 std::vector<Operation> fixed_order(std::vector<Operation> operations);
 
 }  // namespace mlx::registry

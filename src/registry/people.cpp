@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/apply.h"
+#include "registry/history.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
@@ -37,13 +38,19 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
 
 }  // namespace
 
+// A name that its actor gave without knowing that it was to be forgotten is forgotten too.
 void apply_actor_describe(const Application& a) {
-  a.db.prepare("INSERT OR REPLACE INTO people (actor, blob) VALUES (?, ?)")
-      .bind(a.operation.actor, a.digest("blob"))
+  store::Statement forgotten = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
+  for (forgotten.bind(a.operation.actor); forgotten.step();) {
+    if (!is_ancestor(a.db, forgotten.digest(0), a.operation.id)) return;
+  }
+  a.db.prepare("INSERT INTO people (seq, actor, blob) VALUES (?, ?, ?)")
+      .bind(a.seq, a.operation.actor, a.digest("blob"))
       .run();
 }
 
 void apply_actor_forget(const Application& a) {
+  a.db.prepare("INSERT INTO forgotten (operation, actor) VALUES (?, ?)").bind(a.operation.id, a.string("actor")).run();
   a.db.prepare("DELETE FROM people WHERE actor = ?").bind(a.string("actor")).run();
 }
 
@@ -51,9 +58,9 @@ bool describe_actor(Repository& repository, const Person& person) {
   for (const std::string* text : {&person.name, &person.email, &person.host}) {
     if (!is_utf8(*text)) fail(ErrorKind::kUsage, "user.name and user.email: expected valid UTF-8");
   }
-  const auto known = people(repository);
-  const auto own = known.find(repository.actor());
-  if (own != known.end() && own->second == person) return false;
+  (void)repository.signer();  // who is described
+  const Names names(repository);
+  if (const Person* own = names.of(repository.actor()); own && *own == person) return false;
   const auto batch = repository.store().begin();
   const Digest blob = batch->add_blob(encode_person(person));
   batch->commit();
@@ -63,14 +70,33 @@ bool describe_actor(Repository& repository, const Person& person) {
   return true;
 }
 
-std::map<std::string, Person> people(Repository& repository) {
-  std::map<std::string, Person> found;
-  store::Statement select = repository.db().prepare("SELECT actor, blob FROM people");
+Names::Names(Repository& repository) {
+  store::Statement select = repository.db().prepare(
+      "SELECT p.actor, o.id, p.blob FROM people p JOIN operations o ON o.seq = p.seq ORDER BY p.seq");
   while (select.step()) {
-    const std::string actor = select.text(0);
-    if (auto person = read_person(repository.store(), select.digest(1))) found[actor] = std::move(*person);
+    auto person = read_person(repository.store(), select.digest(2));
+    if (person) given_[select.text(0)].push_back({select.digest(1), std::move(*person)});
   }
-  return found;
+  if (given_.empty()) return;
+  store::Statement places = repository.db().prepare("SELECT id, seq FROM operations");
+  while (places.step()) place_.emplace(places.digest(0), places.int64(1));
+}
+
+const Person* Names::of(const std::string& actor) const {
+  const auto found = given_.find(actor);
+  return found == given_.end() ? nullptr : &found->second.back().second;
+}
+
+// Operations of one actor stand in one line, so that places in the order tell which came first.
+const Person* Names::of(const Operation& operation) const {
+  const auto found = given_.find(operation.actor);
+  if (found == given_.end()) return nullptr;
+  const Person* name = &found->second.front().second;
+  for (const auto& [given, person] : found->second) {
+    if (place_.at(given) > place_.at(operation.id)) break;
+    name = &person;
+  }
+  return name;
 }
 
 bool has_name(Repository& repository, const std::string& actor) {

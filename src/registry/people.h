@@ -6,6 +6,9 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "registry/repository.h"
 
@@ -18,8 +21,17 @@ struct Person {
 
 // What this clone's actor is called from now on. False where it is already.
 bool describe_actor(Repository& repository, const Person& person);
-// By actor. Those whose blob is not in this store are left out.
-std::map<std::string, Person> people(Repository& repository);
+// The names that are known here: those whose blob is not in this store are left out.
+class Names {
+ public:
+  explicit Names(Repository& repository);
+  const Person* of(const std::string& actor) const;    // the last one; nullptr without a name
+  const Person* of(const Operation& operation) const;  // the one in force when it was made, else the first after it
+
+ private:
+  std::map<std::string, std::vector<std::pair<Digest, Person>>> given_;  // with the operation that gave the name
+  std::unordered_map<Digest, std::int64_t, DigestHash> place_;  // of operations, where names are to be told apart
+};
 bool has_name(Repository& repository, const std::string& actor);  // also where its blob is not here
 // From now on no clone that knows of it keeps, sends or fetches the name. False where there is none.
 bool forget_actor(Repository& repository, const std::string& actor);

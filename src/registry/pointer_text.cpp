@@ -91,6 +91,12 @@ std::uint64_t number_of(const std::string& value, std::size_t line, const std::s
 
 }  // namespace
 
+bool looks_like_pointer(std::string_view text) {
+  constexpr std::string_view kFirst = "artifact ";
+  if (kFirst.starts_with(text.substr(0, kFirst.size())) || text.front() == '\0') return true;
+  return text.starts_with("<<<<<<<") || text.starts_with("#mlx-pointer");
+}
+
 const char* kind_name(ArtifactKind kind) {
   return kind == ArtifactKind::kDataset ? "dataset" : "model";
 }

@@ -1,16 +1,17 @@
 // Pointer files in the worktree: where they stand, reading, writing and finding them. Their text is pointer_text.cpp's.
 #include "registry/pointers.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <map>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "registry/names.h"
+#include "store/beneath.h"
 
 namespace mlx::registry {
 namespace {
@@ -18,21 +19,48 @@ namespace {
 constexpr std::size_t kMaxPointer = 64 << 10;
 constexpr std::string_view kSuffix = ".mlx";
 
-std::string read_pointer_text(const std::string& path) {
+// nullopt where no regular file stands, or none any more: others work in the worktree too. Of a file that is too large
+// to be a pointer, the beginning.
+std::optional<std::string> read_beginning(const std::string& path) try {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > kMaxPointer) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: too large for a pointer", path),
-                "restore it with `git checkout`, or remove it and run `mlx add` again");
-  }
-  return read_text(path);
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  const Fd fd = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  std::string text(std::min<std::size_t>(static_cast<std::size_t>(info.st_size), kMaxPointer) + 1, '\0');
+  text.resize(read_at(fd.get(), text.data(), text.size(), 0, path));
+  return text;
+} catch (const Error& error) {
+  if (error.kind != ErrorKind::kNotFound) throw;
+  return std::nullopt;
 }
 
 bool is_pointer_name(const std::string& name) {
   return name.size() > kSuffix.size() && name.ends_with(kSuffix);
 }
 
-Pointer read_in_place(Repository& repository, const std::string& relative) {
-  const Pointer pointer = decode_pointer(read_pointer_text(join_path(repository.root(), relative)), relative);
+// Does an artifact of this repository have its pointer there?
+bool is_known_place(Repository& repository, const std::string& relative) {
+  const std::vector<std::string> names = artifact_names(repository);
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return pointer_path(ArtifactKind::kDataset, name) == relative ||
+           pointer_path(ArtifactKind::kModel, name) == relative;
+  });
+}
+
+// The text of a pointer, whole or damaged; nullopt for what is none.
+std::optional<std::string> pointer_text(Repository& repository, const std::string& relative, bool tolerant) {
+  std::optional<std::string> text = read_beginning(join_path(repository.root(), relative));
+  if (!text || looks_like_pointer(*text)) return text;
+  // A tolerant reader has no use for one that is damaged.
+  if (!tolerant && is_known_place(repository, relative)) return text;
+  return std::nullopt;
+}
+
+Pointer decode_in_place(const std::string& text, const std::string& relative) {
+  if (text.size() > kMaxPointer) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: too large for a pointer", relative),
+                "restore it with `git checkout`, or remove it and run `mlx add` again");
+  }
+  const Pointer pointer = decode_pointer(text, relative);
   const std::string expected = pointer_path(pointer.kind, pointer.artifact);
   if (expected != relative) {
     throw Error(ErrorKind::kCorrupt,
@@ -41,16 +69,6 @@ Pointer read_in_place(Repository& repository, const std::string& relative) {
                 "move it there, or remove it");
   }
   return pointer;
-}
-
-// nullopt where it is gone since its folder was listed: others work in the worktree too.
-std::optional<Pointer> read_if_there(Repository& repository, const std::string& relative) {
-  try {
-    return read_in_place(repository, relative);
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kNotFound) throw;
-    return std::nullopt;
-  }
 }
 
 void collect(Repository& repository, const std::string& relative, bool tolerant, std::vector<Pointer>& found) {
@@ -62,23 +80,31 @@ void collect(Repository& repository, const std::string& relative, bool tolerant,
     if (error.kind != ErrorKind::kNotFound || relative.empty()) throw;  // gone since it was seen
     return;
   }
-  const auto holds = [&](const std::string& name) {
-    return std::ranges::binary_search(entries, name, {}, &FolderEntry::name);
-  };
   // A repository inside this one keeps its own pointers.
-  if (!relative.empty() && holds(".mlx")) return;
+  if (!relative.empty() && std::ranges::binary_search(entries, ".mlx", {}, &FolderEntry::name)) return;
+  const auto inside = [&](const std::string& name) { return relative.empty() ? name : relative + "/" + name; };
+  std::map<std::string, std::string> pointers;  // name → text
   for (const auto& [name, is_folder] : entries) {
-    const std::string inside = relative.empty() ? name : relative + "/" + name;
-    if (is_pointer_name(name) && !is_folder) {
-      try {
-        if (const std::optional<Pointer> pointer = read_if_there(repository, inside)) found.push_back(*pointer);
-      } catch (const Error& error) {
-        if (!tolerant || (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kConflict)) throw;
-      }
-    } else if (is_folder && !is_private_name(name) && !holds(name + std::string(kSuffix))) {
-      collect(repository, inside, tolerant, found);
+    if (is_folder || !is_pointer_name(name)) continue;
+    if (auto text = pointer_text(repository, inside(name), tolerant)) pointers.emplace(name, std::move(*text));
+  }
+  for (const auto& [name, is_folder] : entries) {
+    if (pointers.contains(name + std::string(kSuffix))) continue;  // data
+    if (is_folder && !is_private_name(name)) collect(repository, inside(name), tolerant, found);
+    const auto pointer = pointers.find(name);
+    if (pointer == pointers.end()) continue;
+    try {
+      found.push_back(decode_in_place(pointer->second, inside(name)));
+    } catch (const Error& error) {
+      if (!tolerant || (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kConflict)) throw;
     }
   }
+}
+
+// The .gitignore beside `path`.
+std::string ignore_file_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return path.substr(0, slash == std::string::npos ? 0 : slash + 1) + ".gitignore";
 }
 
 // As a .gitignore wants it: what git would read as a pattern is escaped.
@@ -101,9 +127,9 @@ std::string pointer_path(ArtifactKind kind, const std::string& artifact) {
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact) {
   for (const ArtifactKind kind : {ArtifactKind::kDataset, ArtifactKind::kModel}) {
     const std::string relative = pointer_path(kind, artifact);
-    const std::string path = join_path(repository.root(), relative);
-    if (!path_exists(path) || is_real_folder(path)) continue;
-    const Pointer pointer = read_in_place(repository, relative);
+    const std::optional<std::string> text = pointer_text(repository, relative, false);
+    if (!text) continue;
+    const Pointer pointer = decode_in_place(*text, relative);
     if (pointer.artifact == artifact) return pointer;  // models/clf.mlx is no pointer of a dataset "models/clf"
   }
   return std::nullopt;
@@ -113,29 +139,26 @@ bool write_pointer(Repository& repository, const Pointer& pointer) {
   if (const std::string problem = artifact_name_problem(pointer.artifact); !problem.empty()) {
     fail(ErrorKind::kUsage, "'{}' can not name an artifact: {}", pointer.artifact, problem);
   }
-  const std::string relative = pointer_path(pointer.kind, pointer.artifact),
-                    path = join_path(repository.root(), relative);
+  const store::Beneath worktree(repository.root());
+  const std::string relative = pointer_path(pointer.kind, pointer.artifact);
   const std::string text = encode_pointer(pointer);
-  if (path_exists(path)) {
-    const std::string before = read_pointer_text(path);
-    if (before == text) return false;
-    const Pointer other = decode_pointer(before, relative);
+  if (const auto before = worktree.read(relative)) {
+    if (*before == text) return false;
+    const Pointer other = decode_pointer(*before, relative);
     if (other.artifact != pointer.artifact || other.kind != pointer.kind) {
       throw Error(ErrorKind::kConflict,
                   fmt::format("{}: is the pointer of {} '{}'", relative, kind_name(other.kind), other.artifact),
                   "choose another name");
     }
   }
-  make_folders(parent_path(path));
-  write_file_atomically(path, text);
+  if (const std::size_t slash = relative.rfind('/'); slash != std::string::npos)
+    worktree.make_folders(relative.substr(0, slash));
+  worktree.replace(relative, text);
   return true;
 }
 
 bool remove_pointer(Repository& repository, const Pointer& pointer) {
-  const std::string path = join_path(repository.root(), pointer_path(pointer.kind, pointer.artifact));
-  if (::unlink(path.c_str()) == 0) return true;
-  if (errno == ENOENT) return false;
-  fail_errno(errno, path, "remove");
+  return store::Beneath(repository.root()).remove(pointer_path(pointer.kind, pointer.artifact));
 }
 
 namespace {
@@ -158,28 +181,28 @@ std::vector<Pointer> readable_pointers(Repository& repository) {
 }
 
 void ignore_in_git(Repository& repository, const std::string& path) {
-  const std::string full = join_path(repository.root(), path), file = join_path(parent_path(full), ".gitignore");
-  const std::string line = ignore_line(base_name(full));
-  std::string text = path_exists(file) ? read_text(file) : std::string();
+  const store::Beneath worktree(repository.root());
+  const std::string file = ignore_file_of(path), line = ignore_line(base_name(path));
+  std::string text = worktree.read(file).value_or("");
   if (("\n" + text + "\n").find("\n" + line + "\n") != std::string::npos) return;
   if (!text.empty() && text.back() != '\n') text += '\n';
-  write_file_atomically(file, text + line + "\n");
+  worktree.replace(file, text + line + "\n");
 }
 
 bool unignore_in_git(Repository& repository, const std::string& path) {
-  const std::string full = join_path(repository.root(), path), file = join_path(parent_path(full), ".gitignore");
-  if (!path_exists(file)) return false;
-  const std::string line = "\n" + ignore_line(base_name(full)) + "\n";
-  std::string text = "\n" + read_text(file);
+  const store::Beneath worktree(repository.root());
+  const std::string file = ignore_file_of(path), line = "\n" + ignore_line(base_name(path)) + "\n";
+  const std::optional<std::string> before = worktree.read(file);
+  if (!before) return false;
+  std::string text = "\n" + *before;
   if (!text.ends_with('\n')) text += '\n';
   const std::size_t at = text.find(line);
   if (at == std::string::npos) return false;
   text.erase(at, line.size() - 1);
-  if (text == "\n") {
-    if (::unlink(file.c_str()) != 0) fail_errno(errno, file, "remove");
-  } else {
-    write_file_atomically(file, text.substr(1));
-  }
+  if (text == "\n")
+    worktree.remove(file);
+  else
+    worktree.replace(file, text.substr(1));
   return true;
 }
 

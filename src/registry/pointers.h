@@ -21,13 +21,18 @@ struct Pointer {
 std::string encode_pointer(const Pointer& pointer);
 // kCorrupt with file and line; kConflict where it holds the marks of an unfinished merge.
 Pointer decode_pointer(std::string_view text, const std::string& file);
+// Other programs have files called *.mlx, too (MATLAB's live scripts), and datasets hold them. A pointer says so in its
+// first word, whatever else became of it; one that was cut off to nothing, or to zeros, is a damaged one.
+bool looks_like_pointer(std::string_view text);
 std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // relative to the root
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.
 bool write_pointer(Repository& repository, const Pointer& pointer);
 bool remove_pointer(Repository& repository, const Pointer& pointer);  // false where there is none
-std::vector<Pointer> all_pointers(
-    Repository& repository);  // every *.mlx below the root, sorted by artifact; .git/.mlx skipped
+// Every pointer below the root, sorted by artifact. What stands in .git, .mlx and in the folders of datasets is not
+// looked at, and other files that are called *.mlx are none, unless an artifact of this repository has its pointer
+// there: then it is kCorrupt, as is a pointer that stands elsewhere than it should.
+std::vector<Pointer> all_pointers(Repository& repository);
 // The same without those that cannot be read, which fsck names.
 std::vector<Pointer> readable_pointers(Repository& repository);
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once

@@ -17,12 +17,34 @@ using store::ObjectRef;
 
 constexpr std::size_t kLargestPointer = 64 << 10;
 
-std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
-                                  const std::vector<ObjectRef>& objects) {
+// Whether the remote has all that the version consists of; false where this clone cannot tell.
+bool has_all(Repository& repository, store::Remote& remote, const Digest& manifest) {
+  std::vector<ObjectRef> parts;
   try {
-    return store::missing_objects(*open_remote(repository, config, Towards::kHere), objects);
+    repository.store().visit_reachable_manifest(
+        manifest, [&](ObjectKind kind, const Digest& id) { parts.emplace_back(kind, id); });
   } catch (const Error& error) {
-    if (error.kind == ErrorKind::kNotFound) return objects;
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return false;
+  }
+  return store::missing_objects(remote, parts).empty();
+}
+
+// A push sends a manifest behind all that it names: where it is, the rest is, unless the remote has lost packs since.
+std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
+                                  const std::vector<ObjectRef>& versions) {
+  try {
+    const auto remote = open_remote(repository, config, Towards::kHere);
+    const bool lost = !remote->look_for_lost().empty();
+    std::vector<ObjectRef> lacking = store::missing_objects(*remote, versions);
+    if (!lost) return lacking;
+    std::vector<ObjectRef> found;
+    std::ranges::copy_if(versions, std::back_inserter(found), [&](const ObjectRef& version) {
+      return std::ranges::find(lacking, version) != lacking.end() || !has_all(repository, *remote, version.second);
+    });
+    return found;
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kNotFound) return versions;
     throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify goes without this check", error.hint));
   }
 }
@@ -34,7 +56,6 @@ std::vector<Pointer> on_no_remote(Repository& repository, const std::vector<Poin
   std::vector<ObjectRef> nowhere;
   nowhere.reserve(pointers.size());
   for (const Pointer& pointer : pointers) nowhere.emplace_back(ObjectKind::kManifest, pointer.digest);
-  // A push sends a manifest behind all that it names: where it is, the rest is.
   for (const RemoteConfig& remote : remotes) {
     if (!nowhere.empty()) nowhere = lacking_at(repository, remote, nowhere);
   }
@@ -62,6 +83,7 @@ std::vector<Pointer> pointers_in_push(const std::string& root, const std::string
     const std::string commit = line.substr(first + 1, second - first - 1);
     if (commit.find_first_not_of('0') == std::string::npos) continue;
     for (const auto& [path, text] : git_files_in_commit(*git_root, commit, ".mlx", kLargestPointer)) {
+      if (!looks_like_pointer(text)) continue;
       const Pointer pointer = decode_pointer(text, path);
       found.emplace(pointer.digest, pointer);
     }

@@ -40,15 +40,25 @@ void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
     if (path_exists(path + suffix)) disk.rename(path + suffix, aside + suffix);
   }
   disk.sync_folder(parent_path(path));
-  progress.warn(fmt::format("{} was damaged and now stands at {}", path, aside));
+  progress.warn(fmt::format("{} was damaged or held what cannot be taken in, and now stands at {}", path, aside));
 }
 
+// What cannot be taken in, as bytes: unreadable, or with an ancestor that is nowhere.
+using LeftOut = std::vector<Bytes>;
+
 // Adds the journal's operations. False where it is damaged; before its last record nothing of it is used then.
-bool collect_journal(store::Database& db, const std::string& path, store::Disk& disk, Found& found,
+bool collect_journal(store::Database& db, const std::string& path, store::Disk& disk, Found& found, LeftOut& left_out,
                      Progress& progress) {
   try {
-    const std::uint64_t whole =
-        store::Journal(path, disk).visit([&](const Digest& id, ByteView bytes) { found.emplace(id, decode(bytes)); });
+    const std::uint64_t whole = store::Journal(path, disk).visit([&](const Digest& id, ByteView bytes) {
+      try {
+        found.emplace(id, decode(bytes));
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kCorrupt) throw;
+        left_out.emplace_back(bytes.begin(), bytes.end());
+        progress.warn(fmt::format("{}: left out", error.message));
+      }
+    });
     return whole == journal_size(path) || journal_differs(db, path);  // else no crash has torn its end
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
@@ -71,7 +81,7 @@ void collect_packs(const store::Store& store, Found& found, Progress& progress) 
 }
 
 // In the fixed order. Those with an ancestor that is nowhere can not be applied; they are named and left out.
-std::vector<Operation> with_whole_ancestry(Found&& found, Progress& progress) {
+std::vector<Operation> with_whole_ancestry(Found&& found, LeftOut& left_out, Progress& progress) {
   std::vector<Operation> all;
   for (auto& [id, operation] : found) all.push_back(std::move(operation));
   std::vector<Operation> whole;
@@ -82,6 +92,7 @@ std::vector<Operation> with_whole_ancestry(Found&& found, Progress& progress) {
     if (!complete) {
       progress.warn(
           fmt::format("operation {} ({}): one before it is missing: left out", operation.id.brief(), operation.kind));
+      left_out.push_back(encode(operation));
       continue;
     }
     known.emplace(operation.id, Operation{});
@@ -90,26 +101,38 @@ std::vector<Operation> with_whole_ancestry(Found&& found, Progress& progress) {
   return whole;
 }
 
+// In packs they are lost to nobody, and fsck names them: neither a newer mlx nor a person has to look for them in a
+// journal that was set aside.
+void keep_left_out(store::Store& store, const LeftOut& left_out) {
+  if (left_out.empty()) return;
+  const auto batch = store.begin();
+  for (const Bytes& operation : left_out) batch->add(store::ObjectKind::kOperation, operation);
+  batch->commit();
+}
+
 }  // namespace
 
 void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
                       const store::StoreOptions& options) {
   const std::string folder = join_path(root, ".mlx"), path = join_path(folder, "meta.db");
   const std::string journal = journal_path(folder);
-  const store::Store store(folder, disk, pool, options);
+  store::Store store(folder, disk, pool, options);
   std::unique_ptr<store::Database> db = open_healthy(path);
   if (!db) {
     set_aside(path, disk, progress);
-    db = std::make_unique<store::Database>(path, store::Database::Open::kCreate);
-    db->migrate(kMigrations);
+    db = std::make_unique<store::Database>(open_metadata(folder));
   }
   store::Transaction transaction(*db);
   Found found;
+  LeftOut left_out;
   for (Operation& operation : select_operations(*db)) found.emplace(operation.id, std::move(operation));
-  const bool journal_whole = collect_journal(*db, journal, disk, found, progress);
+  const bool journal_whole = collect_journal(*db, journal, disk, found, left_out, progress);
   collect_packs(store, found, progress);
-  rebuild_projection(*db, store, with_whole_ancestry(std::move(found), progress), progress);
-  if (!journal_whole) set_aside(journal, disk, progress);
+  const std::vector<Operation> all = with_whole_ancestry(std::move(found), left_out, progress);
+  rebuild_projection(*db, store, all, progress);
+  keep_left_out(store, left_out);
+  if (!journal_whole || !left_out.empty()) set_aside(journal, disk, progress);
+  if (!all.empty()) note_history_found(*db);
   db->run("DELETE FROM meta WHERE key = 'journal_bytes'");
   catch_up(*db, store, disk, folder);
   transaction.commit();

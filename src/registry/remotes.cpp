@@ -8,6 +8,7 @@
 #include "base/toml_edit.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
+#include "store/beneath.h"
 #include "store/remote.h"
 
 namespace mlx::registry {
@@ -29,7 +30,7 @@ std::vector<RemoteConfig> parse_remotes(const std::string& text, const std::stri
   std::vector<RemoteConfig> found;
   for (const std::string& name : table.keys()) {
     TomlReader remote = table.table(name, true);
-    found.push_back({name, remote.string("url"), remote.boolean("encrypt", false)});
+    found.push_back({name, remote.string("url"), remote.boolean("encrypt", false), remote.string("keys", "")});
     remote.finish();
   }
   return found;
@@ -74,13 +75,20 @@ void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_ru
   const std::vector<std::string> table = {"remotes", remote.name};
   std::string text = with_toml_key(read_config(root), table, "url", toml_quoted(remote.url), "mlx.toml");
   if (remote.encrypt) text = with_toml_key(text, table, "encrypt", "true", "mlx.toml");
-  if (!dry_run) write_file_atomically(config_path(root), text);
+  if (!remote.keys.empty()) text = with_toml_key(text, table, "keys", toml_quoted(remote.keys), "mlx.toml");
+  if (!dry_run) store::Beneath(root).replace("mlx.toml", text);
+}
+
+void pin_keys(const std::string& root, const std::string& name, const std::string& fingerprint) {
+  (void)pick_remote(root, name);  // throws where there is none
+  store::Beneath(root).replace(
+      "mlx.toml", with_toml_key(read_config(root), {"remotes", name}, "keys", toml_quoted(fingerprint), "mlx.toml"));
 }
 
 void remove_remote(const std::string& root, const std::string& name, bool dry_run) {
   (void)pick_remote(root, name);  // throws where there is none
   const std::string text = without_toml_table(read_config(root), {"remotes", name}, "mlx.toml");
-  if (!dry_run) write_file_atomically(config_path(root), text);
+  if (!dry_run) store::Beneath(root).replace("mlx.toml", text);
 }
 
 RemoteConfig pick_remote(const std::string& root, const std::string& name) {

@@ -9,17 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/live_runs.h"
+#include "registry/own_folder.h"
 #include "registry/random_id.h"
+#include "registry/signer.h"
+#include "store/layout.h"
 
 namespace mlx::registry {
 namespace {
@@ -61,8 +67,15 @@ std::string require_root(const std::string& start) {
                             : "this is a clone of one: run `mlx pull` to fetch what its pointers name");
 }
 
-std::string actor_path(const std::string& mlx_folder) {
+// A random id of the clone: with a person's key it makes the id of an actor.
+std::string clone_id_path(const std::string& mlx_folder) {
   return join_path(mlx_folder, "actor");
+}
+
+// mlx-format-operation(5), "actor".
+std::string actor_of(const std::string& clone_id, const Digest& public_key) {
+  constexpr std::size_t kDigits = 16;
+  return Digest::of("mlx actor 1\n" + clone_id + public_key.hex()).hex().substr(0, kDigits);
 }
 
 void write_small_file(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
@@ -80,6 +93,49 @@ void write_small_file(store::Disk& disk, const std::string& path, std::string_vi
   disk.sync_folder(parent_path(path));
 }
 
+// Made where it is missing.
+std::string read_clone_id(const std::string& mlx_folder, store::Disk& disk) {
+  const std::string path = clone_id_path(mlx_folder);
+  if (!path_exists(path)) write_small_file(disk, path, random_id() + "\n", 0600);
+  std::string text = read_text(path);
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path), "delete it: a new one is made");
+  }
+  return text;
+}
+
+// Migrations, and what a crash has left in the journal.
+void bring_up_to_date(store::Database& db, Repository& repository) {
+  db.migrate(kMigrations);
+  if (!is_outdated(db) && !journal_differs(db, journal_path(repository.mlx_folder()))) return;
+  const auto take_in = [&] {
+    store::Transaction transaction(db);
+    repository.store().reload();
+    project_anew_where_outdated(db, repository.store());
+    catch_up(db, repository.store(), repository.disk(), repository.mlx_folder());
+    transaction.commit();
+  };
+  db.writable() ? take_in() : db.change_privately(take_in);
+}
+
+// A disk may have room for opening the database and none for bringing it up to date.
+std::unique_ptr<store::Database> open_database(Repository& repository) {
+  const std::string path = join_path(repository.mlx_folder(), "meta.db");
+  std::optional<Error> obstacle;
+  try {
+    auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
+    bring_up_to_date(*db, repository);
+    return db;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo || !path_exists(path)) throw;
+    obstacle = error;
+  }
+  auto db = std::make_unique<store::Database>(store::Database::private_copy(path, *obstacle));
+  bring_up_to_date(*db, repository);
+  return db;
+}
+
 }  // namespace
 
 struct Repository::State {
@@ -90,19 +146,23 @@ struct Repository::State {
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Database> db;
   std::unique_ptr<store::StatCache> stat_cache;
-  std::string actor;
+  std::string clone_id;
   std::shared_ptr<Keys> keys;
   std::unique_ptr<LiveRuns> live_runs;
+  std::optional<Signer> signer;
+
+  const std::string& find_clone_id();
 };
 
 bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypted) {
   const std::string mlx = join_path(absolute_path(folder), kFolder);
+  require_own_folder(absolute_path(folder));
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
-  store::Store::create(mlx, disk, encrypted);
+  store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
   if (!path_exists(join_path(mlx, ".gitignore"))) write_small_file(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
-  if (!path_exists(actor_path(mlx))) write_small_file(disk, actor_path(mlx), random_id() + "\n", 0600);
-  store::Database(join_path(mlx, "meta.db"), store::Database::Open::kCreate).migrate(kMigrations);
+  if (!path_exists(clone_id_path(mlx))) write_small_file(disk, clone_id_path(mlx), random_id() + "\n", 0600);
+  (void)open_metadata(mlx);
   return made;
 }
 
@@ -114,6 +174,7 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
 
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
   const std::string root = require_root(start);
+  require_own_folder(root);
   state_.reset(new State{root,
                          join_path(root, kFolder),
                          disk,
@@ -175,28 +236,47 @@ store::StatCache& Repository::stat_cache() {
 
 store::Database& Repository::db() {
   if (state_->db) return *state_->db;
-  auto db = std::make_unique<store::Database>(join_path(state_->folder, "meta.db"), store::Database::Open::kCreate);
-  db->migrate(kMigrations);
-  if (journal_differs(*db, journal_path(state_->folder))) {
-    store::Transaction transaction(*db);
-    catch_up(*db, store(), state_->disk, state_->folder);
-    transaction.commit();
+  state_->db = open_database(*this);
+  try {
+    forget_erased(*this);
+  } catch (const Error& error) {
+    // The store refuses what was erased already; its keys are shredded by the first who can write.
+    if (error.kind != ErrorKind::kIo) throw;
+    log("keys that were erased stay: {}", error.message);
   }
-  state_->db = std::move(db);
-  forget_erased(*this);
   return *state_->db;
 }
 
+void Repository::refresh() {
+  if (!db().writable()) state_->db.reset();
+  db();
+}
+
+const std::string& Repository::State::find_clone_id() {
+  if (clone_id.empty()) clone_id = read_clone_id(folder, disk);
+  return clone_id;
+}
+
+const std::optional<Signer>& Repository::find_signer() {
+  if (!state_->signer) state_->signer = registry::find_signer({state_->environment, state_->root});
+  return state_->signer;
+}
+
+const Signer& Repository::signer() {
+  if (!find_signer()) state_->signer = find_or_make_signer({state_->environment, state_->root});
+  return *state_->signer;
+}
+
+// Whoever has no key that can be used, or may not read the clone's id, has recorded nothing: what is asked is only
+// which operations are theirs. record() says what is wrong.
 std::string Repository::actor() {
-  if (!state_->actor.empty()) return state_->actor;
-  const std::string path = actor_path(state_->folder);
-  if (!path_exists(path)) write_small_file(state_->disk, path, random_id() + "\n", 0600);
-  std::string text = read_text(path);
-  if (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path), "delete it: a new one is made");
+  try {
+    const std::optional<Signer>& known = find_signer();
+    return known ? actor_of(state_->find_clone_id(), known->public_key) : std::string();
+  } catch (const Error& error) {
+    log("nobody signs here: {}", error.message);
+    return {};
   }
-  return state_->actor = text;
 }
 
 Operation Repository::record(const std::string& kind, const Json& body) {
@@ -209,16 +289,20 @@ Operation Repository::record(const std::string& kind, const Json& body) {
 std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);
+  const Signer& own = signer();
   store::Transaction transaction(database);
   catch_up(database, store(), state_->disk, state_->folder);
   Json body = Json::object();
   if (!make(body)) return std::nullopt;
+  if (kind == "operation.undo") store().reload();  // all others are applied again
   Operation operation;
   operation.kind = kind;
   operation.parents = select_heads(database);
-  operation.actor = actor();
-  operation.time = unix_micros();
+  operation.actor = actor_of(state_->find_clone_id(), own.public_key);
+  operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
   operation.body = canonical(body);
+  operation.signer = own.public_key;
+  operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
   adopt(database, store(), {operation});
@@ -232,6 +316,7 @@ void Repository::merge(const std::vector<Operation>& operations) {
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);
   store::Transaction transaction(database);
+  store().reload();  // what is applied again reads what others have sealed since it was opened
   catch_up(database, store(), state_->disk, state_->folder);
   std::vector<Operation> unknown;
   std::vector<Bytes> bytes;
@@ -252,8 +337,11 @@ std::vector<Digest> Repository::heads() {
   return select_heads(db());
 }
 
+// Afterwards the store sees what they name, also where another process has made it since the store was opened.
 std::vector<Operation> Repository::operations() {
-  return select_operations(db());
+  std::vector<Operation> operations = select_operations(db());
+  if (state_->store) state_->store->reload();
+  return operations;
 }
 
 std::string Repository::inside(const std::string& path, const std::string& current) const {

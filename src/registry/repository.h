@@ -20,6 +20,7 @@ namespace mlx::registry {
 
 class Keys;
 class LiveRuns;
+struct Signer;
 
 class Repository {
  public:
@@ -41,12 +42,19 @@ class Repository {
   const Environment& environment() const;
   store::Store& store();                      // opened when first used
   store::StoreOptions store_options() const;  // what this repository's store is opened with
-  store::Database& db();                      // opened and migrated when first used
-  Keys& keys();                               // of an encrypted repository or its remotes
+  // Opened and brought up to date when first used: in the file, or where that cannot be written in a private copy, with
+  // which everything that reads works and every record is the error that says why.
+  store::Database& db();
+  void refresh();  // sees what others have recorded since, also where db() is a private copy
+  Keys& keys();    // of an encrypted repository or its remotes
   LiveRuns& live_runs();
   store::StatCache& stat_cache();
   Pool& pool();
-  std::string actor();  // this clone's pseudonymous id
+  // Who signs what this clone records (signer.h); nullopt where nobody has recorded anything yet.
+  const std::optional<Signer>& find_signer();
+  const Signer& signer();  // made where there is none
+  // The pseudonymous id of that person in this clone; "" where there is no signer yet.
+  std::string actor();
 
   // Writes one operation: object to the journal (synced), then its apply in a transaction. `body` is the kind's fields.
   Operation record(const std::string& kind, const Json& body);

@@ -1,6 +1,7 @@
 // What was lost comes back as any content does: hashed where it comes from the worktree, verified where it comes from a
 // remote.
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -50,19 +51,29 @@ std::uint64_t restore_from_remote(Repository& repository, const std::vector<Hit>
   std::vector<store::ObjectRef> nowhere = store::missing_objects(*remote, lost), there;
   std::ranges::sort(nowhere);
   std::ranges::set_difference(lost, nowhere, std::back_inserter(there));
+  // A chunk list comes with all that it names.
+  std::vector<Digest> files;
+  for (const store::ObjectRef& object : there) {
+    if (object.first == store::ObjectKind::kChunkList) files.push_back(object.second);
+  }
+  std::erase_if(there, [](const store::ObjectRef& object) { return object.first == store::ObjectKind::kChunkList; });
   store::receive_objects(*remote, repository.store(), there, progress);
   std::vector<Digest> manifests;
   manifests.reserve(hits.size());
   for (const Hit& hit : hits) manifests.push_back(hit.manifest);
   std::ranges::sort(manifests);
   manifests.erase(std::unique(manifests.begin(), manifests.end()), manifests.end());
-  for (const Digest& manifest : manifests) {
-    try {
-      receive_manifests(transfer, {manifest});
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;  // another may have it
+  const auto try_each = [](const std::vector<Digest>& ids, const std::function<void(const Digest&)>& receive) {
+    for (const Digest& id : ids) {
+      try {
+        receive(id);
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;  // another may have it
+      }
     }
-  }
+  };
+  try_each(files, [&](const Digest& file) { receive_blobs(transfer, {file}, true); });
+  try_each(manifests, [&](const Digest& manifest) { receive_manifests(transfer, {manifest}); });
   return there.size() + result.objects;
 }
 

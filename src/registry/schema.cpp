@@ -82,6 +82,29 @@ CREATE TABLE erasures (operation BLOB PRIMARY KEY, domain TEXT NOT NULL, actor T
   WITHOUT ROWID;
 CREATE TABLE erased_keys (key INTEGER PRIMARY KEY);
 )sql"},
+    {4, R"sql(
+-- Who signed: NULL for operations of format 1, which nobody did.
+ALTER TABLE operations ADD COLUMN signer BLOB;
+CREATE INDEX operations_by_actor ON operations (actor, signer);
+CREATE INDEX operations_by_signer ON operations (signer);
+-- The operations in force that made or named a version, and those of them that an erasure came after.
+CREATE TABLE version_makers (operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX version_makers_by_digest ON version_makers (digest);
+CREATE TABLE erased_makers (operation BLOB NOT NULL, erasure BLOB NOT NULL, PRIMARY KEY (operation, erasure))
+  WITHOUT ROWID;
+-- The names that actors gave themselves, each with its place in the order.
+DROP TABLE people;
+CREATE TABLE people (seq INTEGER PRIMARY KEY, actor TEXT NOT NULL, blob BLOB NOT NULL);
+CREATE INDEX people_by_actor ON people (actor);
+CREATE TABLE forgotten (operation BLOB PRIMARY KEY, actor TEXT NOT NULL) WITHOUT ROWID;
+ALTER TABLE tags ADD COLUMN operation BLOB;
+-- Which erasure took a key: that of `main` holds where it was made alone (domains.cpp).
+DROP TABLE erased_keys;
+CREATE TABLE erased_keys (key INTEGER NOT NULL, erasure BLOB NOT NULL, PRIMARY KEY (key, erasure)) WITHOUT ROWID;
+-- When this clone took an operation in, by its own clock: no projection, so that gc's grace is that of this clone.
+CREATE TABLE taken (operation BLOB PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta (key, value) VALUES ('outdated', 1);
+)sql"},
 };
 
 }  // namespace mlx::registry

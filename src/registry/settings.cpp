@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
+#include "store/beneath.h"
 
 namespace mlx::registry {
 namespace {
@@ -39,10 +40,12 @@ const std::vector<Setting> kSettings = {
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
     {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
      "Your name in the audit log; without it others see a pseudonymous id"},
+    {"user.signingkey", "MLX_SIGNING_KEY", SettingKind::kText, "",
+     "The SSH key that signs what you record: a private key's file, or a public key that an ssh-agent signs for"},
 };
 
 // Tables of mlx.toml that are no settings and have their own readers.
-constexpr const char* kOtherTables[] = {"remotes"};
+constexpr const char* kOtherTables[] = {"people", "remotes"};
 
 constexpr SettingOrigin kFiles[] = {SettingOrigin::kUser, SettingOrigin::kTracked, SettingOrigin::kClone};
 
@@ -154,10 +157,17 @@ std::string shown_file(const SettingSources& sources, SettingOrigin origin) {
 }
 
 // Through a link to the file itself: people keep their own configuration elsewhere and link to it.
-void replace_file(const std::string& path, const std::string& text) {
+void replace_own_file(const std::string& path, const std::string& text) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   make_folders(parent_path(path));
   write_file_atomically(real ? std::string(real.get()) : path, text);
+}
+
+void replace_file(const SettingSources& sources, SettingOrigin origin, const std::string& text) {
+  if (origin == SettingOrigin::kUser) return replace_own_file(settings_file(sources, origin), text);
+  const store::Beneath worktree(sources.root);
+  if (origin == SettingOrigin::kClone) worktree.make_folders(".mlx");
+  worktree.replace(shown_file(sources, origin), text);
 }
 
 }  // namespace
@@ -250,7 +260,7 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
       setting.kind == SettingKind::kInteger ? std::to_string(std::stoll(value)) : toml_quoted(value);
   const std::string after = with_toml_key(before, table_of(key), name_of(key), literal, shown_file(sources, origin));
   if (after == before) return false;
-  if (!dry_run) replace_file(path, after);
+  if (!dry_run) replace_file(sources, origin, after);
   return true;
 }
 
@@ -260,7 +270,7 @@ bool remove_setting(const SettingSources& sources, SettingOrigin origin, const s
   const std::string before = path_exists(path) ? read_text(path) : std::string();
   const std::string after = without_toml_key(before, table_of(key), name_of(key), shown_file(sources, origin));
   if (after == before) return false;
-  if (!dry_run) replace_file(path, after);
+  if (!dry_run) replace_file(sources, origin, after);
   return true;
 }
 

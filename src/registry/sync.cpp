@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,10 +17,13 @@
 #include "registry/bring.h"
 #include "registry/content.h"
 #include "registry/domains.h"
+#include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "registry/seen_heads.h"
 #include "registry/transfer.h"
+#include "registry/trust.h"
 #include "registry/undo.h"
 #include "store/remote.h"
 #include "store/repair.h"
@@ -30,7 +34,6 @@ namespace {
 
 using store::ObjectKind;
 using store::ObjectRef;
-using DigestSet = std::unordered_set<Digest, DigestHash>;
 
 constexpr int kPublishTries = 3;
 
@@ -181,6 +184,18 @@ std::vector<Operation> content_makers(Repository& repository, const std::vector<
   return in_force(repository.db(), undoes ? all : lacking);
 }
 
+// Those of this clone's keys and those of the content: a domain without a key (it was erased) cannot be sent to, and is
+// refused then.
+std::set<std::string> domains_of(Repository& repository, const std::vector<Operation>& operations) {
+  const std::vector<std::string> known = store::domains(repository.keys().file());
+  std::set<std::string> domains(known.begin(), known.end());
+  (void)content_of(operations, [&](const Operation& operation, const Json& body) {
+    domains.insert(domain_of_content(repository, operation, body));
+    return false;
+  });
+  return domains;
+}
+
 // Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
 // encrypted.
 void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
@@ -189,7 +204,7 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
     use(objects_to_send(repository, remote, content_of(operations), {}, progress));
     return;
   }
-  for (const std::string& domain : store::domains(repository.keys().file())) {
+  for (const std::string& domain : domains_of(repository, operations)) {
     remote.set_domain(domain);
     const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
       return domain_of_content(repository, operation, body) == domain;
@@ -202,6 +217,15 @@ void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress&
   for (const std::string& what : remote.damage())
     progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name,
                               what, config.name));
+}
+
+void warn_of_rollback(Repository& repository, const RemoteConfig& config, const std::vector<Digest>& heads,
+                      const std::vector<Operation>& received, Progress& progress) {
+  const std::vector<Digest> lost = rolled_back(repository, config, heads, received);
+  if (lost.empty()) return;
+  progress.warn(fmt::format(
+      "'{}' went back to an earlier state: it no longer has operation {}, which it had; `mlx push {}` sends it again",
+      config.name, lost.front().brief(), config.name));
 }
 
 // Into packs, from which a remote is sent objects.
@@ -281,6 +305,23 @@ ByDomain wanted_attachments(Repository& repository) {
   return wanted;
 }
 
+// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` what this clone
+// refuses is no reason to stop: the heads that lead to it are taken out of `heads`, and true is returned.
+bool leaves_out(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                const std::vector<Operation>& all, std::vector<Digest>& heads, bool repair, Progress& progress) {
+  if (knows_all(all, heads)) return false;
+  if (!repair) throw pull_first(config);
+  try {
+    (void)require_vouched(repository, receive_operations(repository, remote, heads, progress));
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
+    progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
+    std::erase_if(heads, [&](const Digest& head) { return !is_recorded(repository.db(), head); });
+    return true;
+  }
+  throw pull_first(config);
+}
+
 }  // namespace
 
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
@@ -297,6 +338,7 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   if (!knows_all(all, heads)) throw pull_first(config);
   (void)settle_numbers(repository, false);
   const std::vector<Operation> lacking = beyond(all, heads);
+  require_publishable(repository, lacking);
   const std::vector<Operation> makers = content_makers(repository, all, lacking);
   for_each_domain(repository, *remote, makers, nullptr, [&](ToSend found) {
     if (!is_lazy(repository)) require_none(found.nowhere);
@@ -313,7 +355,8 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
 }
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress, bool repair) {
-  const auto remote = open_remote(repository, config, Towards::kRemote);
+  renew_used_domains(repository);
+  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote);
   SyncResult result;
   if (repair) {
     store::RepairReport report;
@@ -329,9 +372,12 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   const std::vector<Digest> heads = heads_of(all);
   for (int tries = 0; tries < kPublishTries; ++tries) {
     const std::vector<Digest> before = remote->heads();
-    if (!knows_all(all, before)) throw pull_first(config);
+    std::vector<Digest> known = before;
+    const bool left_out = leaves_out(repository, *remote, config, all, known, repair, progress);
     (void)settle_numbers(repository, false);
-    const std::vector<Operation> lacking = beyond(all, before);
+    if (!left_out) warn_of_rollback(repository, config, before, {}, progress);
+    const std::vector<Operation> lacking = beyond(all, known);
+    require_publishable(repository, lacking);
     const std::vector<Operation> makers =
         repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
     std::vector<ObjectRef> nowhere;
@@ -350,8 +396,9 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     send_missing(transfer, std::move(objects));
     if (!repair) result = content;  // new operations are counted as such
     require_none(nowhere);
-    if (lacking.empty()) return result;
+    if (lacking.empty() && !left_out) return result;
     if (remote->publish_heads(before, heads)) {
+      remember_heads(repository, config, heads);
       result.operations = lacking.size();
       result.versions = content_of(lacking).versions;
       return result;
@@ -360,9 +407,12 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   throw pull_first(config);  // someone else was faster each time
 }
 
-std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& config, Progress& progress) {
+RemoteHistory remote_history(Repository& repository, const RemoteConfig& config, Progress& progress) {
   const auto remote = open_remote(repository, config, Towards::kHere);
-  return receive_operations(repository, *remote, remote->heads(), progress);
+  RemoteHistory history;
+  history.heads = remote->heads();
+  history.unknown = receive_operations(repository, *remote, history.heads, progress);
+  return history;
 }
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
@@ -372,8 +422,11 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result};
-  const std::vector<Operation> received = receive_operations(repository, *remote, remote->heads(), progress);
+  const std::vector<Digest> heads = remote->heads();
+  const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
   result.operations = received.size();
+  result.met = require_vouched(repository, received);
+  warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
   result.versions = content.versions;
   if (options.dry_run) {
@@ -387,6 +440,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
   repository.merge(received);
+  remember_heads(repository, config, heads);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
   for (const auto& [domain, blobs] : wanted_attachments(repository)) {
     repository.store().use_domain(domain);

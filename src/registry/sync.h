@@ -11,12 +11,14 @@ namespace mlx::registry {
 struct RemoteConfig {
   std::string name, url;
   bool encrypt = false;  // nothing goes there in clear
+  std::string keys;      // the fingerprint of a revision that its keys must have; "" for any
 };
-// mlx.toml (tracked) [remotes.NAME] url = "…", encrypt = true. Credentials in a URL are refused.
+// mlx.toml (tracked) [remotes.NAME] url = "…", encrypt = true, keys = "SHA256:…". Credentials in a URL are refused.
 std::vector<RemoteConfig> remotes(const std::string& root);
 void add_remote(const std::string& root,
                 const RemoteConfig& remote,  // kConflict where the name stands with another URL
                 bool dry_run = false);       // everything but the writing
+void pin_keys(const std::string& root, const std::string& name, const std::string& fingerprint);
 void remove_remote(const std::string& root, const std::string& name, bool dry_run = false);  // kNotFound
 RemoteConfig pick_remote(const std::string& root,
                          const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
@@ -26,11 +28,12 @@ struct SyncResult {
   std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of what the operations that went made
   std::uint64_t saved = 0;             // objects that were taken out of damaged packs (push with `repair`)
   std::vector<std::string> set_aside;  // paths of such packs
+  std::vector<Digest> met;             // keys that this clone took on first contact (trust.h)
 };
-// kConflict where the remote has operations that are not here, and while a number or alias means two versions: what is
-// published under a number keeps it. With `repair` not only what is new is looked at: damaged packs of a remote in a
-// folder are set aside, and all that the remote has lost and this clone has is sent again; kNotFound at the end where
-// it lost a version that is not here.
+// kRefused where [people] does not vouch for what would be published; kConflict where the remote has operations that
+// are not here, and while a number or alias means two versions: what is published under a number keeps it. With
+// `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that the
+// remote has lost and this clone has is sent again; kNotFound at the end where it lost a version that is not here.
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress, bool repair = false);
 // What push would send; nothing is made or changed.
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote);
@@ -42,9 +45,14 @@ struct FetchOptions {
   FetchContent content = FetchContent::kPointers;
   bool dry_run = false;  // nothing changes here; `objects` of the result counts versions whose content would come
 };
+// kRefused, and nothing is recorded, where an operation does not count here (trust.h).
 SyncResult fetch(Repository& repository, const RemoteConfig& remote, const FetchOptions& options, Progress& progress);
-// The operations that a remote's heads reach and this clone does not have; nothing is recorded.
-std::vector<Operation> remote_operations(Repository& repository, const RemoteConfig& remote, Progress& progress);
+// A remote's heads, and the operations that they reach and this clone does not have; nothing is recorded.
+struct RemoteHistory {
+  std::vector<Digest> heads;
+  std::vector<Operation> unknown;
+};
+RemoteHistory remote_history(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
 struct Renumbered {
   std::string artifact;

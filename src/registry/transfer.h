@@ -8,6 +8,7 @@
 #include "registry/sync.h"
 #include "store/remote.h"
 #include "store/store.h"
+#include "store/transfer.h"
 
 namespace mlx::registry {
 
@@ -29,8 +30,11 @@ void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests)
 void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests);
 // Those of `objects` that are not here. kNotFound where the remote lacks one.
 void receive_objects(Transfer& transfer, std::vector<store::ObjectRef> objects);
-// The same as manifests for blobs. Those that the remote does not have either are kNotFound, or skipped where not
-// `required`.
+// Files with the chunks that they are made of. kCorrupt for one that has another size than is said of it; those that
+// the remote does not have either are kNotFound, or skipped where not `required`.
+void receive_files(Transfer& transfer, const std::vector<store::FileRef>& files, bool required);
+// The same of blobs whose size nobody says. Those that the remote does not have either are kNotFound, or skipped where
+// not `required`.
 void receive_blobs(Transfer& transfer, const std::vector<Digest>& blobs, bool required);
 
 }  // namespace mlx::registry

@@ -93,6 +93,21 @@ class Graph {
   }
   std::string subject_of(std::size_t i) { return subject_key(ordered_[i], body(i)); }
 
+  std::vector<bool> ancestors(std::size_t of) const {
+    std::vector<bool> found(ordered_.size(), false);
+    for (std::vector<std::size_t> todo = {of}; !todo.empty();) {
+      const std::size_t i = todo.back();
+      todo.pop_back();
+      for (const Digest& parent : ordered_[i].parents) {
+        const auto place = find(parent);
+        if (!place || found[*place]) continue;
+        found[*place] = true;
+        todo.push_back(*place);
+      }
+    }
+    return found;
+  }
+
   // From the last to the first: whether an operation is in force depends on later ones only.
   std::vector<bool> undone() {
     std::vector<bool> undone(ordered_.size(), false);
@@ -192,8 +207,9 @@ void require_allowed(const Operation& operation, const Operation& subject, const
 
 // kConflict where something in force is later and builds on it, or is about the same thing.
 void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t target, std::size_t subject) {
-  for (std::size_t i = graph.size(); i-- > target + 1;) {
-    if (undone[i] || graph.at(i).kind == kUndo || i == subject) continue;
+  const std::vector<bool> before = graph.ancestors(target);
+  for (std::size_t i = graph.size(); i-- > 0;) {
+    if (before[i] || i == target || undone[i] || graph.at(i).kind == kUndo || i == subject) continue;
     if (!graph.builds(i, subject) && graph.subject_of(i) != graph.subject_of(subject)) continue;
     const Operation& later = graph.at(i);
     throw Error(ErrorKind::kConflict, fmt::format("{}: {} came later", named(graph.at(subject)), named(later)),
@@ -246,8 +262,11 @@ std::vector<Operation> in_force(store::Database& db, std::vector<Operation> oper
 
 // The effect is in undone_operations(); here only that it can be one.
 void apply_operation_undo(const Application& a) {
-  store::Statement select = a.db.prepare("SELECT kind FROM operations WHERE id = ? AND seq < ?");
-  if (!select.bind(a.digest("operation"), a.seq).step()) a.corrupt("takes back an operation that is not before it");
+  const Digest target = a.digest("operation");
+  store::Statement select = a.db.prepare("SELECT kind, actor FROM operations WHERE id = ?");
+  if (!select.bind(target).step() || !is_ancestor(a.db, target, a.operation.id))
+    a.corrupt("takes back an operation that is not before it");
+  if (select.text(1) != a.operation.actor) a.corrupt("takes back what another actor made");
   if (!can_be_undone(select.text(0))) a.corrupt("takes back what is never undone");
 }
 

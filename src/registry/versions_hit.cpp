@@ -110,8 +110,9 @@ std::vector<Hit> Search::bad_files(const Digest& shard) {
 }  // namespace
 
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress) {
-  const store::Store& store = repository.store();
   const std::vector<Named> named = named_manifests(repository);
+  repository.store().reload();  // others have made versions since it was opened
+  const store::Store& store = repository.store();
   Search search{store, is_lazy(repository), {}, {}, {}};
   for (const store::DamagedObject& object : report.damaged_objects) search.damaged.insert(object.id);
   std::vector<Hit> hits;

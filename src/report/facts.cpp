@@ -61,8 +61,9 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
   facts.height = integer_or(preprocessing, "height", 0);
   facts.width = integer_or(preprocessing, "width", 0);
   facts.channels = integer_or(preprocessing, "channels", 0);
-  const bool other_targets = preprocessing.is_object() && preprocessing.value("target", "class") != "class";
-  facts.classes = model.contains("labels") && !other_targets ? model["labels"].size() : 0;
+  const bool other_targets = preprocessing.is_object() && preprocessing.contains("target") &&
+                             json_string(preprocessing, "target", "model.json: preprocessing") != "class";
+  if (model.contains("labels") && !other_targets) facts.classes = json_array(model, "labels", "model.json").size();
   facts.evaluations = evaluations(repository, version.digest);
   return facts;
 }

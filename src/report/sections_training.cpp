@@ -110,7 +110,7 @@ std::string reproduction_section(const Facts& facts) {
                                                                     : Json::object();
   if (code.contains("head") && code["head"].is_string() && !code["head"].get<std::string>().empty())
     lines += "git checkout " + code["head"].get<std::string>() +
-             (code.value("dirty", false) ? "   # and the recorded local changes" : "") + "\n";
+             (code.contains("dirty") && code["dirty"] == true ? "   # and the recorded local changes" : "") + "\n";
   if (!lines.empty()) lines += "mlx checkout\n";
   std::vector<std::string> seen;
   for (const registry::Run& run : facts.runs) {

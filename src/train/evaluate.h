@@ -57,6 +57,7 @@ Evaluation evaluation_from_json(const Json& json);
 // The same through the repository: answers from the run's key where known, attaches the result to the version.
 struct EvaluateOutcome {
   bool unchanged = false;
+  bool recorded = true;  // false where the repository could not be written, which the progress was told
   Evaluation evaluation;
   registry::Version model;
 };

@@ -1,5 +1,8 @@
 // Evaluation through the repository: a run with a key, and an attachment on the model's version.
 
+#include <functional>
+
+#include "base/error.h"
 #include "base/json.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -10,18 +13,35 @@
 namespace mlx::train {
 namespace {
 
-Evaluation evaluate_run(registry::Repository& repository, const registry::Version& model, const registry::Version& data,
-                        const std::string& split, kernels::Level level, const std::string& run, Progress& progress) {
-  const nn::Model loaded = nn::load_model(repository.store(), model.digest);
-  check_kind(loaded, data::kind_of(repository.store(), data.digest, split));
-  const data::Split loaded_split = data::load(repository.store(), data.digest, split, reading_of(loaded), progress);
-  Evaluation evaluation = evaluate(loaded, loaded_split, level, repository.pool(), progress);
-  evaluation.data = data.digest;
-  evaluation.split = split;
-  const Json json = to_json(evaluation);
-  registry::attach(repository, model.digest, "evaluation", data.digest.text() + "#" + split, as_bytes(canonical(json)));
-  registry::end_run(repository, run, "done", {}, json);
+// What a model is measured on.
+struct Question {
+  const registry::Version& model;
+  const registry::Version& data;
+  const std::string& split;
+  kernels::Level level;
+};
+
+Evaluation measure(registry::Repository& repository, const Question& asked, Progress& progress) {
+  const nn::Model loaded = nn::load_model(repository.store(), asked.model.digest);
+  check_kind(loaded, data::kind_of(repository.store(), asked.data.digest, asked.split));
+  const data::Split loaded_split =
+      data::load(repository.store(), asked.data.digest, asked.split, reading_of(loaded), progress);
+  Evaluation evaluation = evaluate(loaded, loaded_split, asked.level, repository.pool(), progress);
+  evaluation.data = asked.data.digest;
+  evaluation.split = asked.split;
   return evaluation;
+}
+
+// False, and a warning, where the disk does not take it: the figures are worth having all the same.
+bool record_if_possible(Progress& progress, const std::function<void()>& record) {
+  try {
+    record();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo) throw;
+    progress.warn(fmt::format("this evaluation is not recorded: {}", error.message));
+    return false;
+  }
 }
 
 }  // namespace
@@ -46,10 +66,26 @@ EvaluateOutcome evaluate_version(registry::Repository& repository, const std::st
     }
   }
   start.environment = canonical(environment(level, repository.pool().threads()));
-  start.code = code_state(repository);
-  const std::string run = registry::start_run(repository, start);
-  outcome.evaluation = in_run(
-      repository, run, [&] { return evaluate_run(repository, outcome.model, data, split, level, run, progress); });
+  const Question asked{outcome.model, data, split, level};
+  std::string run;
+  outcome.recorded = record_if_possible(progress, [&] {
+    start.code = code_state(repository);
+    run = registry::start_run(repository, start);
+  });
+  if (!outcome.recorded) {
+    outcome.evaluation = measure(repository, asked, progress);
+    return outcome;
+  }
+  outcome.evaluation = in_run(repository, run, [&] {
+    const Evaluation evaluation = measure(repository, asked, progress);
+    outcome.recorded = record_if_possible(progress, [&] {
+      const Json json = to_json(evaluation);
+      registry::attach(repository, asked.model.digest, "evaluation", data.digest.text() + "#" + split,
+                       as_bytes(canonical(json)));
+      registry::end_run(repository, run, "done", {}, json);
+    });
+    return evaluation;
+  });
   return outcome;
 }
 

@@ -11,7 +11,7 @@
 namespace mlx::store::s3 {
 
 inline constexpr std::uint64_t kMaxPackSize = std::uint64_t{1} << 30;
-inline constexpr std::uint64_t kMaxCatalogueSize = std::uint64_t{256} << 20;
+inline constexpr std::uint64_t kMaxCatalogueSize = std::uint64_t{64} << 20;
 
 struct PackEntry {
   Digest id;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "store/s3/small_object.h"
 
 namespace mlx::store::s3 {
 
@@ -18,14 +19,36 @@ constexpr int kTries = 200;
 
 bool CatalogueFile::refresh() {
   bool unchanged = false;
-  const std::optional<Object> object = client_.get(kName, kMaxCatalogueSize, tag_, &unchanged);
+  const SmallObject object = get_small(client_, kName, kMaxCatalogueSize, tag_, &unchanged);
   if (unchanged) return true;
-  if (!object && !tag_.empty()) fail(ErrorKind::kCorrupt, "{}: has gone", client_.url_of(kName));
-  if (!object) return false;
-  if (object->tag.empty()) fail(ErrorKind::kMissing, "{}: the server gives no entity tags", client_.url_of(kName));
-  current_ = decode_catalogue(as_text(object->bytes), client_.url_of(kName));
-  tag_ = object->tag;
+  const SmallFile& file = object.file;
+  if (file.state == SmallFile::State::kAbsent) {
+    if (!tag_.empty()) fail(ErrorKind::kCorrupt, "{}: has gone", client_.url_of(kName));
+    return false;
+  }
+  if (!file.readable()) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is damaged, and so is its copy", client_.url_of(kName)),
+                "`mlx push --repair` from a clone writes it again");
+  }
+  if (object.tag.empty() && file.state != SmallFile::State::kHalf)
+    fail(ErrorKind::kMissing, "{}: the server gives no entity tags", client_.url_of(kName));
+  current_ = decode_catalogue(as_text(file.content), client_.url_of(kName));
+  tag_ = object.tag;
   return true;
+}
+
+void CatalogueFile::mend() {
+  const SmallObject object = get_small(client_, kName, kMaxCatalogueSize);
+  current_ =
+      object.file.readable() ? decode_catalogue(as_text(object.file.content), client_.url_of(kName)) : Catalogue();
+  const Written written = put_small(client_, kName, as_bytes(encode_catalogue(current_)), object.tag);
+  if (!written.done || written.tag.empty())
+    (void)refresh();  // someone else writes it, or the server gives no tag
+  else
+    tag_ = written.tag;
+  const std::optional<Object> format = client_.get(kFormatName, kMaxFormat);
+  if (!format || as_text(format->bytes) != kFormat)
+    (void)client_.put(kFormatName, as_bytes(kFormat), {.anything = true});
 }
 
 // Writes the same bytes each time, so that a server that ignores the conditions does no harm.
@@ -37,7 +60,7 @@ void CatalogueFile::probe_conditions() {
       fail(ErrorKind::kCorrupt, "{}: not a layout that this mlx knows", client_.url_of(kFormatName));
   }
   const bool ignores_absence = client_.put(kFormatName, bytes, {}).done;
-  const bool ignores_tag = client_.put(kFormatName, bytes, {"\"00000000000000000000000000000000\""}).done;
+  const bool ignores_tag = client_.put(kFormatName, bytes, {.tag = "\"00000000000000000000000000000000\""}).done;
   if (!ignores_absence && !ignores_tag) return;
   throw Error(ErrorKind::kMissing,
               fmt::format("{}: the server ignores {} on PUT, so that two pushes at once could lose versions",
@@ -47,7 +70,7 @@ void CatalogueFile::probe_conditions() {
 
 void CatalogueFile::create() {
   probe_conditions();
-  (void)client_.put(kName, as_bytes(encode_catalogue({})), {});
+  (void)put_small(client_, kName, as_bytes(encode_catalogue({})), "");
   if (!refresh()) fail(ErrorKind::kIo, "{}: was written and is not there", client_.url_of(kName));
 }
 
@@ -56,7 +79,7 @@ bool CatalogueFile::replace(const std::function<bool(Catalogue&)>& change) {
     check_interrupted();
     Catalogue next = current_;
     if (!change(next)) return false;
-    const Written written = client_.put(kName, as_bytes(encode_catalogue(next)), {tag_});
+    const Written written = put_small(client_, kName, as_bytes(encode_catalogue(next)), tag_);
     if (written.done && !written.tag.empty()) {
       current_ = std::move(next);
       tag_ = written.tag;

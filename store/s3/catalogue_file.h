@@ -13,12 +13,14 @@ namespace mlx::store::s3 {
 class CatalogueFile {
  public:
   explicit CatalogueFile(Client& client) : client_(client) {}
-  // As it stands now; false where there is none.
+  // As it stands now; false where there is none. kCorrupt where both of its copies are damaged.
   bool refresh();
   const Catalogue& current() const { return current_; }
   // Makes an empty one unless somebody was faster. First makes sure that the server honours the conditions of PUT:
   // kMissing where it does not.
   void create();
+  // Writes both copies again, and an empty one where both are damaged; `format` too.
+  void mend();
   // Applies `change` to what stands there until nobody else comes between. `change` returns false to leave it as it is;
   // so does this then.
   bool replace(const std::function<bool(Catalogue&)>& change);

@@ -178,12 +178,14 @@ std::optional<std::uint64_t> Client::size_of(const std::string& name) {
   return parse_size(header(response, "content-length"));
 }
 
-// The condition is the last header; the answer is 200, or 412 where it does not hold.
-HttpResponse Client::put_if(Call& call) {
+// The answer is 200, or 412 where the condition does not hold.
+HttpResponse Client::put_if(Call& call, const Condition& condition) {
+  if (!condition.anything)
+    call.headers.push_back(condition.tag.empty() ? Header{"If-None-Match", "*"} : Header{"If-Match", condition.tag});
   Problem problem;
   HttpResponse response = perform(call, problem);
   if (response.status == 200 || response.status == 412) return response;
-  const bool replaces = call.headers.back().first == "If-Match";
+  const bool replaces = !condition.anything && !condition.tag.empty();
   if (response.status != 404 || !replaces || problem.code == "NoSuchBucket") refuse(response, problem, call.name);
   response.status = 412;  // what was to be replaced is gone
   return response;
@@ -191,8 +193,7 @@ HttpResponse Client::put_if(Call& call) {
 
 Written Client::put(const std::string& name, ByteView bytes, const Condition& condition) {
   Call call{.method = "PUT", .name = name, .headers = kContentType, .body = bytes};
-  call.headers.push_back(condition.tag.empty() ? Header{"If-None-Match", "*"} : Header{"If-Match", condition.tag});
-  const HttpResponse response = put_if(call);
+  const HttpResponse response = put_if(call, condition);
   if (response.status == 200) return {true, header(response, "etag")};
   if (call.lost) {
     const std::optional<Object> there = get(name, bytes.size());
@@ -203,9 +204,10 @@ Written Client::put(const std::string& name, ByteView bytes, const Condition& co
 
 void Client::create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent) {
   Call call{.method = "PUT", .name = name, .headers = kContentType, .body = bytes, .sent = std::move(sent)};
-  call.headers.emplace_back("If-None-Match", "*");
-  if (put_if(call).status == 200) return;
-  if (size_of(name) != bytes.size()) fail(ErrorKind::kCorrupt, "{}: stands there with another size", url_of(name));
+  if (put_if(call, {}).status == 200 || size_of(name) == bytes.size()) return;
+  log("s3: {} stands there with another size: replaced", url_of(name));
+  call.headers = kContentType;
+  (void)put_if(call, {.anything = true});
 }
 
 }  // namespace mlx::store::s3

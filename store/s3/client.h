@@ -22,7 +22,8 @@ struct Object {
 
 // What has to hold for a PUT to happen.
 struct Condition {
-  std::string tag;  // of what must be there; "" means that nothing must
+  std::string tag;        // of what must be there; "" means that nothing must
+  bool anything = false;  // whatever is there, or nothing
 };
 
 struct Written {
@@ -44,7 +45,7 @@ class Client {
   // The server compares the bytes with their SHA-256. Where an answer was lost and the next attempt finds the condition
   // broken, what is there decides: the same bytes mean done.
   Written put(const std::string& name, ByteView bytes, const Condition& condition);
-  // An object whose name says what it holds, if there is none yet. `sent` as in HttpRequest.
+  // An object whose name says what it holds, unless it is there with as many bytes. `sent` as in HttpRequest.
   void create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent);
 
   std::string url_of(const std::string& name) const;  // s3://BUCKET/PREFIX/NAME, for messages
@@ -63,7 +64,7 @@ class Client {
   HttpRequest sign(const Call& call, const std::string& region) const;
   bool moved(const HttpResponse& response, const std::string& region);
   std::string region() const;
-  HttpResponse put_if(Call& call);
+  HttpResponse put_if(Call& call, const Condition& condition);
   [[noreturn]] void refuse(const HttpResponse& response, const Problem& problem, const std::string& name) const;
 
   const Settings settings_;

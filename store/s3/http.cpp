@@ -35,6 +35,8 @@ const HttpModule& loaded() {
   return *module;
 }
 
+constexpr std::uint64_t kMaxErrorBody = 64 << 10;  // of an answer that is none of 2xx
+
 // What the module's callbacks fill.
 struct Answer {
   const HttpRequest* request;
@@ -49,7 +51,12 @@ bool take_header(void* user, const char* data, std::size_t size) {
   answer.header_bytes += size;
   if (answer.header_bytes > kMaxHeaders) return false;
   const std::string_view line(data, size);
-  if (line.starts_with("HTTP/")) answer.response.headers.clear();  // after "100 Continue" the real ones come
+  if (line.starts_with("HTTP/")) {
+    answer.response.headers.clear();  // after "100 Continue" the real ones come
+    const std::size_t space = line.find(' ');
+    const bool good = space != line.npos && line.substr(space + 1).starts_with('2');
+    answer.max_body = good ? answer.request->max_body : std::min(answer.request->max_body, kMaxErrorBody);
+  }
   const std::size_t colon = line.find(':');
   if (colon == line.npos) return true;
   std::string name(trimmed(line.substr(0, colon)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -68,35 +69,62 @@ bool PackTables::open(const PackEntry& entry) {
   return true;
 }
 
-void PackTables::follow(const std::vector<PackEntry>& packs) {
+std::vector<PackEntry> PackTables::follow(const std::vector<PackEntry>& packs) {
   std::vector<PackEntry> absent, fresh;
   for (const PackEntry& pack : packs) {
     if (!std::ranges::binary_search(known_, pack.id)) fresh.push_back(pack);
   }
-  if (fresh.empty()) return;
+  if (fresh.empty()) return {};
   const auto sorted_before = static_cast<std::ptrdiff_t>(slots_.size());
   std::ranges::copy_if(fresh, std::back_inserter(absent), [&](const PackEntry& pack) { return !open(pack); });
-  fetch(absent);
+  const std::vector<PackEntry> lost = fetch(absent);
   for (const PackEntry& pack : absent) {
-    if (!open(pack)) fail(ErrorKind::kIo, "{}: cannot be kept", path_of(pack));
+    if (std::ranges::find(lost, pack) == lost.end() && !open(pack))
+      fail(ErrorKind::kIo, "{}: cannot be kept", path_of(pack));
   }
   for (const PackEntry& pack : fresh) known_.push_back(pack.id);
   std::ranges::sort(known_);
   std::sort(slots_.begin() + sorted_before, slots_.end());
   std::inplace_merge(slots_.begin(), slots_.begin() + sorted_before, slots_.end());
+  return lost;
 }
 
-void PackTables::fetch(const std::vector<PackEntry>& packs) {
+void PackTables::take_sent(const std::vector<PackEntry>& packs) {
+  for (const PackEntry& sent : packs) {
+    const auto at = std::ranges::find(packs_, sent.id, [](const Pack& pack) { return pack.entry.id; });
+    if (at != packs_.end()) {
+      at->lost = false;
+    } else {
+      std::erase(known_, sent.id);
+    }
+  }
+  (void)follow(packs);
+}
+
+bool PackTables::is_lost(const PackEntry& pack) const {
+  return client_.size_of("packs/" + pack.id.hex() + ".pack") != pack.size;
+}
+
+std::vector<PackEntry> PackTables::fetch(const std::vector<PackEntry>& packs) {
+  std::vector<PackEntry> lost;
   std::mutex mutex;
   network_.run(static_cast<std::int64_t>(packs.size()), [&](std::int64_t i) {
     check_interrupted();
     const PackEntry& entry = packs[static_cast<std::size_t>(i)];
     const std::string name = "packs/" + entry.id.hex() + ".pack";
-    const Bytes tail = client_.get_range(name, entry.size - entry.tail_size(), entry.tail_size());
-    check_tail(tail, entry, client_.url_of(name));
-    std::lock_guard lock(mutex);
-    save(entry, tail);
+    try {
+      const Bytes tail = client_.get_range(name, entry.size - entry.tail_size(), entry.tail_size());
+      check_tail(tail, entry, client_.url_of(name));
+      std::lock_guard lock(mutex);
+      save(entry, tail);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+      if (!is_lost(entry)) throw;
+      std::lock_guard lock(mutex);
+      lost.push_back(entry);
+    }
   });
+  return lost;
 }
 
 void PackTables::save(const PackEntry& entry, ByteView tail) {
@@ -112,10 +140,33 @@ void PackTables::keep(const PackEntry& pack, const std::string& path) {
   save(pack, file.bytes().last(pack.tail_size()));
 }
 
+std::vector<PackEntry> PackTables::look_at(const std::vector<std::size_t>& packs) {
+  std::vector<std::size_t> unseen;
+  std::ranges::copy_if(packs, std::back_inserter(unseen), [&](std::size_t pack) { return !packs_[pack].seen; });
+  network_.run(static_cast<std::int64_t>(unseen.size()), [&](std::int64_t i) {
+    check_interrupted();
+    Pack& pack = packs_[unseen[static_cast<std::size_t>(i)]];
+    pack.lost = is_lost(pack.entry);
+    pack.seen = true;
+  });
+  std::vector<PackEntry> lost;
+  for (const std::size_t pack : unseen) {
+    if (packs_[pack].lost) lost.push_back(packs_[pack].entry);
+  }
+  return lost;
+}
+
+std::vector<std::size_t> PackTables::all() const {
+  std::vector<std::size_t> packs(packs_.size());
+  std::iota(packs.begin(), packs.end(), std::size_t{0});
+  return packs;
+}
+
 std::optional<Place> PackTables::find(const ObjectKey& key) const {
   const Slot wanted{start_of(key.id)};
   for (auto slot = std::lower_bound(slots_.begin(), slots_.end(), wanted);
        slot != slots_.end() && slot->start == wanted.start; ++slot) {
+    if (packs_[slot->pack].lost) continue;
     const PackRecord record = packs_[slot->pack].table.at(slot->record);
     if (record.key == key) return Place{slot->pack, record};
   }
@@ -125,6 +176,7 @@ std::optional<Place> PackTables::find(const ObjectKey& key) const {
 std::vector<Digest> PackTables::of_kind(ObjectKind kind) const {
   std::vector<Digest> ids;
   for (const Pack& pack : packs_) {
+    if (pack.lost) continue;
     for (std::uint64_t i = 0; i < pack.entry.records; ++i) {
       const PackRecord record = pack.table.at(i);
       if (record.key.kind == kind) ids.push_back(record.key.id);

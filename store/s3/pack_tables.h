@@ -28,10 +28,17 @@ class PackTables {
   // pack's id.
   PackTables(Client& client, std::string folder, Disk& disk, Pool& network);
   // Brings in the indexes of packs that were not known before, several at once. kCorrupt where one is not what the
-  // catalogue says.
-  void follow(const std::vector<PackEntry>& packs);
+  // catalogue says; returns those that are gone or have another size, which are lost.
+  std::vector<PackEntry> follow(const std::vector<PackEntry>& packs);
+  // The same of packs that were just sent, and kept: what was lost is there again.
+  void take_sent(const std::vector<PackEntry>& packs);
   // Keeps the index of a pack that was just written to `path`, so that it need not be fetched.
   void keep(const PackEntry& pack, const std::string& path);
+
+  // Asks the server for the size of each of these packs (numbers in packs()), once. Those that are gone or have another
+  // size are lost: from then on nothing is found in them. Returns the ones that were not known to be.
+  std::vector<PackEntry> look_at(const std::vector<std::size_t>& packs);
+  std::vector<std::size_t> all() const;
 
   std::optional<Place> find(const ObjectKey& key) const;
   std::vector<Digest> of_kind(ObjectKind kind) const;
@@ -43,6 +50,7 @@ class PackTables {
     PackEntry entry;
     MappedFile file;
     RecordTable table;
+    bool seen = false, lost = false;  // by look_at()
   };
   // What is searched: the first eight bytes of each storage id, sorted.
   struct Slot {
@@ -52,7 +60,8 @@ class PackTables {
   };
   std::string path_of(const PackEntry& pack) const;
   bool open(const PackEntry& entry);
-  void fetch(const std::vector<PackEntry>& packs);
+  std::vector<PackEntry> fetch(const std::vector<PackEntry>& packs);
+  bool is_lost(const PackEntry& pack) const;  // asks
   void save(const PackEntry& entry, ByteView tail);
 
   Client& client_;

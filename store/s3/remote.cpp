@@ -2,13 +2,17 @@
 #include "store/s3/remote.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/path.h"
 #include "store/s3/catalogue_file.h"
 #include "store/s3/download.h"
 #include "store/s3/pack_tables.h"
+#include "store/s3/small_object.h"
 #include "store/s3/upload.h"
 
 namespace mlx::store {
@@ -31,11 +35,17 @@ class S3Remote final : public Remote {
   S3Remote(Settings settings, std::unique_ptr<HttpClient> http, const RemoteOptions& options, Disk& disk, Pool& pool)
       : client_(std::move(settings), std::move(http)),
         catalogue_(client_),
+        writes_(options.create),
         disk_(disk),
         pool_(pool),
         network_(kConnections),
         tables_(client_, options.cache_folder.empty() ? "" : join_path(options.cache_folder, "s3"), disk, network_) {
-    if (catalogue_.refresh()) return;
+    try {
+      if (catalogue_.refresh()) return;
+    } catch (const Error& error) {
+      if (!writes_ || error.kind != ErrorKind::kCorrupt) throw;
+      return;  // whoever uses it is told; repair() may be what is wanted
+    }
     if (!options.create) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: the bucket holds no mlx remote there", client_.url_of("")),
                   "`mlx push` makes one");
@@ -55,31 +65,53 @@ class S3Remote final : public Remote {
 
   std::vector<ObjectKey> missing(const std::vector<ObjectKey>& keys) override {
     follow();
-    std::vector<ObjectKey> result;
-    std::unordered_set<ObjectKey, ObjectKeyHash> seen;
-    for (const ObjectKey& key : keys) {
-      if (!tables_.find(key) && seen.insert(key).second) result.push_back(key);
+    for (;;) {
+      std::vector<ObjectKey> result;
+      std::unordered_set<ObjectKey, ObjectKeyHash> seen;
+      std::set<std::size_t> answered;  // packs that an answer relies on
+      for (const ObjectKey& key : keys) {
+        if (const std::optional<Place> place = tables_.find(key)) {
+          answered.insert(place->pack);
+        } else if (seen.insert(key).second) {
+          result.push_back(key);
+        }
+      }
+      // What a push builds on has to be there, and not only in what this clone keeps of the remote.
+      if (!writes_ || !note_lost(tables_.look_at({answered.begin(), answered.end()}))) return result;
     }
-    return result;
   }
 
   void send(const std::vector<ObjectKey>& keys, const ReadStored& read, Progress& progress) override {
     const std::vector<ObjectKey> wanted = missing(keys);
+    for (const std::string& what : std::exchange(untold_, {}))
+      progress.warn(what + "; what is here of it is sent again");
     if (wanted.empty()) return;
     upload({client_, catalogue_, tables_, disk_, pool_, network_, tables_.folder()}, wanted, read, progress);
   }
 
   void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) override {
     follow();
-    std::vector<Place> places;
-    std::unordered_set<ObjectKey, ObjectKeyHash> seen;
-    for (const ObjectKey& key : keys) {
-      if (!seen.insert(key).second) continue;
-      const std::optional<Place> place = tables_.find(key);
-      if (!place) fail(ErrorKind::kNotFound, "{} does not hold the object {}", client_.url_of(""), key.id.brief());
-      places.push_back(*place);
+    std::mutex mutex;
+    std::unordered_set<ObjectKey, ObjectKeyHash> taken;
+    const TakeStored note_taken = [&](StoredObject&& object) {
+      const ObjectKey key = object.key;
+      take(std::move(object));
+      std::lock_guard lock(mutex);
+      taken.insert(key);
+    };
+    for (;;) {
+      std::vector<Place> places = places_of(keys, taken);
+      std::set<std::size_t> packs;
+      for (const Place& place : places) packs.insert(place.pack);
+      try {
+        download(client_, tables_, std::move(places), network_, note_taken, progress);
+        return;
+      } catch (const Error& error) {
+        // Of a pack that is gone another one may hold the objects.
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+        if (!note_lost(tables_.look_at({packs.begin(), packs.end()}))) throw;
+      }
     }
-    download(client_, tables_, std::move(places), network_, take, progress);
   }
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
@@ -97,18 +129,65 @@ class S3Remote final : public Remote {
   }
 
   std::optional<Bytes> read_file(const std::string& name) override {
-    std::optional<Object> object = client_.get(object_name(name), kMaxFile);
-    if (!object) return std::nullopt;
-    return std::move(object->bytes);
+    SmallFile file = get_small(client_, object_name(name), kMaxFile).file;
+    if (file.readable()) return std::move(file.content);
+    if (file.state == SmallFile::State::kAbsent) return std::nullopt;
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("{}: is damaged, and so is its copy", client_.url_of(object_name(name))),
+                "`mlx push --repair` from a clone writes it again");
   }
 
   bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
-    const std::optional<Object> there = client_.get(object_name(name), kMaxFile);
-    if (there.has_value() != expected.has_value() || (there && there->bytes != *expected)) return false;
-    return client_.put(object_name(name), bytes, {there ? there->tag : std::string()}).done;
+    const SmallObject there = get_small(client_, object_name(name), kMaxFile);
+    if (there.file.readable() != expected.has_value() || (expected && there.file.content != *expected)) return false;
+    return put_small(client_, object_name(name), bytes, there.tag).done;
+  }
+
+  std::vector<std::string> look_for_lost() override {
+    follow();
+    note_lost(tables_.look_at(tables_.all()));
+    return lost_;
+  }
+
+  // Packs that are gone leave the catalogue: what stood in them is missing then, for everybody.
+  bool repair(RepairReport&, Progress& progress) override {
+    catalogue_.mend();
+    for (const std::string& what : look_for_lost()) progress.warn(what + "; what is here of it is sent again");
+    untold_.clear();
+    catalogue_.replace([&](Catalogue& catalogue) {
+      return std::erase_if(catalogue.packs, [&](const PackEntry& pack) { return lost_packs_.contains(pack); }) > 0;
+    });
+    return true;
   }
 
  private:
+  // False where there are none.
+  bool note_lost(const std::vector<PackEntry>& packs) {
+    for (const PackEntry& pack : packs) {
+      lost_packs_.insert(pack);
+      lost_.push_back(fmt::format("{}: is gone, or cut short", client_.url_of("packs/" + pack.id.hex() + ".pack")));
+      untold_.push_back(lost_.back());
+    }
+    return !packs.empty();
+  }
+
+  std::vector<Place> places_of(const std::vector<ObjectKey>& keys,
+                               const std::unordered_set<ObjectKey, ObjectKeyHash>& taken) const {
+    std::vector<Place> places;
+    std::unordered_set<ObjectKey, ObjectKeyHash> seen;
+    for (const ObjectKey& key : keys) {
+      if (taken.contains(key) || !seen.insert(key).second) continue;
+      const std::optional<Place> place = tables_.find(key);
+      if (!place) {
+        throw Error(ErrorKind::kNotFound,
+                    fmt::format("{} does not hold the object {}", client_.url_of(""), key.id.brief()),
+                    lost_.empty() ? "" : lost_.front() + "; `mlx push --repair` from a clone that has it");
+      }
+      places.push_back(*place);
+    }
+    return places;
+  }
+
   static std::string object_name(const std::string& name) {
     CHECK(!name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos);
     return "file-" + name;
@@ -120,11 +199,14 @@ class S3Remote final : public Remote {
 
   void follow() {
     refresh();
-    tables_.follow(catalogue_.current().packs);
+    note_lost(tables_.follow(catalogue_.current().packs));
   }
 
   Client client_;
   CatalogueFile catalogue_;
+  const bool writes_;
+  std::set<PackEntry> lost_packs_;
+  std::vector<std::string> lost_, untold_;  // a line each
   Disk& disk_;
   Pool& pool_;
   Pool network_;

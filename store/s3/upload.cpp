@@ -135,7 +135,7 @@ class Upload {
       catalogue.add(entries);
       return catalogue.packs.size() != before;
     });
-    context_.tables.follow(entries);
+    context_.tables.take_sent(entries);
     entered_ += entries.size();
     std::erase_if(sent_, [&](const OutgoingPack& pack) { return pack.number < entered_; });
     entered_at_ = seconds_now();

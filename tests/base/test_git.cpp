@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "base/fd.h"
 #include "base/git.h"
@@ -205,7 +206,7 @@ TEST_CASE("a damaged repository is an error, not a crash") {
   CHECK(contains(error.message, repo.root));
 }
 
-TEST_CASE("another user's repository is refused as git refuses it") {
+TEST_CASE("bug: another user's repository is read, and refused as git refuses it where it would be written") {
   if (::geteuid() != 0) return;  // only root can give folders away
   const Repo repo;
   repo.commit("file", "x");
@@ -213,9 +214,15 @@ TEST_CASE("another user's repository is refused as git refuses it") {
     REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);
   }
   CHECK(find_git_root(repo.root) == repo.root);
-  const Error error = error_of([&] { read_git_state(repo.root, false); });
-  CHECK(error.kind == ErrorKind::kRefused);
-  CHECK_MESSAGE(contains(error.hint, "safe.directory " + repo.root), error.message);
+  CHECK(read_git_state(repo.root, true)->branch == "main");
+  CHECK(git_blobs_on_branches(repo.root, "file") == std::vector<std::string>{"x"});
+  for (const auto& write : std::vector<std::function<void()>>{[&] { git_set_config(repo.root, "a.b", "c"); },
+                                                              [&] { git_hooks_folder(repo.root); }}) {
+    const Error error = error_of(write);
+    CHECK(error.kind == ErrorKind::kRefused);
+    CHECK_MESSAGE(contains(error.hint, "safe.directory " + repo.root), error.message);
+  }
+  CHECK(read_git_state(repo.root, false)->root == repo.root);
 }
 
 TEST_CASE("files are found in branches, tags, stashes, the index and linked worktrees, each once") {

@@ -130,3 +130,11 @@ TEST_CASE("a temporary folder goes with its object") {
   }
   CHECK_FALSE(path_exists(path));
 }
+
+TEST_CASE("bug: names that file systems of Windows take for .git and .mlx are private, too") {
+  for (const char* name :
+       {".git", ".GIT", ".mlx", ".Mlx", ".git.", ".git ", ".mlx. .", "git~1", "GIT~1", "mlx~1", "git~1."})
+    CHECK(is_private_name(name));
+  for (const char* name : {"git", "mlx", ".gitignore", ".git.x", ".mlxignore", "git~2", "x.git", "....", ""})
+    CHECK_FALSE(is_private_name(name));
+}

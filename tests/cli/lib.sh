@@ -17,7 +17,9 @@ trap cleanup EXIT
 cd "$work"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.com
 export GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.com NO_COLOR=1 LC_ALL=C.UTF-8
-unset MLX_KILL_AT MLX_THREADS MLX_KERNELS MLX_CUDA_LIBRARIES CLICOLOR_FORCE PAGER
+export HOME=$work/.home XDG_CONFIG_HOME=  # the signing key is made there
+mkdir "$HOME"
+unset MLX_SIGNING_KEY MLX_KILL_AT MLX_THREADS MLX_KERNELS MLX_CUDA_LIBRARIES CLICOLOR_FORCE PAGER
 if [ -n "${2:-}" ]; then
   export MLX_KERNELS=$2
   mlx version -v >"$work/.out" 2>&1 || { cat "$work/.out"; exit 77; }

@@ -35,7 +35,7 @@ git init -q
 expect 0 mlx init
 error 3 "this clone has no keys" mlx key list
 error 5 "nothing is encrypted here" mlx erase --yes data/people
-error 2 "no public key of mlx" mlx remote add --encrypt origin ../remote --recipient mlx-key-1:00
+error 2 "no public key of mlx" mlx remote add --encrypt origin ../remote --recipient mlx-key-2:00
 [ ! -e mlx.toml ] || fail "a remote was added without keys"
 as ada expect 0 mlx remote add --encrypt origin ../remote --recipient "$work/ada.pub"
 same "$(grep -c 'encrypt = true' mlx.toml)" 1
@@ -291,8 +291,12 @@ expect 0 mlx push
 cd "$work/clear-clone" && expect 0 mlx pull
 rm -r d && expect 0 mlx rm --cached d
 grep -qaF SHREDDEDTEXT .mlx/packs/*.pack || fail "the text is not where this test looks for it"
+# bug: a pack that a repair had set aside kept what was erased.
+for pack in .mlx/packs/*.pack; do cp "$pack" "$pack.damaged-1"; chmod 444 "$pack.damaged-1"; done
+expect 0 mlx gc --grace 0
+ls .mlx/packs/*.damaged-1 >"$work/aside" || fail "a dry run removed something"
 expect 0 mlx gc --yes --grace 0
-! grep -qaF SHREDDEDTEXT .mlx/packs/*.pack || fail "what was erased is in a pack"
+! grep -rqaF SHREDDEDTEXT .mlx/packs || fail "what was erased is in a pack"
 expect 0 mlx fsck
 expect 0 mlx checkout
 # bug: where the keys' file was lost, `mlx init --encrypt` made others.
@@ -301,3 +305,80 @@ error 4 "are gone" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
 expect 0 mlx pull
 expect 0 mlx cat e:a
+
+# What stands in a remote's place for keys, and putting it there again.
+keep_keys() { rm -rf "$2" && mkdir "$2" && cp "$1"/file-keys* "$2"; }
+put_keys() { rm -f "$1"/file-keys* && cp "$2"/* "$1"; }
+
+# bug: after change-passphrase neither passphrase opened push and pull, and the old one still opened the remote.
+cd "$work" && mkdir changed && cd changed
+expect 0 mlx init --encrypt --passphrase-file ../pass
+export MLX_PASSPHRASE_FILE=$work/pass
+expect 0 mlx remote add origin ../remote5
+mkdir d && echo 1 >d/1 && expect 0 mlx add d && expect 0 mlx commit -m 1 && expect 0 mlx push
+cd .. && expect 0 mlx clone --encrypt remote5 changed-clone
+has "$err" "first contact with the keys of the remote 'origin', SHA256:"
+keep_keys remote5 keys-before
+cd changed && expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
+export MLX_PASSPHRASE_FILE=$work/pass2
+expect 0 mlx pull
+echo 2 >d/2 && expect 0 mlx add d && expect 0 mlx commit -m 2 && expect 0 mlx push
+MLX_PASSPHRASE_FILE=$work/pass error 5 "the passphrase is wrong" mlx clone --encrypt ../remote5 ../changed-old
+[ ! -e ../changed-old ] || fail "a refused clone left something"
+expect 0 mlx -C ../changed-clone pull
+expect 0 mlx -C ../changed-clone fetch --all
+same "$(mlx -C ../changed-clone cat d@v2:2)" 2
+
+# bug: an old file of keys in the remote's place was taken for a change, and its members were handed the new keys.
+put_keys ../remote5 ../keys-before
+error 5 "is gone from it" mlx pull
+error 5 "is gone from it" mlx -C ../changed-clone pull
+expect 0 mlx push
+has "$err" "went back to revision 1: revision 2 of this clone is put there again"
+expect 0 mlx push
+! grep -q "went back" <<<"$err" || fail "said twice"
+expect 0 mlx -C ../changed-clone pull
+# The same where the file is gone.
+keep_keys ../remote5 ../keys-now
+rm ../remote5/file-keys*
+error 5 "they are gone" mlx pull
+expect 0 mlx push
+expect 0 mlx -C ../changed-clone pull
+
+# bug: damaged keys were never mended, though a clone had them: on a remote, and here.
+for damage in ': >F' 'truncate -s 100 F' 'printf x | dd of=F bs=1 seek=400 conv=notrunc status=none'; do
+  for file in ../remote5/file-keys*; do (eval "${damage//F/\"\$file\"}"); done
+  expect 6 mlx -C ../changed-clone pull
+  expect 6 mlx push
+  expect 0 mlx push --repair
+  expect 0 mlx -C ../changed-clone pull
+  (eval "${damage//F/.mlx/keys}")
+  expect 6 mlx fsck
+  expect 0 mlx fsck --repair
+  has "$out" "the keys of this clone were damaged"
+  expect 0 mlx fsck
+  expect 0 mlx cat d:1
+done
+
+# bug: whoever held the remote could give a fresh clone keys of his own. mlx.toml says which they are.
+has "$(cat mlx.toml)" 'keys = "SHA256:'
+expect 0 mlx key list --json
+same "$(json 'd["revision"]')" 2
+before=$(grep ^keys mlx.toml)
+expect 0 mlx key pin
+[ "$(grep ^keys mlx.toml)" != "$before" ] || fail "the newest revision is not pinned"
+expect 0 mlx key pin
+has "$out" unchanged
+cd "$work" && mkdir strangers && cd strangers && expect 0 mlx init --encrypt && expect 0 mlx remote add origin ../forged
+mkdir d && echo forged >d/1 && expect 0 mlx add d && expect 0 mlx commit -m 1 && expect 0 mlx push
+for forged in ../forged ../remote5-old; do
+  [ -e "$forged" ] || { cp -r ../remote5 "$forged" && put_keys "$forged" ../keys-before; }
+  rm -rf "$work/fresh" && mkdir "$work/fresh" && sed "s#\.\./remote5#$forged#" ../changed/mlx.toml >"$work/fresh/mlx.toml"
+  MLX_PASSPHRASE_FILE=$work/pass error 5 "mlx.toml pins SHA256:" mlx -C "$work/fresh" pull -q
+  [ ! -e "$work/fresh/.mlx/keys" ] || fail "keys that are not those of mlx.toml were taken"
+done
+cp ../changed/mlx.toml "$work/fresh/mlx.toml"
+expect 0 mlx -C "$work/fresh" pull
+! grep -q "first contact" <<<"$err" || fail "what is pinned needs no word"
+unset MLX_PASSPHRASE_FILE
+echo "what a remote says of its keys is verified"

@@ -6,11 +6,7 @@ source "$(dirname "$0")/lib.sh"
 source "$here/families.sh"
 
 for level in avx2 avx512; do
-  said=$(MLX_KERNELS=$level mlx train -c missing.toml 2>&1 || true)
-  if [[ $said != *missing.toml* ]]; then
-    echo "skipped: $said"
-    exit 77
-  fi
+  said=$(MLX_KERNELS=$level mlx version -v 2>&1) || { echo "skipped: $said"; exit 77; }
 done
 for name in cnn resnet mobile gpt2 llama mlp; do
   MLX_KERNELS=avx2 expect 0 mlx train -c "$name.toml" --numerics portable --json

@@ -127,6 +127,49 @@ same "$out" b
 mlx -C ../b fetch -q --all
 expect 0 mlx -C ../b cat data/a@v1:f
 
+# bug: a pack that was deleted went unnoticed while this clone kept its index: pushes built on the hole.
+cd ../a
+head -c 2000000 /dev/urandom >data/x/u.bin && mlx add -q data/x && mlx commit -q -m u && mlx push -q
+largest() { # the name of the largest pack that is there
+  curl -sf "http://127.0.0.1:$port/_objects" | python3 -c 'import json,sys
+print(max((size, key) for key, size in json.load(sys.stdin).items() if "packs/" in key)[1])'
+}
+lose() { curl -sf -X PUT -d "$1" "http://127.0.0.1:$port/_lose" >/dev/null; }
+for how in delete cut; do
+  pack=$(largest)
+  lose "{\"key\": \"$pack\", \"how\": \"$how\"}"
+  expect 1 mlx push --check
+  has "$err" "push --repair"
+  echo $how >data/x/on-top && mlx add -q data/x && mlx commit -q -m $how
+  requests >/dev/null
+  expect 0 mlx push
+  has "$err" "is gone, or cut short"
+  has "$(requests)" "HEAD"
+  expect 0 mlx push --repair
+  expect 0 mlx push --check
+  rm -rf ../fresh && expect 0 mlx clone -q "s3://bucket/team a/+store" ../fresh
+  expect 0 mlx -C ../fresh fetch --all
+  expect 0 mlx -C ../fresh fsck
+  expect 0 mlx push
+  has "$out" unchanged
+done
+# bug: a catalogue that was lost or damaged was never mended.
+catalogue="team a/+store/catalogue"
+for how in delete cut; do
+  lose "{\"key\": \"$catalogue\", \"how\": \"$how\"}"
+  expect 0 mlx fetch
+  expect 0 mlx push --repair
+  lose "{\"key\": \"$catalogue.copy\", \"how\": \"delete\"}"
+  expect 0 mlx fetch
+  expect 0 mlx push --repair
+done
+for copy in "$catalogue" "$catalogue.copy"; do lose "{\"key\": \"$copy\", \"how\": \"cut\"}"; done
+error 6 "push --repair" mlx fetch
+error 6 "push --repair" mlx push
+expect 0 mlx push --repair
+expect 0 mlx fetch
+rm -rf ../fresh && expect 0 mlx clone -q "s3://bucket/team a/+store" ../fresh
+
 # What is wrong is said, with what to do.
 AWS_SECRET_ACCESS_KEY=s3cr3t/another error 5 "SignatureDoesNotMatch" mlx fetch
 quiet_secrets

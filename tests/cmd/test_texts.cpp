@@ -3,8 +3,12 @@
 
 #include <cstdlib>
 
+#include "base/clock.h"
+#include "base/json.h"
 #include "cmd/describe.h"
+#include "cmd/foreign_text.h"
 #include "cmd/help.h"
+#include "cmd/moment.h"
 #include "cmd/progress_bar.h"
 #include "cmd/terminal.h"
 
@@ -20,10 +24,49 @@ TEST_CASE("progress says share, rate and time left") {
   CHECK(progress_text("x", 9, 3, "steps", 1, "") == "x  100 %  9 steps/s");
 }
 
+TEST_CASE("bug: a wrong clock was believed without a word") {
+  CHECK(clock_problem(unix_micros()) == "");
+  CHECK(clock_problem(0).find("1970-01-01T00:00:00Z") != std::string::npos);
+  CHECK(clock_problem(-1'000'000).find("1969-12-31T23:59:59Z") != std::string::npos);
+  CHECK(clock_problem(std::int64_t{1} << 62) != "");
+}
+
 TEST_CASE("names of any bytes are one printable line") {
   CHECK(printable("ü/日本") == "ü/日本");
   CHECK(printable("a\nb\x1b[31m") == "a\\x0ab\\x1b[31m");
   CHECK(printable("caf\xe9") == "caf\\xe9");
+}
+
+TEST_CASE("bug: what a terminal would act on is shown, whoever wrote it") {
+  CHECK(shown("two\nlines\tü 日本") == "two\nlines\tü 日本");
+  CHECK(shown("\x1b[31mred\r\x7f\a") == "\\x1b[31mred\\x0d\\x7f\\x07");
+  CHECK(shown("\xc2\x9b"
+              "31m") == "\\xc2\\x9b31m");  // U+009B, which is ESC [ too
+  CHECK(shown("a\xe2\x80\xae"
+              "b") ==
+        "a\\xe2\\x80\\xae"
+        "b");  // what follows is written from right to left
+  CHECK(shown("\xe2\x81\xa6") == "\\xe2\\x81\\xa6");
+  CHECK(shown("\xff\xc3") == "\\xff\\xc3");
+  CHECK(shown("\xc2\xa0") == "\xc2\xa0");
+  CHECK(shown("x\x1b") == "x\\x1b");
+}
+
+TEST_CASE("bug: colours are our own, and no text of others has them") {
+  CHECK(shown(painted("31", "red") + " plain") == "\x1b[31mred\x1b[0m plain");
+  CHECK(shown(painted("1", "\x1b[31m")) == "\x1b[1m\\x1b[31m\x1b[0m");
+  CHECK(shown("\x1b"
+              "0123456789abcdef31m") ==
+        "\\x1b"
+        "0123456789abcdef31m");
+}
+
+TEST_CASE("bug: documents hold the same strings and nothing that a terminal acts on") {
+  const Json document = {{"name", "a\x1b\xc2\x9b\xe2\x80\xae\x7f\nü"}};
+  const std::string text = json_text(document, -1);
+  CHECK(text == R"({"name":"a\u001b\u009b\u202e\u007f\nü"})");
+  CHECK(Json::parse(text) == document);
+  CHECK(json_text({{"name", "caf\xe9"}}, -1) == "{\"name\":\"caf\xef\xbf\xbd\"}");
 }
 
 TEST_CASE("durations and sizes") {

@@ -1,4 +1,5 @@
 // Writes a few correct inputs for each target into FOLDER/TARGET/: where the fuzzer starts from.
+#include <algorithm>
 #include <cstdio>
 
 #include "base/fd.h"
@@ -70,6 +71,43 @@ void packs() {
   const Bytes index = encode_pack_index(records, pack.size(), &id);
   seed("pack", joined(pack, index));
   seed("pack", ByteView(index).first(kFanoutSize + kRecordSize * records.size()));
+}
+
+// Heads and one pack: an operation, the tree that it names, and a file of two chunks.
+void remotes() {
+  const Bytes first(100, 'a'), second(50, 'b'), whole = joined(first, second);
+  const Bytes shard = encode_shard(std::vector<Entry>{{"a", kModeFile, first.size(), Digest::of(first)},
+                                                      {"b", kModeFile, whole.size(), Digest::of(whole)}});
+  const Bytes root = encode_root({{"a", Digest::of(shard), 2, first.size() + whole.size()}});
+  const Bytes list = encode_chunk_list({0, whole.size(), {{Digest::of(first), 100}, {Digest::of(second), 50}}});
+  registry::Operation made;
+  made.kind = "version.create";
+  made.actor = "0123456789abcdef";
+  made.body = R"({"digest":")" + Digest::of(root).text() + R"("})";
+  const Bytes operation = registry::encode(made);
+  std::vector<PackRecord> records;
+  Bytes pack = pack_header();
+  const auto add = [&](ObjectKind kind, const Digest& id, const Bytes& plain) {
+    const StoredObject object = Codec().encode({id, kind}, id, plain);
+    PackRecord record = record_of(object);
+    record.offset = pack.size() + kEntryHeaderSize;
+    records.push_back(record);
+    pack = joined(pack, joined(entry_header(object), object.stored));
+  };
+  add(ObjectKind::kChunk, Digest::of(first), first);
+  add(ObjectKind::kChunk, Digest::of(second), second);
+  add(ObjectKind::kChunkList, Digest::of(whole), list);
+  add(ObjectKind::kShard, Digest::of(shard), shard);
+  add(ObjectKind::kManifest, Digest::of(root), root);
+  add(ObjectKind::kOperation, Digest::of(operation), operation);
+  std::ranges::sort(records, [](const PackRecord& a, const PackRecord& b) { return a.key < b.key; });
+  Digest id;
+  pack = joined(pack, encode_pack_index(records, pack.size(), &id));
+  const Bytes heads = to_bytes("mlx heads 1\n" + Digest::of(operation).text() + "\n");
+  const auto sized = [](const Bytes& part) {
+    return joined(Bytes{static_cast<std::uint8_t>(part.size() >> 8), static_cast<std::uint8_t>(part.size())}, part);
+  };
+  for (const std::uint8_t choice : {0, 1}) seed("remote", joined(Bytes{choice}, joined(sized(heads), sized(pack))));
 }
 
 void manifests() {
@@ -181,6 +219,7 @@ int main(int argc, char** argv) {
   folder = argv[1];
   try {
     packs();
+    remotes();
     manifests();
     words();
     headers();

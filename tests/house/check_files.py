@@ -11,8 +11,8 @@ SUFFIXES = (".cpp", ".h", ".py", ".sh", ".cu")
 OPENING = ("//", "/*", "#", '"""')
 # header → the only files or folders that may include it
 OWNERS = {
-    r"sqlite3\.h": ("store/sqlite.",),
-    r"git2(\.h|/.*)": ("src/base/git.",),
+    r"sqlite3\.h": ("store/sqlite.", "store/sqlite_copy."),
+    r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
     r"CLI/.*": ("cmd/cli.cpp",),
     r"zstd\.h": ("store/codec.",),

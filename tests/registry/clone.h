@@ -12,6 +12,7 @@
 #include "registry/pointers.h"
 #include "registry/repository.h"
 #include "registry/runs.h"
+#include "registry/signer.h"
 #include "registry/undo.h"
 
 namespace mlx::registry::test {
@@ -33,14 +34,24 @@ class UnsyncedDisk : public store::Disk {
   std::unique_ptr<store::Disk> real_ = store::real_disk();
 };
 
+// The home of the one person that all clones belong to which are not told otherwise.
+inline const std::string& shared_home() {
+  static const TempFolder home;
+  static const std::string path = home.path();
+  return path;
+}
+
 struct Clone {
-  explicit Clone(const std::string& name = "clone") : root(join_path(folder.path(), name)) {
+  explicit Clone(const std::string& name = "clone", const std::string& whose_home = shared_home())
+      : root(join_path(folder.path(), name)), home(whose_home) {
     make_folders(root);
     Repository::init(root, *disk);
     open();
   }
   void open() {
-    repository = std::make_unique<Repository>(root, *disk, pool);
+    Environment environment;
+    environment.home = home;
+    repository = std::make_unique<Repository>(root, *disk, pool, environment);
     repository->db().run("PRAGMA synchronous = OFF");
   }
   void close() { repository.reset(); }
@@ -48,11 +59,19 @@ struct Clone {
   std::string path(const std::string& name) const { return join_path(root, name); }
 
   TempFolder folder;
-  std::string root;
+  std::string root, home;
   std::unique_ptr<store::Disk> disk = std::make_unique<UnsyncedDisk>();
   Pool pool{1};
   std::unique_ptr<Repository> repository;
 };
+
+// As this clone's person would make it: with what an operation needs besides kind, body, parents, actor and time.
+inline Operation signed_by(Repository& repo, Operation operation) {
+  operation.signer = repo.signer().public_key;
+  operation.signature = repo.signer().sign(kOperationPurpose, signed_bytes(operation));
+  operation.id = Digest::of(encode(operation));
+  return operation;
+}
 
 // A stored tree of one file with this text.
 inline store::ManifestSummary tree(Repository& repo, const std::string& text) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "history_maker.h"
 #include "registry/history.h"
 #include "store/journal.h"
@@ -54,6 +55,31 @@ void write_journal(Audited& c, const std::vector<Bytes>& operations) {
 }
 
 }  // namespace
+
+TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit took them for altered") {
+  Clone a, b;
+  make(a.repo(), "clf", "root");
+  bring(a.repo(), b.repo());
+  make(b.repo(), "clf", "theirs");
+  (void)a.repo().store().stat();  // the one that fetches sees what is there now
+  std::string run;
+  {
+    Pool pool(1);
+    Repository training(a.root, *a.disk, pool);
+    run = start_run(training, run_start("train", "key"));
+    log_metrics(training, run, {{1, "loss", 0.5, 1}, {2, "loss", 0.25, 2}});
+    end_run(training, run, "done", {}, Json::object());
+  }
+  a.repo().merge(b.repo().operations());  // diverged: everything is applied again
+  store::Statement rows = a.repo().db().prepare("SELECT count(*) FROM metrics");
+  REQUIRE(rows.step());
+  CHECK(rows.int64(0) == 2);
+  CHECK(verify(a).problems.empty());
+  // Without rows the sealed series is read: nothing was altered.
+  a.repo().db().run("DELETE FROM metrics");
+  CHECK(metrics(a.repo(), run).size() == 2);
+  CHECK(verify(a).problems.empty());
+}
 
 TEST_CASE("a healthy history has no problem, whatever is in it") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
@@ -188,7 +214,7 @@ TEST_CASE("what a crash left in the journal is no problem") {
   next.time = c.repo().operations().back().time + 1;
   const Version version = versions(c.repo(), "data/x").front();
   next.body = canonical(Json{{"artifact", "data/x"}, {"digest", version.digest.text()}, {"tag", "late"}});
-  store::Journal(c.journal_file(), *c.disk).append(encode(next));
+  store::Journal(c.journal_file(), *c.disk).append(encode(signed_by(c.repo(), next)));
   CHECK(verify(c).problems == std::vector<std::string>{});
   c.open();
   CHECK(resolve(c.repo(), "data/x@late").digest == version.digest);

@@ -58,7 +58,8 @@ TEST_CASE("only the canonical bytes of a whole operation are read") {
   CHECK(corrupt(replaced("\"time\":5", "\"time\":5,\"zeal\":1"), "unknown keys") == "");
   CHECK(corrupt(replaced("\"time\":5", "\"time\":-5"), "1970") == "");
   CHECK(corrupt(replaced("\"time\":5", "\"time\":\"5\""), "integer") == "");
-  CHECK(corrupt(replaced("\"format\":1", "\"format\":2"), "newer") == "");
+  CHECK(corrupt(replaced("\"format\":1", "\"format\":3"), "newer") == "");
+  CHECK(corrupt(replaced("\"format\":1", "\"format\":2"), "signer") == "");
   CHECK(corrupt(replaced("0123456789abcdef", "0123456789ABCDEF"), "16 hex digits") == "");
   CHECK(corrupt(replaced("\"body\":{}", "\"body\":[]"), "object") == "");
   CHECK(corrupt(replaced("\"parents\":[]", "\"parents\":[7]"), "digests") == "");
@@ -84,14 +85,14 @@ TEST_CASE("damaged bytes are an error or another operation, never anything else"
   }
 }
 
-TEST_CASE("the fixed order: parents first, then time, then id, whatever order they come in") {
+TEST_CASE("the fixed order: by generation, then by id, whatever order they come in and whatever clocks say") {
   const Operation root = operation(100, {});
-  const Operation early = operation(50, {root.id}), late = operation(90, {root.id});  // clocks may be wrong
+  const Operation early = operation(50, {root.id}), late = operation(900, {root.id});
   const Operation merge = operation(10, {early.id, late.id});
-  const Operation twin_a = operation(60, {root.id}, R"({"n":1})"), twin_b = operation(60, {root.id}, R"({"n":2})");
-  std::vector<Operation> all = {root, early, late, merge, twin_a, twin_b};
-  std::vector<Digest> expected = {root.id, early.id, std::min(twin_a.id, twin_b.id), std::max(twin_a.id, twin_b.id),
-                                  late.id, merge.id};
+  const Operation aside = operation(1, {early.id}, R"({"n":1})");
+  std::vector<Operation> all = {root, early, late, merge, aside};
+  const std::vector<Digest> expected = {root.id, std::min(early.id, late.id), std::max(early.id, late.id),
+                                        std::min(merge.id, aside.id), std::max(merge.id, aside.id)};
   std::mt19937 random(3);
   for (int i = 0; i < 20; ++i) {
     std::ranges::shuffle(all, random);
@@ -99,4 +100,32 @@ TEST_CASE("the fixed order: parents first, then time, then id, whatever order th
     for (const Operation& o : fixed_order(all)) order.push_back(o.id);
     CHECK(order == expected);
   }
+}
+
+TEST_CASE("a signed operation reads back, and its signature holds for just what was signed") {
+  const store::SigningKey key = store::generate_signing_key();
+  Operation o = operation(7, {operation(1, {}).id}, R"({"n":1})");
+  o.signer = key.public_key;
+  o.signature = store::sign(key, kOperationPurpose, signed_bytes(o));
+  CHECK(signature_holds(o));
+  const Operation back = decode(encode(o));
+  CHECK(back.signer == o.signer);
+  CHECK(signature_holds(back));
+  CHECK(std::string(as_text(encode(o))).find("\"format\":2") != std::string::npos);
+  CHECK(std::string(as_text(signed_bytes(o))).find("signature") == std::string::npos);
+  Operation other = o;
+  other.time = 8;
+  CHECK_FALSE(signature_holds(other));
+  other = o;
+  other.body = R"({"n":2})";
+  CHECK_FALSE(signature_holds(other));
+  CHECK_FALSE(signature_holds(operation(7, {})));
+}
+
+TEST_CASE("bug: times before 1970 and beyond the year 9999 were taken in") {
+  for (const std::int64_t time : {std::int64_t{-1}, kMostTime, std::int64_t{1} << 62, INT64_MAX}) {
+    CAPTURE(time);
+    CHECK(fails_with(ErrorKind::kCorrupt, "'time'", [&] { decode(encode(operation(time, {}))); }) == "");
+  }
+  CHECK_NOTHROW(decode(encode(operation(kMostTime - 1, {}))));
 }

@@ -1,6 +1,8 @@
 // Pointer files: text, places, what is refused.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include "base/fd.h"
 #include "clone.h"
 #include "fails_with.h"
@@ -89,4 +91,61 @@ TEST_CASE("a folder is ignored once, and what git takes for a pattern is escaped
   ignore_in_git(c.repo(), "data/fashion");
   ignore_in_git(c.repo(), "data/a[1]*");
   CHECK(read_text(c.path("data/.gitignore")) == "*.tmp\n/fashion\n/a\\[1]\\*\n");
+}
+
+TEST_CASE("bug: pointers and what git ignores were written through links that git may track") {
+  Clone c;
+  const std::string outside = join_path(c.folder.path(), "outside");
+  make_folders(outside);
+  write_file_atomically(outside + "/file", "precious");
+  const auto link = [&](const std::string& target, const std::string& path) {
+    make_folders(parent_path(c.path(path)));
+    REQUIRE(::symlink(target.c_str(), c.path(path).c_str()) == 0);
+  };
+  const auto refused = [&](const auto& body) { return fails_with(ErrorKind::kConflict, "is a symbolic link", body); };
+  link(outside, "models");
+  link(outside, "up");
+  link(outside + "/file", "data/.gitignore");
+  link(outside + "/file", "data/linked.mlx");
+  CHECK(refused([&] { write_pointer(c.repo(), pointer("clf", ArtifactKind::kModel)); }) == "");
+  CHECK(refused([&] { write_pointer(c.repo(), pointer("up/x")); }) == "");
+  CHECK(refused([&] { remove_pointer(c.repo(), pointer("up/x")); }) == "");
+  CHECK(refused([&] { write_pointer(c.repo(), pointer("data/linked")); }) == "");
+  CHECK(refused([&] { ignore_in_git(c.repo(), "data/x"); }) == "");
+  CHECK(refused([&] { unignore_in_git(c.repo(), "data/x"); }) == "");
+  CHECK(refused([&] { ignore_in_git(c.repo(), "up/x"); }) == "");
+  CHECK(list_folder(outside) == std::vector<std::string>{"file"});
+  CHECK(read_text(outside + "/file") == "precious");
+}
+
+TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") {
+  Clone c;
+  const auto put = [&](const std::string& path, const std::string& text) {
+    make_folders(parent_path(c.path(path)));
+    write_file_atomically(c.path(path), text);
+  };
+  CHECK(write_pointer(c.repo(), pointer("data/set")));
+  CHECK(write_pointer(c.repo(), pointer("data/live.mlx")));
+  put("scripts/plot.mlx", "PK\003\004");
+  put("large.mlx", std::string(100'000, 'x'));
+  put("scripts.mlx", "PK\003\004");  // and what stands in the folder beside it is looked at
+  CHECK(write_pointer(c.repo(), pointer("scripts/inner")));
+  put("data/set/inside.mlx", "artifact that is data");
+  put("data/live.mlx", "artifact that is data");
+  REQUIRE(::symlink("/dev/zero", c.path("endless.mlx").c_str()) == 0);
+  CHECK(all_pointers(c.repo()) ==
+        std::vector<Pointer>{pointer("data/live.mlx"), pointer("data/set"), pointer("scripts/inner")});
+  CHECK_FALSE(read_pointer(c.repo(), "scripts/plot"));
+  // What is a pointer, or was one, is told from them.
+  for (const std::string& damaged :
+       {std::string(), std::string("arti"), std::string(10, '\0'), std::string("artifact x")}) {
+    put("data/set.mlx", damaged);
+    CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:1", [&] { all_pointers(c.repo()); }) == "");
+    CHECK(readable_pointers(c.repo()).size() == 2);
+  }
+  put("data/set.mlx", "garbage");
+  put("data/set/inside.mlx", "data");
+  CHECK(all_pointers(c.repo()).size() == 2);
+  make(c.repo(), "data/set", "text", ArtifactKind::kDataset);
+  CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:1", [&] { all_pointers(c.repo()); }) == "");
 }

@@ -2,10 +2,15 @@
 // the file.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
+#include "registry/fsck.h"
+#include "registry/gc.h"
 #include "registry/sync.h"
+#include "store/journal.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -121,6 +126,71 @@ TEST_CASE("metrics of a run that goes on survive a rebuild in place and a merge 
   end_run(a.repo(), run, "done", {}, Json::object());
   CHECK(a.repo().heads().size() == 1);
   CHECK(metrics(a.repo(), run).size() == 3);
+}
+
+TEST_CASE("bug: without database and journal a store was all whole, and its versions were garbage") {
+  Clone c;
+  NoProgress quiet;
+  HistoryMaker(8).make(c.repo(), 10);
+  const std::string before = dump(c.repo());
+  push(c.repo(), {"origin", join_path(c.folder.path(), "origin")}, quiet);  // seals the operations into packs
+  c.close();
+  remove_database(c);
+  remove_tree(c.path(".mlx/journal"));
+  SUBCASE("an empty database takes its place") {}
+  SUBCASE("mlx init makes one") {
+    Repository::init(c.root, *c.disk);
+  }
+  c.open();
+  const MetadataCheck check = check_metadata(c.repo());
+  CHECK_FALSE(check.problems.empty());
+  CHECK(check.rebuild);
+  CHECK(fails_with(ErrorKind::kCorrupt, "fsck --rebuild",
+                   [&] { collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet); }) == "");
+  c.close();
+  rebuild(c);
+  c.open();
+  CHECK(check_metadata(c.repo()).problems.empty());
+  CHECK(dump(c.repo()) == before);
+}
+
+TEST_CASE("bug: a history that was lost for good passed for one that never was") {
+  Clone c;
+  NoProgress quiet;
+  make(c.repo(), "clf", "root");
+  c.close();
+  remove_database(c);
+  remove_tree(c.path(".mlx/journal"));
+  c.open();
+  make(c.repo(), "clf", "another");  // does not make it known
+  CHECK_FALSE(check_metadata(c.repo()).problems.empty());
+  CHECK_THROWS_AS(collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet), Error);
+}
+
+TEST_CASE("bug: a rebuild left out an operation that it could not take in, and all was whole") {
+  Clone c;
+  make(c.repo(), "clf", "root");
+  const std::string journal = c.path(".mlx/journal");
+  Operation early = c.repo().operations().at(0);
+  early.parents = {early.id};
+  early.time = -1;
+  const Digest id = store::Journal(journal, *c.disk).append(encode(early));
+  c.close();
+  Warnings warnings;
+  rebuild_database(c.root, *c.disk, c.pool, warnings);
+  CHECK(std::ranges::any_of(warnings.lines, [&](const std::string& line) {
+    return line.find(id.brief()) != std::string::npos && line.find("left out") != std::string::npos;
+  }));
+  for (int again = 0; again < 2; ++again) {
+    c.open();
+    const std::vector<std::string> problems = check_metadata(c.repo()).problems;
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].find(id.brief()) != std::string::npos);
+    CHECK(problems[0].find("cannot be taken in") != std::string::npos);
+    CHECK(versions(c.repo()).size() == 1);
+    c.close();
+    rebuild(c);
+  }
 }
 
 TEST_CASE("clones that merge show the same, in whatever order they learned it, and rebuild to it") {

@@ -67,11 +67,19 @@ TEST_CASE("init makes a repository that git ignores, and a second one changes no
   Pool pool(1);
   CHECK(Repository::init(folder.path(), *disk));
   CHECK(read_text(join_path(folder.path(), ".mlx/.gitignore")) == "*\n");
-  const std::string actor = Repository(folder.path(), *disk, pool).actor();
+  CHECK(Repository(folder.path(), *disk, pool).actor() == "");  // nobody has recorded anything yet
+  const auto actor_of_signer = [&] {
+    Repository repository(folder.path(), *disk, pool);
+    (void)repository.signer();
+    return repository.actor();
+  };
+  const std::string actor = actor_of_signer();
   CHECK(actor.size() == 16);
   struct stat info {};
-  REQUIRE(::stat(join_path(folder.path(), ".mlx/actor").c_str(), &info) == 0);
-  CHECK((info.st_mode & 0777) == 0600);
+  for (const char* name : {".mlx/actor", ".mlx/signing_key"}) {
+    REQUIRE(::stat(join_path(folder.path(), name).c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+  }
   CHECK_FALSE(Repository::init(folder.path(), *disk));
   CHECK(Repository(folder.path(), *disk, pool).actor() == actor);
 }

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
+#include "registry/repair_remote.h"
 #include "registry/sync.h"
 #include "store/transfer.h"
 
@@ -74,6 +75,38 @@ TEST_CASE("what one clone pushes the other has after a fetch: operations, conten
     registry::fetch(c.repo(), second, {FetchContent::kEverything}, t.quiet);
     CHECK(dump(c.repo()) == dump(t.a.repo()));
   }
+}
+
+TEST_CASE("bug: a push did not find what another process had committed since it began") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  (void)t.a.repo().store().stat();  // it sees what is there now
+  Repository other(t.a.root, *t.a.disk, t.a.pool);
+  const Version second = make(other, "clf", "two");
+  CHECK(t.push(t.a).operations == 2);
+  t.fetch(t.b);
+  CHECK(holds(t.b, second.digest));
+}
+
+TEST_CASE("bug: heads that a remote had lost were never written again, though clones know them") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  CHECK_FALSE(mend_heads(t.a.repo(), t.origin));
+  for (const char* name : {"heads", "heads.copy"}) remove_tree(join_path(t.origin.url, name));
+  CHECK(fails_with(ErrorKind::kCorrupt, "push --repair", [&] { t.fetch(t.b); }) == "");
+  const std::optional<MendedHeads> mended = mend_heads(t.a.repo(), t.origin);
+  REQUIRE(mended);
+  CHECK(mended->operations == 1);
+  CHECK(mended->unknown == 0);
+  CHECK(t.fetch(t.b).operations == 1);
+  // Of what another clone pushed since, one that does not know it says so, and that clone's next push adds it.
+  make(t.b.repo(), "clf", "two");
+  t.push(t.b);
+  for (const char* name : {"heads", "heads.copy"}) remove_tree(join_path(t.origin.url, name));
+  CHECK(mend_heads(t.a.repo(), t.origin)->unknown == 1);
+  CHECK(t.push(t.b).operations == 1);
+  CHECK(t.fetch(t.a).operations == 1);
 }
 
 TEST_CASE("long files travel chunk by chunk") {
@@ -186,25 +219,25 @@ TEST_CASE("a remote that lies is found out, and nothing of it stays") {
   SUBCASE("a parent that is nowhere") {
     operation.parents = {Digest::of("nowhere")};
     operation.body = "{}";
-    head = send_operation(encode(operation));
+    head = send_operation(encode(signed_by(t.a.repo(), operation)));
     words = "not whole";
   }
   SUBCASE("a body without its keys") {
     operation.body = R"({"artifact":"clf"})";
-    head = send_operation(encode(operation));
+    head = send_operation(encode(signed_by(t.a.repo(), operation)));
     words = "'tag' is missing";
   }
   SUBCASE("a kind of the future") {
     operation.kind = "time.travel";
     operation.body = "{}";
-    head = send_operation(encode(operation));
+    head = send_operation(encode(signed_by(t.a.repo(), operation)));
     words = "newer mlx";
   }
   SUBCASE("an artifact outside of the worktree") {
     operation.kind = "version.create";
     operation.body = R"({"artifact":"../../home","bytes":1,"digest":")" + Digest::of("x").text() +
                      R"(","files":1,"kind":"dataset","message":"","number":1,"parent":null,"run":""})";
-    head = send_operation(encode(operation));
+    head = send_operation(encode(signed_by(t.a.repo(), operation)));
     words = "relative path";
   }
   REQUIRE(remote->publish_heads(heads, {head}));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -203,6 +204,74 @@ TEST_CASE("a child, a parent or an evaluation that was never fetched is left out
   const std::string html = html_report(*history.repository, "small");
   CHECK(has(html, "<h1>small@v1</h1>"));
   CHECK_FALSE(has(html, "<section id=\"quantization\">"));
+}
+
+// `document` with every value of it, two levels deep, in turn gone and of each other type.
+std::vector<Json> damaged(const Json& document) {
+  const std::vector<Json> others = {nullptr, true, -7, 1e300, "x", Json::array(), Json::object(), Json::array({1})};
+  std::vector<Json> all;
+  const auto damage = [&](const std::string& key, const std::string& inside) {
+    Json gone = document;
+    (inside.empty() ? gone : gone[key]).erase(inside.empty() ? key : inside);
+    all.push_back(gone);
+    for (const Json& other : others) {
+      Json copy = document;
+      (inside.empty() ? copy[key] : copy[key][inside]) = other;
+      all.push_back(copy);
+    }
+  };
+  for (const auto& [key, value] : document.items()) {
+    damage(key, "");
+    if (value.is_object() && key != "graph" && key != "signature")
+      for (const auto& [inside, unused] : value.items()) damage(key, inside);
+  }
+  return all;
+}
+
+// What `body` ends with, other than a success or an error that names damage; "" where nothing else.
+std::string surprise(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.kind == ErrorKind::kCorrupt ? "" : error.message;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("bug: damaged models, evaluations and records of runs are damage and no mistake of ours") {
+  History history;
+  registry::Repository& repository = *history.repository;
+  repository.db().run("PRAGMA synchronous = OFF");
+  const std::vector<std::string> labels = {"shirt", "bag"};
+  const Version data = history.dataset("pixels"), good = history.trained(data, labels);
+  Json model = nn::load_model_json(repository.store(), good.digest);
+  model["preprocessing"]["target"] = "class";
+  int number = 0;
+  for (const Json& one : damaged(model)) {
+    const std::string name = fmt::format("m{}", number++), text = one.dump();
+    CAPTURE(text);
+    const auto batch = repository.store().begin();
+    store::Entry entry;
+    entry.path = "model.json";
+    entry.size = text.size();
+    entry.content = batch->add_blob(as_bytes(text));
+    const store::ManifestSummary manifest = batch->add_manifest({entry});
+    batch->commit();
+    history.make(name, ArtifactKind::kModel, manifest);
+    CHECK(surprise([&] { html_report(repository, name); }) == "");
+  }
+  history.evaluate(good, data, labels, 93);
+  const Json evaluation = parse_json(
+      as_text(repository.store().read_blob(registry::attachments(repository, good.digest, "evaluation").at(0).blob)),
+      "");
+  for (const Json& one : damaged(evaluation)) {
+    const std::string text = one.dump();
+    CAPTURE(text);
+    registry::attach(repository, good.digest, "evaluation", "damaged", as_bytes(text));
+    CHECK(surprise([&] { html_report(repository, "clf"); }) == "");
+  }
 }
 
 TEST_CASE("names of columns end inside the picture") {

@@ -57,8 +57,9 @@ class FaultDisk final : public Disk {
     real_->remove(path);
   }
 
+  void step(const std::string& path) override { act(++calls_ == at_, path); }
+
  private:
-  void step(const std::string& path) { act(++calls_ == at_, path); }
   void act(bool here, const std::string& path) {
     if (at_ == 0) return;
     bool later = calls_ > at_;

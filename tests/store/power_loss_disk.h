@@ -73,6 +73,8 @@ class PowerLossDisk final : public Disk {
     if (!kept.empty()) names_.push_back({parent_path(path), [=] { ::rename(kept.c_str(), path.c_str()); }});
   }
 
+  void step(const std::string&) override { step(); }
+
   // The power goes. Contents that were not synced are gone whatever becomes of their names; names in folders that were
   // not synced are as before, or (`with_names`) as they would be if they had been.
   void lose(bool with_names) {

@@ -8,6 +8,7 @@ the first fault that fits a request (method, part of the key) is done `times` ti
   status  answers so, with the code        reset   closes the connection without an answer
   lost    does it, and then closes         cut     half of the answer's body, then closes
   stall   waits `seconds` first            flip    one bit of the answer's body is another
+PUT /_lose with {"key", "how": "delete" or "cut"} loses an object, or its second half; GET /_objects gives {key: size}.
 GET /_log gives and empties the list of requests: [method, key, status, range, bytes received].
 """
 import datetime
@@ -165,6 +166,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def control(self, body):
         with lock:
+            if self.path == "/_lose":
+                wanted = json.loads(body)
+                keys = next(keys for keys in objects.values() if wanted["key"] in keys)
+                whole = keys.pop(wanted["key"])
+                if wanted["how"] == "cut":
+                    keys[wanted["key"]] = whole[:len(whole) // 2]
+                self.answer(200, {}, b"")
+                return
+            if self.path == "/_objects":
+                sizes = {key: len(whole) for keys in objects.values() for key, whole in keys.items()}
+                self.answer(200, {}, json.dumps(sizes).encode())
+                return
             if self.command == "PUT":
                 state.update({"faults": [], "clock": 0} | json.loads(body))
             found = json.dumps(state["log"]).encode()

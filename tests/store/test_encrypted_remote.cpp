@@ -15,9 +15,17 @@ using namespace mlx::store;
 
 namespace {
 
+// Keys that somebody has unlocked.
+UnlockedKeys own_keys() {
+  const KeyPair me = x25519_generate();
+  UnlockedKeys keys = make_keys(recipient_member(public_identity(me), "me", 1), 1);
+  keys.access = *unwrap_root(keys.file, me);
+  return keys;
+}
+
 struct Encrypted : TestStore {
   std::string url = temp.path() + "/remote";
-  UnlockedKeys keys = make_keys(recipient_member(x25519_generate().public_key, "me", 1), 1);
+  UnlockedKeys keys = own_keys();
   std::unique_ptr<EncryptedRemote> remote = open();
 
   std::unique_ptr<EncryptedRemote> open(const std::string& domain = kMainDomain) {

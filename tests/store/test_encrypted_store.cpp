@@ -11,6 +11,14 @@ using namespace mlx::store;
 
 namespace {
 
+// Keys that somebody has unlocked.
+UnlockedKeys keys_of_store() {
+  const KeyPair me = x25519_generate();
+  UnlockedKeys keys = make_keys(recipient_member(public_identity(me), "me", 1), 1);
+  keys.access = *unwrap_root(keys.file, me);
+  return keys;
+}
+
 struct Held final : KeySource {
   std::shared_ptr<const KeyRing> held;
   std::shared_ptr<const KeyRing> ring() override {
@@ -25,7 +33,7 @@ struct EncryptedStore {
   Pool pool{2};
   NoProgress progress;
   std::string folder = temp.path() + "/.mlx";
-  UnlockedKeys keys = make_keys(recipient_member(x25519_generate().public_key, "me", 1), 1);
+  UnlockedKeys keys = keys_of_store();
   std::shared_ptr<Held> held = std::make_shared<Held>();
   std::unique_ptr<Store> store;
 

@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
+
+#include "base/fd.h"
 #include "fixture.h"
 #include "store/network_disk.h"
 #include "store/sqlite.h"
@@ -120,4 +123,91 @@ TEST_CASE("this machine's temporary folder is on no network file system, and loc
   probe_locks(temp.path() + "/db");
   CHECK(path_exists(temp.path() + "/db-locks"));
   CHECK_FALSE(is_on_network("/proc/self/status"));
+}
+
+namespace {
+
+// A child that commits one row into the WAL and dies without closing.
+void write_and_die(const std::string& path) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    Database db(path, Database::Open::kReadWrite, Database::Sharing::kLocal);
+    db.run("PRAGMA wal_autocheckpoint = 0; INSERT INTO t (a) VALUES (7)");
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+}
+
+std::int64_t newest(Database& db) {
+  Statement select = db.prepare("SELECT max(a) FROM t");
+  REQUIRE(select.step());
+  return select.int64(0);
+}
+
+const Error kDiskFull(ErrorKind::kIo, "the disk is full");
+
+}  // namespace
+
+TEST_CASE("bug: a database that cannot be written is read all the same, what stands in its WAL included") {
+  TempFolder temp;
+  const std::string path = temp.path() + "/a b%20?#.db";
+  {
+    Database db(path, Database::Open::kCreate, Database::Sharing::kLocal);
+    db.migrate(kTwo);
+    db.run("INSERT INTO t (a) VALUES (5)");
+  }
+  SUBCASE("closed: neither a WAL nor shared memory") {
+    const Bytes before = read_file(path);
+    Database copy = Database::private_copy(path, kDiskFull);
+    CHECK(newest(copy) == 5);
+    CHECK(read_file(path) == before);
+  }
+  SUBCASE("a writer has died, and what it shared is there or not") {
+    write_and_die(path);
+    for (const bool shared : {true, false}) {
+      if (!shared) REQUIRE(::unlink((path + "-shm").c_str()) == 0);
+      Database copy = Database::private_copy(path, kDiskFull);
+      CHECK(newest(copy) == 7);
+    }
+    Database db(path, Database::Open::kReadWrite, Database::Sharing::kLocal);
+    CHECK(newest(db) == 7);
+  }
+  SUBCASE("beside one who writes") {
+    Database db(path, Database::Open::kReadWrite, Database::Sharing::kLocal);
+    db.run("INSERT INTO t (a) VALUES (8)");
+    Transaction open(db);
+    db.run("INSERT INTO t (a) VALUES (9)");
+    Database copy = Database::private_copy(path, kDiskFull);
+    CHECK(newest(copy) == 8);
+    open.commit();
+    CHECK(newest(copy) == 8);
+  }
+}
+
+TEST_CASE("bug: a private copy takes migrations and changes for this process alone, and says why it takes no others") {
+  TempFolder temp;
+  const std::string path = temp.path() + "/x.db";
+  Database(path, Database::Open::kCreate).migrate({kTwo[0]});
+  const Bytes before = read_file(path);
+  Database copy = Database::private_copy(path, kDiskFull);
+  CHECK_FALSE(copy.writable());
+  copy.migrate(kTwo);
+  CHECK(copy.schema_version() == 2);
+  copy.change_privately([&] { copy.run("INSERT INTO t (a, e) VALUES (1, 2)"); });
+  CHECK(newest(copy) == 1);
+  const auto refused = [&](const std::function<void()>& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      return error.message;
+    }
+    return std::string("taken");
+  };
+  CHECK(refused([&] { copy.run("INSERT INTO t (a) VALUES (2)"); }) == kDiskFull.message);
+  CHECK(refused([&] { Transaction transaction(copy); }) == kDiskFull.message);
+  CHECK(refused([&] { copy.prepare("DELETE FROM t").run(); }) == kDiskFull.message);
+  CHECK(read_file(path) == before);
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "fixture.h"
+#include "store/small_file.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -91,7 +92,7 @@ TEST_CASE("objects that are asked for and not there are kNotFound") {
 
 TEST_CASE("an unknown layout is refused") {
   TestStore t;
-  write_file_atomically(t.folder + "/packs/FORMAT", std::string_view("mlx store 2\n"));
+  write_file_atomically(t.folder + "/packs/FORMAT", with_check(as_bytes(std::string_view("mlx store 2\n"))));
   CHECK(error_of([&] { Store(t.folder, *t.disk, t.pool); }) == ErrorKind::kCorrupt);
 }
 

@@ -6,9 +6,10 @@
 #include <atomic>
 #include <thread>
 
-#include "fixture.h"
+#include "lying_lists.h"
 #include "remote_suite.h"
 #include "store/codec.h"
+#include "store/repair.h"
 #include "store/wire_remote.h"
 #include "store/wire_server.h"
 
@@ -294,6 +295,77 @@ TEST_CASE("answers that do not belong to the question are refused") {
               ->send(
                   {asked.key}, [&](const ObjectKey&) { return asked; }, progress);
         }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("bug: a server that lists ids without end is left") {
+  Pool pool{1};
+  const auto endless = [](FrameReader& in, FrameWriter& out) {
+    (void)in.next();
+    const std::vector<Digest> ids(kMaxListed, Digest::of("again"));
+    const Bytes frame_of_ids = frame(Type::kIds, encode_ids(ids.data(), ids.size()));
+    for (int i = 0; i < 100; ++i) out.put_frame(frame_of_ids);
+    out.put(Type::kEnd, encode_count(100));
+  };
+  CHECK(error_of([&] { (void)with_server(pool, endless)->heads(); }) == ErrorKind::kCorrupt);
+  CHECK(error_of([&] { (void)with_server(pool, endless)->operations(); }) == ErrorKind::kCorrupt);
+  const auto empty = [](FrameReader& in, FrameWriter& out) {
+    (void)in.next();
+    for (int i = 0; i < 10; ++i) out.put(Type::kIds, encode_ids(nullptr, 0));
+    out.put(Type::kEnd, encode_count(10));
+  };
+  CHECK(error_of([&] { (void)with_server(pool, empty)->operations(); }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("bug: a server that acknowledges without end is left") {
+  Pool pool{1};
+  NoProgress progress;
+  const StoredObject object = chunk(as_bytes("object"));
+  const auto remote = with_server(pool, [](FrameReader& in, FrameWriter& out) {
+    while (in.next()->type != Type::kEnd) {
+    }
+    for (int i = 0; i < 10; ++i) out.put(Type::kStored, encode_count(1));
+    out.put(Type::kEnd, encode_count(1));
+  });
+  CHECK(error_of([&] {
+          remote->send(
+              {object.key}, [&](const ObjectKey&) { return object; }, progress);
+        }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("bug: a server finds a chunk list that makes another file, sets it aside and takes the right one") {
+  OverWire wire;
+  const auto remote = wire.open();
+  const Lie file(1);
+  send(*remote, file.honest);
+  plant(wire.folder(), *wire.disk, file.lying());
+  CHECK(remote->missing({file.list.key}).empty());
+  RepairReport report;
+  NoProgress progress;
+  CHECK(remote->repair(report, progress));
+  CHECK_EQ(report.set_aside.size(), 1u);
+  CHECK_EQ(report.saved_objects, file.forged.size());
+  CHECK(remote->missing({file.list.key}).size() == 1);
+  send(*remote, {file.list});
+  CHECK(remote->missing({file.list.key}).empty());
+  wire.create = false;
+  wire.serving.read_only = true;
+  const auto reader = wire.open();
+  CHECK(error_of([&] { reader->repair(report, progress); }) == ErrorKind::kRefused);
+}
+
+TEST_CASE("bug: a server asks before it publishes heads") {
+  OverWire wire;
+  int asked = 0;
+  wire.serving.check_heads = [&](const Store&, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+    ++asked;
+    CHECK(before.empty());
+    if (heads[0] == Digest::of("bad")) fail(ErrorKind::kRefused, "not these");
+  };
+  const auto remote = wire.open();
+  CHECK(error_of([&] { remote->publish_heads({}, {Digest::of("bad")}); }) == ErrorKind::kRefused);
+  CHECK(remote->heads().empty());
+  CHECK(remote->publish_heads({}, {Digest::of("good")}));
+  CHECK_EQ(asked, 2);
 }
 
 TEST_CASE("clients that talk nonsense are told, and leave nothing behind") {

@@ -1,0 +1,239 @@
+// Two walks at once: from the new heads, and from the old ones at twice the pace, so that what both reach is found out
+// near where the two histories part, and a push costs what it brings and not what was there.
+#include "registry/published_heads.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/content.h"
+#include "registry/operation.h"
+#include "store/limits.h"
+#include "store/transfer.h"
+
+namespace mlx::registry {
+namespace {
+
+using store::ObjectKind;
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
+// Old operations that are always looked at: versions among them share most of their files with new ones.
+constexpr int kLookBack = 64;
+constexpr int kPace = 2;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
+              "push from a clone that has everything; `mlx push --repair` sends again what the remote has lost");
+}
+
+class Published {
+ public:
+  explicit Published(const store::Store& store) : store_(store) {}
+
+  void walk(const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+    old_.todo.assign(before.begin(), before.end());
+    std::deque<Digest> todo(heads.begin(), heads.end());
+    for (int i = 0; i < kLookBack; ++i) step_back();
+    while (!todo.empty()) {
+      check_interrupted();
+      const Digest id = todo.front();
+      todo.pop_front();
+      if (old_.seen.contains(id) || !walked_.insert(id).second) continue;
+      const Operation operation = read(id);
+      todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
+      note(operation);
+      for (int i = 0; i < kPace; ++i) step_back();
+    }
+  }
+
+  void check_content() {
+    settle_undone();
+    try {
+      check_noted();
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kRefused) throw;
+      // Perhaps of an operation that was there before: the walk back did not get to it.
+      while (!old_.todo.empty()) step_back();
+      check_noted();
+    }
+  }
+
+ private:
+  struct Old {
+    std::deque<Digest> todo;
+    DigestSet seen, manifests;
+  };
+
+  Operation read(const Digest& id) const {
+    if (!store_.has(ObjectKind::kOperation, id)) refuse(fmt::format("operation {} is not there", id.brief()));
+    return decode(store_.read(ObjectKind::kOperation, id));
+  }
+
+  // One more of the operations that the remote had. One that was lost or damaged earlier keeps nobody from pushing.
+  void step_back() {
+    if (old_.todo.empty()) return;
+    const Digest id = old_.todo.front();
+    old_.todo.pop_front();
+    if (!old_.seen.insert(id).second) return;
+    try {
+      const Operation operation = decode(store_.read(ObjectKind::kOperation, id));
+      old_.todo.insert(old_.todo.end(), operation.parents.begin(), operation.parents.end());
+      for (const Digest& manifest : content_of({operation}).manifests) old_.manifests.insert(manifest);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+    }
+  }
+
+  void note(const Operation& operation) {
+    if (operation.kind == "operation.undo") undos_.push_back(operation.id);
+    if (operation.kind == "key.erase") {
+      const Json body = parse_json(operation.body, operation.kind);
+      for (const Json& version : json_array(body, "versions", operation.kind)) {
+        if (version.is_string()) erased_.insert(Digest::parse(version.get_ref<const std::string&>()));
+      }
+    }
+    Content content = content_of({operation});
+    if (!content.manifests.empty() || !content.series.empty() || !content.others.empty())
+      named_.emplace(operation.id, std::move(content));
+  }
+
+  // What is taken back need not be there; what is brought back has to, also where it was pushed before.
+  void settle_undone() {
+    std::map<Digest, std::size_t> deepest;  // of the undos that stand on each other, by what they are about
+    for (const Digest& undo : undos_) {
+      const Chain chain = chain_of(undo);
+      std::size_t& depth = deepest[chain.subject];
+      depth = std::max(depth, chain.depth);
+    }
+    for (const auto& [id, depth] : deepest) {
+      if (depth % 2 == 1) named_.erase(id);
+      if (depth % 2 == 0) brought_back_.push_back(content_of({read(id)}));
+    }
+  }
+
+  struct Chain {
+    Digest subject;  // no undo
+    std::size_t depth = 0;
+  };
+  Chain chain_of(const Digest& undo) {
+    std::vector<Digest> passed;
+    Chain chain{undo};
+    for (;;) {
+      if (const auto known = chains_.find(chain.subject); known != chains_.end()) {
+        chain = known->second;
+        break;
+      }
+      const Operation operation = read(chain.subject);
+      if (operation.kind != "operation.undo") break;
+      const std::optional<Digest> of = digest_in(parse_json(operation.body, operation.kind), "operation");
+      if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
+      passed.push_back(chain.subject);
+      chain.subject = *of;
+    }
+    for (auto id = passed.rbegin(); id != passed.rend(); ++id) {
+      ++chain.depth;
+      chains_[*id] = chain;
+    }
+    return chain;
+  }
+
+  void check_noted() {
+    for (const Content& content : brought_back_) check_named(content);
+    for (const auto& [id, content] : named_) {
+      if (!old_.seen.contains(id)) check_named(content);
+    }
+  }
+
+  void check_named(const Content& content) {
+    for (const Digest& manifest : content.manifests) check_version(manifest);
+    for (const Digest& series : content.series) {
+      if (!store_.has_whole_blob(series)) refuse(fmt::format("metrics {} are not there", series.brief()));
+    }
+    for (const Digest& blob : content.others) {
+      if (store_.has_blob(blob) && !store_.has_whole_blob(blob))
+        refuse(fmt::format("attachment {} is not there as a whole", blob.brief()));
+    }
+  }
+
+  void check_version(const Digest& manifest) {
+    if (erased_.contains(manifest) || versions_.contains(manifest)) return;
+    if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is not there", manifest.brief()));
+    if (shards_.empty()) note_old_shards();
+    for (const store::ShardRef& shard : store_.shards(manifest)) {
+      if (shards_.contains(shard.id)) continue;
+      check_shard(manifest, shard);
+      shards_.insert(shard.id);
+    }
+    versions_.insert(manifest);
+  }
+
+  void check_shard(const Digest& manifest, const store::ShardRef& shard) {
+    check_interrupted();
+    if (!store_.has(ObjectKind::kShard, shard.id)) refuse(fmt::format("version {} is not whole", manifest.brief()));
+    for (const store::Entry& entry : store::decode_shard(store_.read(ObjectKind::kShard, shard.id))) {
+      if (files_.contains(entry.content)) continue;
+      if (!store_.has_whole_blob(entry.content))
+        refuse(fmt::format("version {} is not whole: file {} is not there", manifest.brief(), entry.content.brief()));
+      if (store_.open_blob(entry.content).size() != entry.size)
+        refuse(fmt::format("version {} says another size of file {}", manifest.brief(), entry.content.brief()));
+      files_.insert(entry.content);
+    }
+  }
+
+  // Of versions that were published: whoever pushes builds on them.
+  void note_old_shards() {
+    for (const Digest& manifest : old_.manifests) {
+      try {
+        for (const store::ShardRef& shard : store_.shards(manifest)) {
+          if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
+        }
+      } catch (const Error& error) {
+        // Taken back before it was ever sent, or lost.
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+      }
+    }
+  }
+
+  const store::Store& store_;
+  Old old_;
+  DigestSet walked_;
+  std::vector<Digest> undos_;
+  std::unordered_map<Digest, Chain, DigestHash> chains_;  // by undo
+  std::map<Digest, Content> named_;                       // by new operations
+  std::vector<Content> brought_back_;                     // by what was taken back before
+  DigestSet erased_, versions_, shards_, files_;
+};
+
+// A remote is encrypted or it is not; both at once is what nobody could read.
+bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
+  const auto sealed = [&](const Digest& head) { return store::is_sealed(store, ObjectKind::kOperation, head); };
+  const auto count = std::ranges::count_if(heads, sealed);
+  if (count != 0 && count != std::ssize(heads)) refuse("some of them are encrypted and some are not");
+  return count != 0;
+}
+
+}  // namespace
+
+void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
+  if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
+  for (const Digest& head : heads) {
+    if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is not there", head.brief()));
+  }
+  if (all_sealed(store, heads)) {
+    if (std::ranges::any_of(before, [&](const Digest& head) {
+          return store.has(ObjectKind::kOperation, head) && !store::is_sealed(store, ObjectKind::kOperation, head);
+        }))
+      refuse("they are encrypted, and what is there is not");
+    return;
+  }
+  Published published(store);
+  published.walk(before, heads);
+  published.check_content();
+}
+
+}  // namespace mlx::registry

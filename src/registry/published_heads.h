@@ -1,0 +1,18 @@
+// Whether heads may be published on a remote that is a folder here: by a push into it, or by the server that a client
+// speaks to. Nobody is believed who names them.
+#pragma once
+
+#include <vector>
+
+#include "base/hash.h"
+#include "store/store.h"
+
+namespace mlx::registry {
+
+// Sees that the operations which `heads` reach and `before` do not are in the store with their whole ancestry, and with
+// them what they name: versions as far as their last chunk, sealed series, and of attachments what is there at all.
+// kRefused, naming what is missing, and what mends it. What `before` reaches is not looked at: what was lost earlier
+// keeps nobody from pushing. Of operations that are encrypted it can only be seen that the heads are there.
+void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
+
+}  // namespace mlx::registry

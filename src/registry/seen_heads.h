@@ -1,0 +1,22 @@
+// The heads that this clone has last seen at each remote: whoever holds a remote can put back an old state of it, which
+// clones that have seen more notice. Kept in .mlx/seen, a small file a remote; losing it loses the notice and nothing
+// else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "registry/repository.h"
+#include "registry/sync.h"
+
+namespace mlx::registry {
+
+// Operations that were heads of the remote and that its heads now do not reach; empty where nothing went back.
+// `received`: what the heads reach and this clone does not have. What was seen and never recorded (an interrupted
+// fetch) is not asked about.
+std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
+                                const std::vector<Operation>& received);
+// After a fetch or a push. What was seen and is gone is kept in mind until it is there again.
+void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads);
+
+}  // namespace mlx::registry

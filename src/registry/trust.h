@@ -1,0 +1,78 @@
+// Whose operations count for what. Every operation is signed; [people] of mlx.toml, which git tracks and its review
+// guards, says whose key may do what. Without that table the keys that this clone has taken operations of count, and a
+// fresh clone takes those that it meets first: enough for one person, and for nobody else.
+//
+// Operations from elsewhere are judged before anything of them is recorded. Who may no longer sign keeps what stood in
+// the graph before: `until` names operations, never times.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "registry/operation.h"
+#include "registry/repository.h"
+
+namespace mlx::registry {
+
+enum class Right { kCommit, kPromote, kErase, kKeys };
+inline constexpr Right kAllRights[] = {Right::kCommit, Right::kPromote, Right::kErase, Right::kKeys};
+const char* right_name(Right right);
+Right parse_right(const std::string& text);  // kUsage with what there is
+Right right_of(const Operation& operation);  // what it takes to make it
+
+struct TrustedPerson {
+  std::string name;
+  std::vector<Digest> keys;
+  std::vector<Right> may;
+  std::vector<Digest> until;  // not empty: only these operations and what is before them count
+};
+struct People {
+  bool declared = false;
+  std::vector<TrustedPerson> people;
+  std::vector<Digest> unsigned_until;  // operations up to these count without a signature
+  std::vector<std::string> who_may(const Digest& key, Right right) const;  // names
+};
+People declared_people(const std::string& root);  // kUsage with file and line
+
+// Changes to [people] as text. True where the file changed.
+bool trust_person(const std::string& root, const TrustedPerson& person, bool dry_run);
+bool end_trust(const std::string& root, const std::string& name, const std::vector<Digest>& until, bool dry_run);
+
+// Keys of the recorded history that stand nowhere in [people].
+std::vector<Digest> undeclared_signers(Repository& repository);
+// Where the recorded history begins with operations that nobody signed: [people] says up to where they count.
+void declare_unsigned(Repository& repository, bool dry_run);
+
+// What the graph of operations is asked: the parents of an operation, nullopt for one that is not known.
+using ParentsOf = std::function<std::optional<std::vector<Digest>>(const Digest& id)>;
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of);
+
+// Judges operations one by one against one state of trust.
+class Trust {
+ public:
+  // `known`: keys that count where nobody is declared. `first_contact`: so does every key then.
+  Trust(People people, std::vector<Digest> known, bool first_contact, const ParentsOf& parents_of);
+  // What is wrong with it, "" where it counts. Its signature is checked too.
+  std::string objection(const Operation& operation) const;
+  bool may(const Digest& key, Right right) const;  // now: without what is bounded by `until`
+
+ private:
+  std::string objection_to_signer(const Operation& operation) const;
+  People people_;
+  DigestSet known_;
+  bool first_contact_;
+  std::vector<DigestSet> before_until_;  // of each person; empty where nothing bounds them
+  DigestSet unsigned_;
+};
+
+// kRefused, with who and what, where one of them does not count here. The keys that are met for the first time, and
+// taken, where this clone had no operations at all.
+std::vector<Digest> require_vouched(Repository& repository, const std::vector<Operation>& arriving);
+// The same of what is about to be published: nobody else would take what [people] does not vouch for.
+void require_publishable(Repository& repository, const std::vector<Operation>& leaving);
+
+}  // namespace mlx::registry

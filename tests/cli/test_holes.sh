@@ -1,0 +1,111 @@
+# shellcheck shell=bash
+# Holes: small files that are lost, commands that are killed at any step, too little memory, files that may not grow,
+# and commands beside each other. Nothing is lost, nothing whole is set aside, and what is not whole is said.
+. "$(dirname "$0")/lib.sh"
+mlx init -q a && cd a && mlx remote add -q origin ../remote
+mkdir -p data/x && seq 30000 >data/x/n && echo a >data/x/a
+mlx add -q data/x && mlx commit -q -m first && mlx push -q
+echo b >data/x/a && mlx add -q data/x && mlx commit -q -m second && mlx push -q
+heads=$(tail -n +2 ../remote/heads)
+
+# bug: a remote's heads, layout and keys were never mended, though a clone has them.
+for damage in 'rm -f' 'truncate -s 0' 'truncate -s 20' 'sed -i s/1/2/'; do
+  for name in heads packs/FORMAT; do
+    $damage "../remote/$name"
+    expect 0 mlx fetch
+    expect 0 mlx push --repair
+    cmp -s "../remote/$name" "../remote/$name.copy" || fail "$damage $name is not mended"
+  done
+  for copy in heads heads.copy; do $damage "../remote/$copy"; done
+  error 6 "push --repair" mlx fetch
+  error 6 "push --repair" mlx push
+  expect 0 mlx push --repair
+  has "$out" "its heads were lost"
+  same "$(tail -n +2 ../remote/heads)" "$heads"
+  expect 0 mlx fetch
+done
+# bug: nor was the layout of a repository.
+for damage in 'rm -f' 'truncate -s 0' 'sed -i s/1/2/'; do
+  $damage .mlx/packs/FORMAT
+  expect 0 mlx status
+  expect 6 mlx fsck
+  expect 0 mlx fsck --repair
+  expect 0 mlx fsck
+  for copy in FORMAT FORMAT.copy; do $damage ".mlx/packs/$copy"; done
+  error 6 "fsck --repair" mlx cat data/x:a
+  expect 0 mlx fsck --repair
+  has "$out" "written again"
+  expect 0 mlx fsck
+done
+
+# bug: without database and journal everything was whole, and gc removed versions.
+cp -r .mlx saved
+rm .mlx/meta.db* .mlx/journal
+expect 0 mlx ls
+expect 6 mlx fsck
+has "$out" "meta.db does not know it"
+has "$out" "was lost together with the journal"
+error 6 "fsck --rebuild" mlx gc --yes --grace 0
+expect 0 mlx fsck --rebuild
+has "$out" "all whole"
+expect 0 mlx cat data/x@v1:a
+same "$out" a
+expect 0 mlx gc
+rm -r .mlx && mv saved .mlx
+
+# bug: fsck --repair set healthy packs aside where memory was short.
+packs=$(ls .mlx/packs)
+for kilobytes in 60000 90000 120000 150000 200000 300000 500000; do
+  code=0
+  (ulimit -v "$kilobytes" && MLX_THREADS=1 "$mlx_binary" fsck --repair) >"$work/.out2" 2>&1 || code=$?
+  case $code in 0 | 7 | 127 | 139 | 134) ;; *) fail "fsck in $kilobytes KiB: $code: $(cat "$work/.out2")" ;; esac
+done
+same "$(ls .mlx/packs)" "$packs"
+
+# bug: a file that may not grow killed without a word.
+head -c 3000000 /dev/urandom >data/x/large
+code=0
+(ulimit -f 1000 && exec "$mlx_binary" add data/x) >"$work/.out2" 2>&1 || code=$?
+same "$code" 7
+has "$(cat "$work/.out2")" "too large"
+expect 0 mlx fsck
+expect 0 mlx add data/x
+mlx commit -q -m third && mlx push -q
+cd ..
+
+# bug: a clone that was killed was in the way of the next one.
+kills() { # COMMAND...: kills it at its every step until it goes through, calling `prepare` before and `look` after each
+  for at in $(seq 400); do
+    prepare
+    code=0
+    { MLX_KILL_AT=$at "$@" >/dev/null 2>"$work/.err2" || code=$?; } 2>/dev/null
+    [ "$code" = 0 ] && return
+    [ "$code" = 137 ] || fail "$* at $at: $code: $(cat "$work/.err2")"
+    look
+  done
+  fail "400 steps were not enough for $*"
+}
+prepare() { rm -rf b; }
+look() {
+  [ ! -e b ] || fail "killed at $at, a clone left its folder"
+  [ $((at % 10)) != 1 ] || expect 0 mlx clone -q remote b
+}
+kills "$mlx_binary" clone -q remote b
+[ "$at" -gt 20 ] || fail "only $at steps of a clone were visited"
+same "$(tree_of b/data/x)" "$(tree_of a/data/x)"
+[ -z "$(ls -d .b.mlx-clone 2>/dev/null)" ] || fail "the folder of a killed clone stays"
+mkdir c && cd c && expect 0 mlx clone -q ../remote . && cd ..
+same "$(tree_of c/data/x)" "$(tree_of a/data/x)"
+
+# bug: a pull that was killed left versions without their lists of files.
+cd a && echo c >data/x/a && seq 40000 >data/x/n && mlx add -q data/x && mlx commit -q -m fourth && mlx push -q && cd ..
+cp a/data/x.mlx pointer
+prepare() { rm -rf d && cp -r c d && cp pointer d/data/x.mlx; }
+look() {
+  expect 0 mlx -C d status
+  expect 0 mlx -C d fsck
+  [ $((at % 10)) != 1 ] || expect 0 mlx -C d pull
+}
+kills "$mlx_binary" -C d pull
+[ "$at" -gt 20 ] || fail "only $at steps of a pull were visited"
+same "$(tree_of d/data/x)" "$(tree_of a/data/x)"

@@ -1,0 +1,126 @@
+// What may become the heads of a remote: nothing that names what is not there.
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "clone.h"
+#include "fails_with.h"
+#include "registry/published_heads.h"
+#include "registry/sync.h"
+#include "store/transfer.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+using store::ObjectKind;
+using store::ObjectRef;
+
+namespace {
+
+struct Pushed {
+  TempFolder folder;
+  RemoteConfig origin{"origin", join_path(folder.path(), "origin")};
+  Clone clone;
+  NoProgress quiet;
+  std::vector<Digest> before;
+
+  Pushed() {
+    make(clone.repo(), "clf", "first");
+    registry::push(clone.repo(), origin, quiet);
+    before = open()->heads();
+  }
+  std::unique_ptr<store::Remote> open() {
+    store::RemoteOptions options;
+    options.create = true;
+    options.check_heads = check_published;
+    return store::open_remote(origin.url, options, *clone.disk, clone.pool);
+  }
+  std::vector<ObjectRef> operations() {
+    const auto batch = clone.repo().store().begin();
+    std::vector<ObjectRef> refs;
+    for (const Operation& operation : clone.repo().operations())
+      refs.emplace_back(ObjectKind::kOperation, batch->add(ObjectKind::kOperation, encode(operation)));
+    batch->commit();
+    return refs;
+  }
+  std::vector<ObjectRef> content(const Digest& manifest) {
+    std::vector<ObjectRef> refs;
+    clone.repo().store().visit_reachable_manifest(
+        manifest, [&](ObjectKind kind, const Digest& id) { refs.emplace_back(kind, id); });
+    return refs;
+  }
+  void send(const std::vector<ObjectRef>& objects) {
+    store::send_objects(clone.repo().store(), *open(), objects, quiet);
+  }
+  std::string refused(const std::string& words, const std::vector<Digest>& heads) {
+    const std::string problem =
+        fails_with(ErrorKind::kRefused, words, [&] { (void)open()->publish_heads(before, heads); });
+    if (open()->heads() != before) return "the heads changed";
+    return problem;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("bug: heads are published only where they and all before them are there") {
+  Pushed t;
+  CHECK(t.refused("is not there", {Digest::of("nothing")}) == "");
+  CHECK(t.refused("there are none", {}) == "");
+  make(t.clone.repo(), "clf", "second");
+  move_alias(t.clone.repo(), "best", versions(t.clone.repo(), "clf").back());
+  const std::vector<ObjectRef> operations = t.operations();
+  const std::vector<Digest> heads = t.clone.repo().heads();
+  // The head without the operation before it.
+  t.send({{ObjectKind::kOperation, heads[0]}});
+  CHECK(t.refused("is not there", heads) == "");
+  t.send(operations);
+  CHECK(t.refused("version", heads) == "");
+  registry::push(t.clone.repo(), t.origin, t.quiet);
+  CHECK(t.open()->heads() == heads);
+}
+
+TEST_CASE("bug: heads are published only with what they name, as far as the last chunk") {
+  Pushed t;
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(i);
+  const Digest manifest = make(t.clone.repo(), "clf", text).digest;
+  t.send(t.operations());
+  const std::vector<Digest> heads = t.clone.repo().heads();
+  std::vector<ObjectRef> content = t.content(manifest);
+  REQUIRE(content.size() > 5);
+  t.send({content[0]});
+  CHECK(t.refused("not whole", heads) == "");
+  t.send({content[0], content[1]});
+  CHECK(t.refused("not whole", heads) == "");
+  const ObjectRef last = content.back();
+  REQUIRE(last.first == ObjectKind::kChunk);
+  std::erase_if(content, [&](const ObjectRef& object) { return object == last || object.first != ObjectKind::kChunk; });
+  t.send(content);
+  CHECK(t.refused("not whole", heads) == "");
+  t.send(t.content(manifest));
+  CHECK(t.open()->publish_heads(t.before, heads));
+}
+
+TEST_CASE("what was lost before keeps nobody from pushing") {
+  Pushed t;
+  const std::string packs = join_path(t.origin.url, "packs");
+  for (const std::string& name : list_folder(packs)) {
+    if (name.ends_with(".pack")) remove_tree(join_path(packs, name));
+  }
+  make(t.clone.repo(), "clf", "second");
+  registry::push(t.clone.repo(), t.origin, t.quiet);
+  CHECK(t.open()->heads() == t.clone.repo().heads());
+}
+
+TEST_CASE("what was taken back need not be there, and has to where it is brought back") {
+  Pushed t;
+  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
+  undo(t.clone.repo(), "", false);
+  t.send(t.operations());
+  REQUIRE(t.open()->publish_heads(t.before, t.clone.repo().heads()));
+  t.before = t.clone.repo().heads();
+  undo(t.clone.repo(), "", true);
+  t.send(t.operations());
+  CHECK(t.refused("version", t.clone.repo().heads()) == "");
+  t.send(t.content(manifest));
+  CHECK(t.open()->publish_heads(t.before, t.clone.repo().heads()));
+}

@@ -1,0 +1,307 @@
+// Whose operations count: what is not vouched for is refused with who and what, before it is applied.
+#include "registry/trust.h"
+
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "fails_with.h"
+#include "history_maker.h"
+#include "registry/audit_trust.h"
+#include "registry/seen_heads.h"
+#include "registry/sync.h"
+#include "store/transfer.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+namespace {
+
+// Two people with a remote between them.
+struct Pair {
+  TempFolder folder, ada_home, bob_home;
+  RemoteConfig origin{"origin", join_path(folder.path(), "origin")};
+  Clone ada{"ada", ada_home.path()}, bob{"bob", bob_home.path()};
+  NoProgress quiet;
+
+  void push(Clone& c) { registry::push(c.repo(), origin, quiet); }
+  SyncResult fetch(Clone& c) {
+    SyncResult result = registry::fetch(c.repo(), origin, {FetchContent::kEverything}, quiet);
+    c.repo().store().reload();
+    return result;
+  }
+  static Digest key(Clone& c) { return c.repo().signer().public_key; }
+  // The same [people] in both clones, as git would bring it.
+  void declare(const std::string& name, Clone& who, std::vector<Right> may, std::vector<Digest> until = {}) {
+    for (Clone* c : {&ada, &bob}) {
+      trust_person(c->root, {name, {key(who)}, may, {}}, false);
+      if (!until.empty()) end_trust(c->root, name, until, false);
+    }
+  }
+  // What somebody with access to the remote puts there, and makes its head.
+  Digest publish(Clone& with, const Operation& operation) {
+    const auto remote = store::open_remote(origin.url, {}, *with.disk, with.pool);
+    const auto batch = with.repo().store().begin();
+    const Digest id = batch->add(store::ObjectKind::kOperation, encode(operation));
+    batch->commit();
+    store::send_objects(with.repo().store(), *remote, {{store::ObjectKind::kOperation, id}}, quiet);
+    REQUIRE(remote->publish_heads(remote->heads(), {id}));
+    return id;
+  }
+};
+
+Operation tag(Clone& c, const Version& version, const std::string& name) {
+  Operation operation;
+  operation.kind = "tag.create";
+  operation.actor = "00112233aabbccdd";
+  operation.parents = c.repo().heads();
+  operation.time = 5;
+  operation.body = canonical(Json{{"artifact", version.artifact}, {"digest", version.digest.text()}, {"tag", name}});
+  return operation;
+}
+
+const std::vector<Right> kEverything(std::begin(kAllRights), std::end(kAllRights));
+
+}  // namespace
+
+TEST_CASE("one person needs no ceremony: clones with one key take each other's operations") {
+  TempFolder folder;
+  const RemoteConfig origin{"origin", join_path(folder.path(), "origin")};
+  Clone a, b;
+  NoProgress quiet;
+  make(a.repo(), "clf", "one");
+  push(a.repo(), origin, quiet);
+  CHECK(fetch(b.repo(), origin, {}, quiet).met.empty());
+  make(b.repo(), "clf", "two");
+  push(b.repo(), origin, quiet);
+  CHECK(fetch(a.repo(), origin, {}, quiet).operations == 1);
+  CHECK(a.repo().actor() != b.repo().actor());  // one person, two clones
+}
+
+TEST_CASE("a fresh clone takes the keys that it meets first, and no others later") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  CHECK(p.fetch(p.bob).met == std::vector<Digest>{Pair::key(p.ada)});
+  make(p.bob.repo(), "clf", "two");
+  p.push(p.bob);
+  const std::string before = dump(p.ada.repo());
+  CHECK(fails_with(ErrorKind::kRefused, store::ssh_fingerprint(Pair::key(p.bob)), [&] { p.fetch(p.ada); }) == "");
+  CHECK(dump(p.ada.repo()) == before);
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
+  CHECK(p.fetch(p.ada).operations == 1);
+  CHECK(dump(p.ada.repo()) == dump(p.bob.repo()));
+}
+
+TEST_CASE("[people] says what for: who may commit may not promote") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
+  p.push(p.ada);
+  p.fetch(p.bob);
+  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] { p.push(p.bob); }) == "");
+  // An mlx that does not ask pushes it all the same; others refuse it.
+  write_file_atomically(p.bob.path("mlx.toml"), "");
+  p.push(p.bob);
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] { p.fetch(p.ada); }) == "");
+  CHECK_FALSE(try_resolve(p.ada.repo(), "clf@production"));
+  p.declare("bob", p.bob, {Right::kCommit, Right::kPromote});
+  p.fetch(p.ada);
+  CHECK(resolve(p.ada.repo(), "clf@production").number == 1);
+}
+
+TEST_CASE("who left keeps what they did before, whatever their clock says later") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
+  p.push(p.ada);
+  p.fetch(p.bob);
+  make(p.bob.repo(), "clf", "two");
+  p.push(p.bob);
+  p.fetch(p.ada);
+  p.declare("bob", p.bob, {Right::kCommit}, p.ada.repo().heads());
+  Clone fresh("fresh", p.ada_home.path());
+  write_file_atomically(fresh.path("mlx.toml"), read_text(p.ada.path("mlx.toml")));
+  CHECK(p.fetch(fresh).operations == 2);
+  const Version version = resolve(p.bob.repo(), "clf@v2");
+  Operation late = tag(p.bob, version, "late");
+  late.time = 1;  // backdated
+  p.publish(p.bob, signed_by(p.bob.repo(), late));
+  CHECK(fails_with(ErrorKind::kRefused, "bob signed it after", [&] { p.fetch(p.ada); }) == "");
+  CHECK(resolve(p.ada.repo(), "clf@v2").tags.empty());
+}
+
+TEST_CASE("bug: an operation was believed whoever made it") {
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  p.fetch(p.bob);
+  const std::string before = dump(p.bob.repo());
+  Operation operation = tag(p.ada, version, "forged");
+  std::string words;
+  SUBCASE("unsigned") {
+    words = "nobody has signed it";
+  }
+  SUBCASE("with a signature of something else") {
+    operation = signed_by(p.ada.repo(), operation);
+    operation.time += 1;
+    words = "does not hold";
+  }
+  SUBCASE("by a stranger") {
+    TempFolder home;
+    Clone stranger("stranger", home.path());
+    operation = signed_by(stranger.repo(), operation);
+    words = "has signed nothing here before";
+  }
+  SUBCASE("by one colleague in the name of another") {
+    operation.actor = p.ada.repo().actor();
+    p.declare("ada", p.ada, kEverything);
+    p.declare("bob", p.bob, kEverything);
+    operation = signed_by(p.bob.repo(), operation);
+    words = "signs with another key";
+  }
+  p.publish(p.ada, operation);
+  CHECK(fails_with(ErrorKind::kRefused, words, [&] { p.fetch(p.bob); }) == "");
+  CHECK(dump(p.bob.repo()) == before);
+}
+
+TEST_CASE("bug: an undo took back what somebody else had made") {
+  Pair p;
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, kEverything);
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  p.fetch(p.bob);
+  Operation undo;
+  undo.kind = "operation.undo";
+  undo.actor = p.bob.repo().actor();
+  undo.parents = p.bob.repo().heads();
+  undo.body = canonical(Json{{"operation", p.ada.repo().operations().back().id.text()}});
+  p.publish(p.bob, signed_by(p.bob.repo(), undo));
+  CHECK(fails_with(ErrorKind::kCorrupt, "another actor", [&] { p.fetch(p.ada); }) == "");
+  CHECK(versions(p.ada.repo()).size() == 1);
+}
+
+TEST_CASE("bug: a number that leaves none for the next was taken in") {
+  Pair p;
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, kEverything);
+  const Version version = make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  Operation create;
+  create.kind = "version.create";
+  create.actor = "00112233aabbccdd";
+  create.parents = p.ada.repo().heads();
+  create.body = canonical(Json{{"artifact", "clf"},
+                               {"bytes", 3},
+                               {"digest", version.digest.text()},
+                               {"files", 1},
+                               {"kind", "model"},
+                               {"message", ""},
+                               {"number", INT64_MAX},
+                               {"parent", nullptr},
+                               {"run", ""}});
+  p.publish(p.ada, signed_by(p.ada.repo(), create));
+  CHECK(fails_with(ErrorKind::kCorrupt, "'number'", [&] { p.fetch(p.bob); }) == "");
+}
+
+TEST_CASE("bug: a remote that was put back to an earlier state was not noticed") {
+  Pair p;
+  p.declare("ada", p.ada, kEverything);
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  const auto remote = store::open_remote(p.origin.url, {}, *p.ada.disk, p.ada.pool);
+  const std::vector<Digest> old = remote->heads();
+  make(p.ada.repo(), "clf", "two");
+  p.push(p.ada);
+  const auto lost = [&] { return rolled_back(p.ada.repo(), p.origin, remote->heads(), {}); };
+  CHECK(lost().empty());
+  REQUIRE(remote->publish_heads(remote->heads(), old));
+  CHECK(lost() == p.ada.repo().heads());
+  p.fetch(p.ada);  // warns, and keeps it in mind
+  CHECK(lost() == p.ada.repo().heads());
+  p.push(p.ada);  // puts it back
+  CHECK(lost().empty());
+}
+
+TEST_CASE("a remote that others have pushed to has not gone back") {
+  Pair p;
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, kEverything);
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  p.fetch(p.bob);
+  make(p.bob.repo(), "clf", "two");
+  p.push(p.bob);
+  const RemoteHistory history = remote_history(p.ada.repo(), p.origin, p.quiet);
+  CHECK(history.unknown.size() == 1);
+  CHECK(rolled_back(p.ada.repo(), p.origin, history.heads, history.unknown).empty());
+}
+
+TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  std::vector<Operation> history = p.ada.repo().operations();
+  CHECK(verify_trust(p.ada.repo(), history).problems.empty());
+  CHECK(verify_trust(p.ada.repo(), history).notes.empty());
+  const auto found = [&](const Operation& operation) {
+    std::vector<Operation> with = history;
+    with.push_back(operation);
+    const TrustReport report = verify_trust(p.ada.repo(), with);
+    std::string all;
+    for (const std::string& problem : report.problems) all += "problem: " + problem + "\n";
+    for (const std::string& note : report.notes) all += "note: " + note + "\n";
+    return all;
+  };
+  Operation operation = tag(p.ada, version, "x");  // time 5: long before its parent's
+  operation.id = Digest::of(encode(operation));
+  CHECK(found(operation).find("nobody has signed it") != std::string::npos);
+  CHECK(found(signed_by(p.ada.repo(), operation)).find("is backdated") != std::string::npos);
+  Operation altered = signed_by(p.ada.repo(), operation);
+  altered.time = 6;
+  CHECK(found(altered).find("problem: ") != std::string::npos);
+  p.declare("ada", p.ada, kEverything);
+  CHECK(found(signed_by(p.bob.repo(), operation)).find("nobody in [people]") != std::string::npos);
+  p.declare("bob", p.bob, {Right::kPromote});
+  CHECK(found(signed_by(p.bob.repo(), operation)).find("bob may not commit") != std::string::npos);
+}
+
+TEST_CASE("unsigned history of an older mlx counts up to where [people] says") {
+  Pair p;
+  Operation old;
+  old.kind = "domain.assign";
+  old.actor = "00112233aabbccdd";
+  old.time = 5;
+  old.body = R"({"artifact":"data/x","domain":"people"})";
+  old.id = Digest::of(encode(old));
+  p.ada.repo().merge({old});
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  CHECK(fails_with(ErrorKind::kRefused, "nobody has signed it", [&] { p.fetch(p.bob); }) == "");
+  p.declare("ada", p.ada, kEverything);
+  declare_unsigned(p.ada.repo(), false);
+  write_file_atomically(p.bob.path("mlx.toml"), read_text(p.ada.path("mlx.toml")));
+  CHECK(p.fetch(p.bob).operations == 2);
+  CHECK(dump(p.ada.repo()) == dump(p.bob.repo()));
+}
+
+TEST_CASE("a wrong [people] is an error with its line") {
+  Clone c;
+  const auto wrong = [&](const std::string& text, const std::string& words) {
+    write_file_atomically(c.path("mlx.toml"), text);
+    return fails_with(ErrorKind::kUsage, words, [&] { declared_people(c.root); });
+  };
+  const std::string key = store::ssh_public_key(c.repo().signer().public_key);
+  CHECK(wrong("[people.ada]\nkey = \"ssh-rsa AAAA\"\n", "mlx.toml:2") == "");
+  CHECK(wrong("[people.ada]\nmay = [\"commit\"]\n", "key") == "");
+  CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nmay = [\"rule\"]\n", "no right 'rule'") == "");
+  CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nuntil = \"yesterday\"\n", "sha256:") == "");
+  CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nages = 3\n", "ages") == "");
+  write_file_atomically(c.path("mlx.toml"), "[people.ada]\nkey = [\"" + key + "\"]\n");
+  CHECK(declared_people(c.root).people.at(0).may == std::vector<Right>{Right::kCommit});
+}
