@@ -75,6 +75,7 @@ int run_cat(const std::vector<std::string>& texts, Context& context) {
   files.reserve(texts.size());
   for (const std::string& text : texts) files.push_back(find_file(text, context));
   std::vector<store::Entry> entries;
+  entries.reserve(files.size());
   for (const File& file : files) entries.push_back(file.entry);
   registry::bring(context.repository(), entries, context.progress());
   if (!context.wants_json()) {

@@ -36,6 +36,7 @@ int signing(const PeopleOptions&, Context& context) {
 
 std::vector<std::string> names_of(const std::vector<registry::Right>& rights) {
   std::vector<std::string> names;
+  names.reserve(rights.size());
   for (const registry::Right right : rights) names.emplace_back(registry::right_name(right));
   return names;
 }
