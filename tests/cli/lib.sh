@@ -27,6 +27,8 @@ fi
 
 # bars SEED TRAIN TEST SIZE PERIOD: data/bars, a dataset of small images in two classes.
 bars() { python3 "$here/bars.py" "$@"; }
+# How far apart the steps are that are killed in turn: runs with sanitizers set it.
+stride=${MLX_TEST_STRIDE:-1}
 fail() {
   echo "FAILED: ${BASH_SOURCE[-1]##*/}:${BASH_LINENO[-2]}: $*" >&2
   exit 1

@@ -9,7 +9,7 @@ before=$(listings)
 
 # Killed before every change of the disk in turn: nothing committed is lost, and the same command then goes through.
 mkdir -p data/y
-for at in $(seq 1 40); do
+for at in $(seq 1 "$stride" 40); do
   echo "$at" >data/y/b
   code=0
   MLX_KILL_AT=$at mlx add data/y >/dev/null 2>&1 || code=$?
@@ -21,7 +21,7 @@ done
 [ "$at" -gt 3 ] || fail "only $at steps were visited"
 [ "$code" = 0 ] || fail "40 steps were not enough"
 expect 0 mlx add data/y
-for at in $(seq 1 40); do
+for at in $(seq 1 "$stride" 40); do
   code=0
   MLX_KILL_AT=$at mlx commit -m "y" >/dev/null 2>&1 || code=$?
   [ "$code" = 0 ] && break

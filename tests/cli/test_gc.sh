@@ -89,7 +89,7 @@ same "$(find .mlx/cache/files -type f)" ""
 dataset one 20000 && dataset two 20000 && mlx commit -q >/dev/null -m both
 expect 0 mlx gc --yes --grace 0
 cp -r .mlx saved
-for at in $(seq 1 60); do
+for at in $(seq 1 "$stride" 60); do
   rm -rf .mlx && cp -r saved .mlx
   dataset dead 100000 && rm -r data/dead data/dead.mlx
   code=0

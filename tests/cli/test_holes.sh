@@ -75,7 +75,7 @@ cd ..
 
 # bug: a clone that was killed was in the way of the next one.
 kills() { # COMMAND...: kills it at its every step until it goes through, calling `prepare` before and `look` after each
-  for at in $(seq 400); do
+  for at in $(seq 1 "$stride" 400); do
     prepare
     code=0
     { MLX_KILL_AT=$at "$@" >/dev/null 2>"$work/.err2" || code=$?; } 2>/dev/null

@@ -36,7 +36,7 @@ expect 0 mlx audit verify
 killed_everywhere() {
   local most=$1 at code
   shift
-  for at in $(seq 1 "$most"); do
+  for at in $(seq 1 "$stride" "$most"); do
     rm -rf .mlx remote && cp -r saved/.mlx . && cp -r saved/remote .
     code=0
     MLX_KILL_AT=$at mlx "$@" >/dev/null 2>&1 || code=$?

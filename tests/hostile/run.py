@@ -2,8 +2,8 @@
 got through.
 
 usage: run.py MLX FOLDER [WORDS]      FOLDER: an empty one to work in; WORDS: only attacks whose names contain them, "all"
-Most attacks take turns in the kinds of remotes; with WORDS each is tried in all of them. An mlx with the address sanitizer
-is slow and takes memory of its own: without WORDS it meets every fourth attack, and memory is not asked for.
+Most attacks take turns in the kinds of remotes; with WORDS each is tried in all of them. MLX_TEST_STRIDE=N,
+without WORDS: every N-th attack. An mlx with the address sanitizer takes memory of its own, which is not asked for then.
 
 Of each it is asked that `mlx clone`, `mlx fetch --all` and `mlx pull` end within TIME with an exit status of REFUSALS, an
 error of at most three lines without control characters, and within MEMORY; that the clone and its history are then as
@@ -210,8 +210,8 @@ def main(mlx, folder, words=""):
     chosen = [(attack, shape) for number, attack in enumerate(attacks.ATTACKS)
               for shape in (attack.shapes if words else attack.turn(number))
               if words in ("all", "") or words in f"{attack.name} ({shape})"]
-    if not words and places[0].instrumented:
-        chosen = chosen[::4]
+    if not words:
+        chosen = chosen[::int(os.environ.get("MLX_TEST_STRIDE", "1"))]
 
     def prepare(place):
         for shape in {s for _, s in chosen}:

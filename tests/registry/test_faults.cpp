@@ -11,6 +11,7 @@
 #include <map>
 
 #include "../store/power_loss_disk.h"
+#include "../stride.h"
 #include "base/fd.h"
 #include "clone.h"
 #include "fault_helpers.h"
@@ -436,7 +437,7 @@ void sweep(Fault fault, int step, const std::vector<std::string>& only = {}) {
       action.prepare(place);
     }
     int at = 1;
-    for (bool more = true; more; at += step) {
+    for (bool more = true; more; at += step * mlx::test::stride()) {
       CAPTURE(at);
       REQUIRE(at < 200);
       more = run_at(action, prepared.path(), fault, at);
@@ -447,23 +448,24 @@ void sweep(Fault fault, int step, const std::vector<std::string>& only = {}) {
 
 }  // namespace
 
-TEST_CASE("EIO at calls of any change: as before, or done, and it goes through again") {
+TEST_CASE("EIO at calls of any change: as before, or done, and it goes through again" * doctest::test_suite("long")) {
   sweep(Fault::kBroken, 4);
 }
-TEST_CASE("a disk that is full from any call of any change on") {
+TEST_CASE("a disk that is full from any call of any change on" * doctest::test_suite("long")) {
   sweep(Fault::kFull, 4);
 }
-TEST_CASE("death amid any write of any change") {
+TEST_CASE("death amid any write of any change" * doctest::test_suite("long")) {
   sweep(Fault::kTear, 4);
 }
-TEST_CASE("power that goes at any call, and with it what was not synced") {
+TEST_CASE("power that goes at any call, and with it what was not synced" * doctest::test_suite("long")) {
   sweep(Fault::kPowerNames, 4);
 }
-TEST_CASE("power that goes at any call, and with it what was not synced and the names of files") {
+TEST_CASE("power that goes at any call, and with it what was not synced and the names of files" *
+          doctest::test_suite("long")) {
   sweep(Fault::kPowerForgets, 1);
 }
 
-TEST_CASE("bug: a fetch that was killed left versions without their lists of files") {
+TEST_CASE("bug: a fetch that was killed left versions without their lists of files" * doctest::test_suite("long")) {
   sweep(Fault::kTear, 1, {"fetch", "clone"});
 }
 

@@ -109,7 +109,7 @@ TEST_CASE("bug: heads that a remote had lost were never written again, though cl
   CHECK(t.fetch(t.a).operations == 1);
 }
 
-TEST_CASE("long files travel chunk by chunk") {
+TEST_CASE("long files travel chunk by chunk" * doctest::test_suite("long")) {
   Team t;
   std::string text;
   for (int i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i * 2654435761u) + " ";

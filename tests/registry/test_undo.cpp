@@ -192,7 +192,7 @@ TEST_CASE("a number that was taken back is given again only where nobody saw it"
   CHECK(make(b.repo(), "clf", "five").number == 4);
 }
 
-TEST_CASE("random histories with undo agree in every clone and rebuild to the same") {
+TEST_CASE("random histories with undo agree in every clone and rebuild to the same" * doctest::test_suite("long")) {
   int undone = 0;
   for (unsigned seed = 1; seed <= 4; ++seed) {
     INFO("seed ", seed);

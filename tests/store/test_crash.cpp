@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "../stride.h"
 #include "fault_disk.h"
 #include "fixture.h"
 #include "store/journal.h"
@@ -77,7 +78,7 @@ void run_with(FaultDisk::Fault fault) {
   Pool pool(1);
   int calls = count_calls(pool);
   REQUIRE(calls > 15);
-  for (int at = 1; at <= calls + 1; ++at) {
+  for (int at = 1; at <= calls + 1; at += mlx::test::stride()) {
     CAPTURE(at);
     TempFolder temp;
     const std::string& folder = temp.path();
@@ -121,23 +122,25 @@ void run_with(FaultDisk::Fault fault) {
 
 }  // namespace
 
-TEST_CASE("a call that fails anywhere leaves the store as before, without temporary files") {
+TEST_CASE("a call that fails anywhere leaves the store as before, without temporary files" *
+          doctest::test_suite("long")) {
   run_with(FaultDisk::Fault::kFail);
 }
-TEST_CASE("EIO at any call leaves the store as before") {
+TEST_CASE("EIO at any call leaves the store as before" * doctest::test_suite("long")) {
   run_with(FaultDisk::Fault::kBroken);
 }
-TEST_CASE("a disk that stays full leaves the store as before") {
+TEST_CASE("a disk that stays full leaves the store as before" * doctest::test_suite("long")) {
   run_with(FaultDisk::Fault::kFailAfter);
 }
-TEST_CASE("a process that dies before any call loses nothing committed") {
+TEST_CASE("a process that dies before any call loses nothing committed" * doctest::test_suite("long")) {
   run_with(FaultDisk::Fault::kDie);
 }
-TEST_CASE("a write that is torn loses nothing committed") {
+TEST_CASE("a write that is torn loses nothing committed" * doctest::test_suite("long")) {
   run_with(FaultDisk::Fault::kTear);
 }
 
-TEST_CASE("SIGKILL at several calls: committed work stays, and the next writer clears up") {
+TEST_CASE("SIGKILL at several calls: committed work stays, and the next writer clears up" *
+          doctest::test_suite("long")) {
   for (int at : {1, 3, 5, 8, 12, 14, 16, 18}) {
     CAPTURE(at);
     TempFolder temp;

@@ -2,6 +2,7 @@
 // two, and says which of its objects have no key any more.
 #include <algorithm>
 
+#include "../stride.h"
 #include "fixture.h"
 #include "store/key_file.h"
 #include "store/store_state.h"
@@ -141,7 +142,7 @@ TEST_CASE("every flipped byte of a pack of an encrypted store is found by fsck")
     if (name.ends_with(".pack")) path = t.folder + "/packs/" + name;
   }
   const Bytes good = read_file(path);
-  for (std::size_t i = 0; i < good.size(); i += 13) {
+  for (std::size_t i = 0; i < good.size(); i += 13 * static_cast<std::size_t>(mlx::test::stride())) {
     Bytes bad = good;
     bad[i] ^= 0x04;
     write_test_file(path, bad);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../stride.h"
 #include "fixture.h"
 #include "store/gc.h"
 #include "store/pack_format.h"
@@ -317,7 +318,7 @@ namespace {
 void gc_with(FaultDisk::Fault fault) {
   Pool pool(1);
   NoProgress progress;
-  for (int at = 1, calls = 1; at <= calls + 1; ++at) {
+  for (int at = 1, calls = 1; at <= calls + 1; at += mlx::test::stride()) {
     CAPTURE(at);
     TestStore t(kSmallPacks);
     std::vector<Digest> kept;
@@ -374,15 +375,16 @@ void gc_with(FaultDisk::Fault fault) {
 
 }  // namespace
 
-TEST_CASE("a gc whose disk fails at any call loses nothing") {
+TEST_CASE("a gc whose disk fails at any call loses nothing" * doctest::test_suite("long")) {
   gc_with(FaultDisk::Fault::kFail);
 }
-TEST_CASE("a gc on a disk that stays full loses nothing") {
+TEST_CASE("a gc on a disk that stays full loses nothing" * doctest::test_suite("long")) {
   gc_with(FaultDisk::Fault::kFailAfter);
 }
-TEST_CASE("a gc that dies before any call loses nothing, and the next one ends its work") {
+TEST_CASE("a gc that dies before any call loses nothing, and the next one ends its work" *
+          doctest::test_suite("long")) {
   gc_with(FaultDisk::Fault::kDie);
 }
-TEST_CASE("a gc whose write is torn loses nothing") {
+TEST_CASE("a gc whose write is torn loses nothing" * doctest::test_suite("long")) {
   gc_with(FaultDisk::Fault::kTear);
 }

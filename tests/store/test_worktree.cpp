@@ -43,7 +43,7 @@ void past_the_racy_tick() {
 
 }  // namespace
 
-TEST_CASE("2000 small files: added, one changed, added again, checked out elsewhere") {
+TEST_CASE("2000 small files: added, one changed, added again, checked out elsewhere" * doctest::test_suite("long")) {
   Tree t;
   for (int i = 0; i < 2000; ++i) {
     write_test_file(fmt::format("{}/part{}/file{}", t.source, i % 13, i), fmt::format("number {}", i));

@@ -82,7 +82,8 @@ TEST_CASE("a disk that is full costs checkpoints, with warnings, and not the tra
   CHECK(progress.warnings.find("No space left on device") != std::string::npos);
 }
 
-TEST_CASE("killed while a checkpoint may be written, at any step, and resumed: never stopped") {
+TEST_CASE("killed while a checkpoint may be written, at any step, and resumed: never stopped" *
+          doctest::test_suite("long")) {
   World whole;
   whole.train();
   for (const std::uint64_t step : {1u, 8u, 13u}) {

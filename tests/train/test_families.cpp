@@ -77,17 +77,19 @@ void check_family(const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("families: resnet trains, with the same bits on any threads and when resumed") {
+TEST_CASE("families: resnet trains, with the same bits on any threads and when resumed" * doctest::test_suite("long")) {
   check_family(
       "family = \"resnet\"\ndepth = 20\nwidth = 0.25\nstochastic_depth = 0.1\nzero_init_residual = true\n"
       "dropout = 0.05\n");
 }
 
-TEST_CASE("families: a resnet of bottlenecks trains, with the same bits on any threads and when resumed") {
+TEST_CASE("families: a resnet of bottlenecks trains, with the same bits on any threads and when resumed" *
+          doctest::test_suite("long")) {
   check_family("family = \"resnet\"\ndepth = 50\nwidth = 0.0625\nstem = \"cifar\"\nzero_init_residual = true\n");
 }
 
-TEST_CASE("families: mobilenet_v2 trains, with the same bits on any threads and when resumed") {
+TEST_CASE("families: mobilenet_v2 trains, with the same bits on any threads and when resumed" *
+          doctest::test_suite("long")) {
   check_family("family = \"mobilenet_v2\"\nwidth = 0.25\nhalvings = 2\nstochastic_depth = 0.05\ndropout = 0.0\n");
 }
 

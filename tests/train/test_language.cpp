@@ -102,7 +102,8 @@ struct Interrupt final : Progress {
 
 }  // namespace
 
-TEST_CASE("language models: the same bits with any number of threads, and stopped and resumed") {
+TEST_CASE("language models: the same bits with any number of threads, and stopped and resumed" *
+          doctest::test_suite("long")) {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
     NoProgress silent;

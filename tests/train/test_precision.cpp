@@ -100,21 +100,22 @@ TEST_CASE("precision: image families in bf16 come to f32's loss") {
                0.02);
 }
 
-TEST_CASE("precision: residual families in bf16 come to f32's loss") {
+TEST_CASE("precision: residual families in bf16 come to f32's loss" * doctest::test_suite("long")) {
   if (!trains_bf16()) return;
   check_family(kImages + std::string("family = \"resnet\"\ndepth = 20\nwidth = 0.5\n") + kSgd, 0.05);
   check_family(kImages + std::string("family = \"mobilenet_v2\"\nwidth = 0.25\nhalvings = 2\ndropout = 0.0\n") + kSgd,
                0.05);
 }
 
-TEST_CASE("precision: language models in bf16 come to f32's loss") {
+TEST_CASE("precision: language models in bf16 come to f32's loss" * doctest::test_suite("long")) {
   if (!trains_bf16()) return;
   const std::string size = "layers = 2\nwidth = 32\nheads = 4\ncontext = 16\n";
   check_family(kText + ("family = \"gpt2\"\n" + size) + kAdamW, 0.05);
   check_family(kText + ("family = \"llama\"\nkv_heads = 2\ntie = true\n" + size) + kAdamW, 0.05);
 }
 
-TEST_CASE("precision: with every optimizer, micro-batches, clipping and averages, stopped and resumed") {
+TEST_CASE("precision: with every optimizer, micro-batches, clipping and averages, stopped and resumed" *
+          doctest::test_suite("long")) {
   if (!trains_bf16()) return;
   for (const char* lines :
        {"optimizer = \"muon\"\naccumulate = 2\nema = 0.95\n", "optimizer = \"lion\"\nclip = 0.5\n"}) {

@@ -24,7 +24,8 @@ std::string variant(const std::string& lines) {
   return with(lines, config);
 }
 
-TEST_CASE("stopped at any step and resumed equals never stopped, with another number of threads") {
+TEST_CASE("stopped at any step and resumed equals never stopped, with another number of threads" *
+          doctest::test_suite("long")) {
   for (const std::string lines : kVariants) {
     CAPTURE(lines);
     World whole(2, variant(lines));
@@ -49,7 +50,7 @@ TEST_CASE("stopped at any step and resumed equals never stopped, with another nu
   }
 }
 
-TEST_CASE("each optimizer learns, with the same bits for one, two and three threads") {
+TEST_CASE("each optimizer learns, with the same bits for one, two and three threads" * doctest::test_suite("long")) {
   for (const char* name : {"adamw", "lion", "muon"}) {
     const std::string config = replaced(with(fmt::format("optimizer = \"{}\"\nepochs = 6", name)), "epochs = 3\n", "");
     const double rate = std::string(name) == "lion" ? 0.001 : 0.01;
