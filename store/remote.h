@@ -77,6 +77,7 @@ struct RemoteOptions {
   Environment environment;   // for what backends leave to the user's own settings (AWS_PROFILE …)
   std::string cache_folder;  // where a backend may keep what never changes (indexes of packs); "" for nowhere
   CheckHeads check_heads;    // may be empty
+  bool repair = false;       // asks a server for what only a repair may do: leave out operations that are there
 };
 
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound

@@ -133,7 +133,8 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshProgram& 
   if (!program.command.empty()) command = {"sh", "-c", program.command + " \"$@\"", program.command};
   if (!target.port.empty()) command.insert(command.end(), {"-p", target.port});
   command.push_back(target.user.empty() ? target.host : target.user + "@" + target.host);
-  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio");
+  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio" +
+                    (program.repair ? " --repair" : ""));
   return command;
 }
 

@@ -27,12 +27,14 @@ std::string absolute_url(const std::string& root, const std::string& url) {
   return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
 }
 
-std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteConfig& remote, bool create) {
+std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteConfig& remote, bool create,
+                                          bool repair = false) {
   store::RemoteOptions options;
   options.create = create;
   options.environment = repository.environment();
   options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
-  options.check_heads = check_published;
+  options.check_heads = repair ? check_published : check_pushed;
+  options.repair = repair;
   return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
 }
 
@@ -305,7 +307,8 @@ bool mend_keys(Repository& repository, const RemoteConfig& config) {
 }
 
 std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& config, Towards towards) {
-  std::unique_ptr<store::Remote> remote = open_plain(repository, config, towards != Towards::kHere);
+  std::unique_ptr<store::Remote> remote =
+      open_plain(repository, config, towards != Towards::kHere, towards == Towards::kRepair);
   if (!Exchange{repository, *remote, config, towards}.run()) return remote;
   auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
   std::vector<Digest> operations;

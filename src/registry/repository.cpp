@@ -312,6 +312,14 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   return operation;
 }
 
+void Repository::try_merge(const std::vector<Operation>& operations) {
+  store::Database& database = db();
+  store::Transaction transaction(database);  // rolled back
+  std::vector<Operation> unknown = operations;
+  std::erase_if(unknown, [&](const Operation& operation) { return is_recorded(database, operation.id); });
+  adopt(database, store(), std::move(unknown));
+}
+
 void Repository::merge(const std::vector<Operation>& operations) {
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);

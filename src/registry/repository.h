@@ -64,6 +64,8 @@ class Repository {
   // Operations from elsewhere (fetch): journal, then union in the fixed order, rebuilding the projection where they
   // diverge.
   void merge(const std::vector<Operation>& operations);
+  // Throws what merge() would, and changes nothing.
+  void try_merge(const std::vector<Operation>& operations);
   std::vector<Digest> heads();
   std::vector<Operation> operations();  // all, in the fixed order
 

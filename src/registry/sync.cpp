@@ -305,21 +305,48 @@ ByDomain wanted_attachments(Repository& repository) {
   return wanted;
 }
 
-// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` what this clone
-// refuses is no reason to stop: the heads that lead to it are taken out of `heads`, and true is returned.
-bool leaves_out(Repository& repository, store::Remote& remote, const RemoteConfig& config,
-                const std::vector<Operation>& all, std::vector<Digest>& heads, bool repair, Progress& progress) {
-  if (knows_all(all, heads)) return false;
-  if (!repair) throw pull_first(config);
-  try {
-    (void)require_vouched(repository, receive_operations(repository, remote, heads, progress));
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
-    progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
-    std::erase_if(heads, [&](const Digest& head) { return !is_recorded(repository.db(), head); });
-    return true;
+// A remote's heads as a push finds them.
+struct HeadsThere {
+  std::vector<Digest> known;  // operations of this clone
+  std::vector<Digest> kept;   // of others: what they lead to could be pulled
+  bool left_out = false;      // and some could not
+};
+
+// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` heads that lead to
+// what this clone refuses, or cannot apply, are no reason to stop: they are left out.
+HeadsThere judge_heads(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                       const std::vector<Digest>& heads, bool repair, Progress& progress) {
+  HeadsThere there;
+  for (const Digest& head : heads) {
+    if (is_recorded(repository.db(), head)) {
+      there.known.push_back(head);
+      continue;
+    }
+    if (!repair) throw pull_first(config);
+    try {
+      const std::vector<Operation> received = receive_operations(repository, remote, {head}, progress);
+      (void)require_vouched(repository, received);
+      repository.try_merge(received);
+      there.kept.push_back(head);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
+      progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
+      there.left_out = true;
+    }
   }
-  throw pull_first(config);
+  if (!there.kept.empty() && !there.left_out) throw pull_first(config);
+  return there;
+}
+
+// What is vouched for and cannot be applied stands in everybody's way.
+void merge_received(Repository& repository, const RemoteConfig& config, const std::vector<Operation>& received) {
+  try {
+    repository.merge(received);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
+    throw Error(error.kind, error.message,
+                fmt::format("`mlx push --repair {}` leaves it out, from a clone that has the rest", config.name));
+  }
 }
 
 }  // namespace
@@ -372,11 +399,10 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   const std::vector<Digest> heads = heads_of(all);
   for (int tries = 0; tries < kPublishTries; ++tries) {
     const std::vector<Digest> before = remote->heads();
-    std::vector<Digest> known = before;
-    const bool left_out = leaves_out(repository, *remote, config, all, known, repair, progress);
+    const HeadsThere there = judge_heads(repository, *remote, config, before, repair, progress);
     (void)settle_numbers(repository, false);
-    if (!left_out) warn_of_rollback(repository, config, before, {}, progress);
-    const std::vector<Operation> lacking = beyond(all, known);
+    if (!there.left_out) warn_of_rollback(repository, config, before, {}, progress);
+    const std::vector<Operation> lacking = beyond(all, there.known);
     require_publishable(repository, lacking);
     const std::vector<Operation> makers =
         repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
@@ -396,8 +422,10 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     send_missing(transfer, std::move(objects));
     if (!repair) result = content;  // new operations are counted as such
     require_none(nowhere);
-    if (lacking.empty() && !left_out) return result;
-    if (remote->publish_heads(before, heads)) {
+    if (lacking.empty() && !there.left_out) return result;
+    std::vector<Digest> after = heads;
+    after.insert(after.end(), there.kept.begin(), there.kept.end());
+    if (remote->publish_heads(before, after)) {
       remember_heads(repository, config, heads);
       result.operations = lacking.size();
       result.versions = content_of(lacking).versions;
@@ -439,7 +467,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   }
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
-  repository.merge(received);
+  merge_received(repository, config, received);
   remember_heads(repository, config, heads);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
   for (const auto& [domain, blobs] : wanted_attachments(repository)) {
