@@ -198,7 +198,7 @@ bool Keys::erase(const std::vector<std::uint32_t>& ids) {
   if (ids.empty() || !exist()) return false;
   const Fd held = lock();
   store::KeyFile kept = file();
-  if (!store::erase_keys(kept, ids) && !is_half()) return false;  // a copy from before may still have them
+  if (!store::erase_keys(kept, ids)) return false;
   write(kept);
   std::lock_guard guard(mutex_);
   unlocked_.reset();

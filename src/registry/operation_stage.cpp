@@ -94,14 +94,16 @@ void OperationStage::add(const Operation& operation) {
 }
 
 void OperationStage::take_out_incomplete(const std::function<void(const Operation&)>& lost) {
+  work_out_generations();
   db_.run(
-      "CREATE TABLE incomplete AS WITH RECURSIVE without (row) AS ("
+      "CREATE TABLE incomplete AS WITH RECURSIVE gone (row) AS ("
       "  SELECT child FROM links WHERE parent NOT IN (SELECT id FROM staged)"
-      "  UNION SELECT l.child FROM without w JOIN staged s ON s.row = w.row JOIN links l ON l.parent = s.id)"
-      " SELECT row FROM without");
+      "  UNION SELECT l.child FROM gone g JOIN staged s ON s.row = g.row JOIN links l ON l.parent = s.id)"
+      " SELECT row FROM gone");
   std::uint64_t count = 0;
   {
-    store::Statement select = db_.prepare("SELECT row FROM incomplete ORDER BY row");
+    store::Statement select =
+        db_.prepare("SELECT i.row FROM incomplete i JOIN staged s ON s.row = i.row ORDER BY s.generation, s.id");
     for (; select.step(); ++count) lost(read(select.int64(0)));
   }
   if (count > 0) {
@@ -116,6 +118,9 @@ void OperationStage::take_out_incomplete(const std::function<void(const Operatio
 
 // What is its own ancestor is never reached, and left out.
 void OperationStage::work_out_generations() {
+  if (parents_first_) return;
+  parents_first_ = true;
+  in_order_ = false;
   db_.run(
       "CREATE TABLE waiting (row INTEGER PRIMARY KEY, parents INTEGER NOT NULL);"
       "INSERT INTO waiting SELECT l.child, count(*) FROM links l JOIN staged s ON s.id = l.parent GROUP BY l.child;"
@@ -147,9 +152,8 @@ void OperationStage::work_out_generations() {
 }
 
 void OperationStage::settle() {
-  if (!parents_first_) work_out_generations();
-  if (parents_first_ && in_order_) return;
-  in_order_ = false;
+  work_out_generations();
+  if (in_order_) return;
   db_.run(
       "INSERT INTO places (row) SELECT row FROM staged ORDER BY generation, id;"
       "CREATE UNIQUE INDEX places_by_row ON places (row)");

@@ -25,7 +25,7 @@ class OperationStage {
   OperationStage();
 
   void add(const Operation& operation);  // verified by whoever adds it; one that is there already is ignored
-  // Takes out those with an ancestor that is not there, handing each to `lost`, in the order of adding.
+  // Takes out those with an ancestor that is not there, handing each to `lost`, in the fixed order.
   void take_out_incomplete(const std::function<void(const Operation&)>& lost);
   // After the last of them was added and before what stands below.
   void settle();

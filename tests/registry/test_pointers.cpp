@@ -157,7 +157,7 @@ TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") 
        {std::string(), std::string("arti"), std::string(10, '\0'), std::string("artifact data/se"),
         std::string("artifact data/set\ndi"), std::string("artifact x\ndigest ")}) {
     put("data/set.mlx", damaged);
-    CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:1", [&] { all_pointers(c.repo()); }) == "");
+    CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:", [&] { all_pointers(c.repo()); }) == "");
     CHECK(readable_pointers(c.repo()).size() == 2);
   }
   put("data/set.mlx", "garbage");
