@@ -141,6 +141,7 @@ std::vector<std::string> all_problems(const Findings& findings) {
 
 // Without them nothing that is encrypted can be looked at.
 void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
+  if (repository.keys().mend()) context.line("written again: " + join_path(repository.mlx_folder(), "keys"));
   if (!repository.keys().damaged()) return;
   for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
     try {
@@ -172,7 +173,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   if (options.repair && change) {
     // Without it nothing else can be looked at.
     const std::string mlx = repository->mlx_folder();
-    if (store::repair_layout(mlx, context.disk(), path_exists(join_path(mlx, "keys"))))
+    if (store::repair_layout(mlx, context.disk(), repository->keys().exist()))
       context.line("written again: " + join_path(mlx, "packs/FORMAT"));
   }
   if (options.rebuild && change) rebuild();

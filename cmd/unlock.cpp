@@ -2,7 +2,6 @@
 #include "cmd/unlock.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "registry/signer.h"
 
 namespace mlx::cmd {
 namespace {
@@ -30,30 +30,11 @@ store::Secret first_line(Bytes bytes, const std::string& source) {
   return secret;
 }
 
-Bytes read_descriptor(int fd, const std::string& source) {
-  Bytes bytes(kMaxPassphrase + 2);
-  std::size_t size = 0;
-  while (size < bytes.size()) {
-    const ssize_t count = ::read(fd, bytes.data() + size, bytes.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno(errno, source, "read");
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
-  }
-  bytes.resize(size);
-  return bytes;
-}
+// One byte more than a passphrase may have, and its line feed.
+constexpr std::size_t kMostRead = kMaxPassphrase + 2;
 
-// kRefused where others than the owner can read it.
-Bytes read_private_file(const std::string& path) {
-  const Fd fd = open_file(path, O_RDONLY);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail_errno(errno, path, "stat");
-  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: others can read it (mode {:o})", path, info.st_mode & 0777),
-                fmt::format("chmod 600 {}", path));
-  }
-  return read_descriptor(fd.get(), path);
+store::Secret from_file(const std::string& path) {
+  return first_line(registry::read_private_file(path, kMostRead), path);
 }
 
 store::Secret from_command(const std::string& command) {
@@ -115,9 +96,9 @@ store::Secret ask(const Fd& terminal, const std::string& prompt) {
 
 // What is given without asking anybody.
 std::optional<store::Secret> given_passphrase(const Environment& environment, const std::string& file) {
-  if (file == "-") return first_line(read_descriptor(STDIN_FILENO, "stdin"), "stdin");
-  if (!file.empty()) return first_line(read_private_file(file), file);
-  if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return first_line(read_private_file(*path), *path);
+  if (file == "-") return first_line(registry::read_secret(STDIN_FILENO, "stdin", kMostRead), "stdin");
+  if (!file.empty()) return from_file(file);
+  if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return from_file(*path);
   if (const auto command = environment.get("MLX_PASSPHRASE_COMMAND")) return from_command(*command);
   return {};
 }
@@ -182,7 +163,7 @@ store::KeyPair read_identity(const Environment& environment) {
   if (!path_exists(path))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no identity", path),
                 "`mlx key new-identity` makes one");
-  Bytes bytes = read_private_file(path);
+  Bytes bytes = registry::read_private_file(path, kMostRead);
   const store::KeyPair identity = store::parse_identity(as_text(bytes), path);
   store::wipe(bytes);
   return identity;

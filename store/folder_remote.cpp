@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -132,6 +133,24 @@ class FolderRemote final : public Remote {
   bool repair(RepairReport& report, Progress& progress) override {
     report = set_damage_aside(store_, store_.fsck(progress), progress);
     mend_copies();
+    return true;
+  }
+
+  bool drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) override {
+    const std::unordered_set<ObjectKey, ObjectKeyHash> dropped(keys.begin(), keys.end());
+    FsckReport found;
+    store_.reload();
+    const std::shared_ptr<const Index> index = StoreAccess::state(store_).index();
+    index->visit([&](const Location& location) {
+      if (!dropped.contains(location.record.key)) return;
+      const Digest pack = index->pack_id(location.pack);
+      found.damaged_objects.push_back({pack, location.record.key.kind, location.record.key.id});
+      if (std::ranges::find(found.damaged_packs, pack) == found.damaged_packs.end())
+        found.damaged_packs.push_back(pack);
+    });
+    RepairReport done = set_damage_aside(store_, found, progress);
+    report.saved_objects += done.saved_objects;
+    report.set_aside.insert(report.set_aside.end(), done.set_aside.begin(), done.set_aside.end());
     return true;
   }
 

@@ -61,6 +61,10 @@ class Remote {
   // Reads and verifies all that it holds, and sets damaged packs aside (repair.h): what was lost is missing then, and
   // can be sent again; in a bucket it looks for what is lost. False, and nothing, where nobody there can.
   virtual bool repair(RepairReport&, Progress&) { return false; }
+  // Takes these objects out wherever they stand there, and leaves what stands beside them: they are missing then, and
+  // can be sent again. For whoever has seen that they are not what their ids say, where the remote itself cannot.
+  // False, and nothing, where it is behind a server, which looks for itself.
+  virtual bool drop(const std::vector<ObjectKey>&, RepairReport&, Progress&) { return false; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
   virtual bool encrypted() const { return false; }

@@ -29,7 +29,7 @@ namespace {
 constexpr int kBusyMillis = 30'000;
 
 [[noreturn]] void fail_sqlite(sqlite3* db, const DatabaseFile& file, int code) {
-  const std::string& path = file.path;
+  const std::string path = file.path.empty() ? "a temporary database (TMPDIR says where)" : file.path;
   std::string text = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   if ((code & 0xff) == SQLITE_READONLY && file.obstacle) throw Error(*file.obstacle);
   switch (code & 0xff) {

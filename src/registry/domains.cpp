@@ -147,6 +147,7 @@ bool keep_what_stays(Repository& repository, const std::string& domain, const st
 
 void forget_erased_keys(Repository& repository) {
   if (!repository.keys().exist()) return;
+  repository.keys().mend();  // a copy from before, which a killed process has left, has what was erased
   std::map<std::string, std::vector<std::uint32_t>> ids;
   for (const store::DataKey& key : repository.keys().file().keys) {
     if (!key.erased() && is_erased_key(repository, key.id, key.domain)) ids[key.domain].push_back(key.id);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 #include "store/disk.h"
 #include "store/journal.h"
 #include "store/sqlite.h"
@@ -30,18 +31,21 @@ bool is_recorded(store::Database& db, const Digest& id);
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
 // Whether `ancestor` comes before `id` in the graph. Both are recorded, and not the same.
 bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id);
-std::vector<Operation> select_operations(store::Database& db);       // in the fixed order; each verified against its id
+// All operations in the fixed order, one at a time, each verified against its id.
+void visit_operations(store::Database& db, const OperationStage::Visit& visit);
+std::vector<Operation> select_operations(store::Database& db);       // the same, all at once
 bool journal_differs(store::Database& db, const std::string& path);  // from what the database last agreed with
 void note_journal_size(store::Database& db, const std::string& path);
 
 // Applies operations that the database does not have: behind the others where the fixed order puts them there, else by
-// rebuilding the projection. Their parents must be recorded or among them (kCorrupt).
-void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown);
+// rebuilding the projection. Their parents must be recorded or among them (kCorrupt). `unknown` is settled.
+void adopt(store::Database& db, const store::Store& store, OperationStage& unknown);
+// The same of one whose parents are all heads.
+void adopt(store::Database& db, const store::Store& store, const Operation& newest);
 
-// Empties every projected table and applies `ordered` (the fixed order of all operations). Metrics of runs that are
-// still going on are kept: they stand in no operation yet.
-void rebuild_projection(store::Database& db, const store::Store& store, const std::vector<Operation>& ordered,
-                        Progress& progress);
+// Empties every projected table and applies all operations, settled. Metrics of runs that are still going on are kept:
+// they stand in no operation yet.
+void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress);
 
 // Tables that an older mlx made of the operations, by other rules: made again.
 bool is_outdated(store::Database& db);

@@ -1,9 +1,9 @@
-// Reading, unlocking and replacing .mlx/keys. The file that is replaced is overwritten: it may hold what was erased.
+// Reading, unlocking and replacing .mlx/keys and its copy. What is replaced is overwritten: it may hold what was
+// erased.
 #include "registry/keys.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +11,19 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
 
 bool Keys::exist() const {
-  return path_exists(path_);
+  return path_exists(path_) || path_exists(store::copy_of(path_));
+}
+
+store::KeyFile Keys::decode(const store::SmallFile& found) const {
+  if (!found.readable()) fail(ErrorKind::kCorrupt, "{}: is damaged, and so is its copy", path_);
+  return store::decode_key_file(found.content, path_);
 }
 
 store::KeyFile Keys::file() const {
@@ -28,7 +34,7 @@ store::KeyFile Keys::file() const {
         "add --encrypt NAME URL` make the first ones");
   }
   try {
-    return store::decode_key_file(read_file(path_), path_);
+    return decode(store::read_small_file(path_));
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
     throw Error(error.kind, error.message, "`mlx fsck --repair` takes the keys from an encrypted remote");
@@ -44,6 +50,26 @@ bool Keys::damaged() {
     return error.kind == ErrorKind::kCorrupt;
   }
   return false;
+}
+
+bool Keys::is_half() const {
+  const auto state = store::read_small_file(path_).state;
+  return state == store::SmallFile::State::kHalf || state == store::SmallFile::State::kUnchecked;
+}
+
+// Damage to both copies is said by whoever reads them, and a disk that cannot be written is read all the same.
+bool Keys::mend() {
+  if (!is_half()) return false;
+  try {
+    const Fd held = lock();
+    if (!is_half()) return false;  // another process has
+    write(decode(store::read_small_file(path_)));
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
+    log("{}: not mended: {}", path_, error.message);
+    return false;
+  }
 }
 
 void Keys::tell(const std::string& line) const {
@@ -98,13 +124,19 @@ store::UnlockedKeys Keys::open_own() {
 
 store::UnlockedKeys Keys::unlocked() {
   std::lock_guard lock(mutex_);
-  if (!unlocked_) remember(open_own());
+  if (!unlocked_) {
+    mend();
+    remember(open_own());
+  }
   return *unlocked_;
 }
 
 std::shared_ptr<const store::KeyRing> Keys::ring() {
   std::lock_guard lock(mutex_);
-  if (!ring_) remember(open_own());
+  if (!ring_) {
+    mend();
+    remember(open_own());
+  }
   return ring_;
 }
 
@@ -122,7 +154,7 @@ Fd Keys::lock() {
 void Keys::shred_leftovers() {
   const std::string folder = parent_path(path_), prefix = base_name(path_) + ".";
   for (const std::string& name : list_folder(folder)) {
-    if (!name.starts_with(prefix) || name == prefix + "lock") continue;
+    if (!name.starts_with(prefix) || name == prefix + "lock" || name == prefix + "copy") continue;
     store::shred(disk_, join_path(folder, name));
   }
 }
@@ -130,17 +162,8 @@ void Keys::shred_leftovers() {
 // Under the lock.
 void Keys::write(const store::KeyFile& file) {
   shred_leftovers();
-  const std::string temporary = fmt::format("{}.{}", path_, random_id());
-  try {
-    const Fd fd = disk_.create(temporary);
-    if (::fchmod(fd.get(), 0600) != 0) fail_errno(errno, temporary, "change the mode of");
-    disk_.write(fd, store::encode_key_file(file), temporary);
-    disk_.sync(fd, temporary);
-    store::replace_shredding(disk_, temporary, path_);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  store::write_small_file(disk_, path_, store::encode_key_file(file),
+                          {.temporary = fmt::format("{}.{}", path_, random_id()), .mode = 0600, .shred = true});
 }
 
 void Keys::create(const store::UnlockedKeys& keys) {

@@ -49,7 +49,7 @@ bool is_known_place(Repository& repository, const std::string& relative) {
 // The text of a pointer, whole or damaged; nullopt for what is none.
 std::optional<std::string> pointer_text(Repository& repository, const std::string& relative, bool tolerant) {
   std::optional<std::string> text = read_beginning(join_path(repository.root(), relative));
-  if (!text || looks_like_pointer(*text)) return text;
+  if (!text || looks_like_pointer(*text, relative)) return text;
   // A tolerant reader has no use for one that is damaged.
   if (!tolerant && is_known_place(repository, relative)) return text;
   return std::nullopt;

@@ -83,7 +83,7 @@ std::vector<Pointer> pointers_in_push(const std::string& root, const std::string
     const std::string commit = line.substr(first + 1, second - first - 1);
     if (commit.find_first_not_of('0') == std::string::npos) continue;
     for (const auto& [path, text] : git_files_in_commit(*git_root, commit, ".mlx", kLargestPointer)) {
-      if (!looks_like_pointer(text)) continue;
+      if (!looks_like_pointer(text, path)) continue;
       const Pointer pointer = decode_pointer(text, path);
       found.emplace(pointer.digest, pointer);
     }

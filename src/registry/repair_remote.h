@@ -1,9 +1,12 @@
-// What `mlx push --repair` mends before it pushes: the heads of a remote that has lost them.
+// What `mlx push --repair` mends besides what the remote mends itself: heads that were lost, objects that are not what
+// their ids say.
 #pragma once
 
 #include <optional>
 
 #include "registry/sync.h"
+#include "store/remote.h"
+#include "store/repair.h"
 
 namespace mlx::registry {
 
@@ -13,5 +16,12 @@ struct MendedHeads {
 };
 // nullopt where the remote has its heads, or none of its operations can be seen.
 std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& remote);
+
+// Takes those of `objects` (this clone's content) out of the remote that are there and are not what their ids say:
+// chunk lists of other files, lists of files that are none. What is taken out can be sent again. The number of them;
+// chunks are verified by whoever receives them, and are too many to be fetched for this. A warning where the remote
+// cannot.
+std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const std::vector<store::ObjectRef>& objects,
+                          store::RepairReport& report, Progress& progress);
 
 }  // namespace mlx::registry

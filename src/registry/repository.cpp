@@ -6,7 +6,6 @@
 // the next opening.
 #include "registry/repository.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +24,9 @@
 #include "registry/own_folder.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
+#include "registry/undo.h"
 #include "store/layout.h"
+#include "store/small_file.h"
 
 namespace mlx::registry {
 namespace {
@@ -78,25 +79,14 @@ std::string actor_of(const std::string& clone_id, const Digest& public_key) {
   return Digest::of("mlx actor 1\n" + clone_id + public_key.hex()).hex().substr(0, kDigits);
 }
 
-void write_small_file(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
-  const std::string temporary = fmt::format("{}.{}", path, random_id());
-  try {
-    const Fd fd = disk.create(temporary);
-    if (::fchmod(fd.get(), mode) != 0) fail_errno(errno, temporary, "change the mode of");
-    disk.write(fd, as_bytes(text), temporary);
-    disk.sync(fd, temporary);
-    disk.rename(temporary, path);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  disk.sync_folder(parent_path(path));
+void write_text(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
+  store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
 }
 
 // Made where it is missing.
 std::string read_clone_id(const std::string& mlx_folder, store::Disk& disk) {
   const std::string path = clone_id_path(mlx_folder);
-  if (!path_exists(path)) write_small_file(disk, path, random_id() + "\n", 0600);
+  if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
   std::string text = read_text(path);
   if (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
@@ -160,8 +150,8 @@ bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypt
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
   store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
-  if (!path_exists(join_path(mlx, ".gitignore"))) write_small_file(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
-  if (!path_exists(clone_id_path(mlx))) write_small_file(disk, clone_id_path(mlx), random_id() + "\n", 0600);
+  if (!path_exists(join_path(mlx, ".gitignore"))) write_text(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
+  if (!path_exists(clone_id_path(mlx))) write_text(disk, clone_id_path(mlx), random_id() + "\n", 0600);
   (void)open_metadata(mlx);
   return made;
 }
@@ -294,7 +284,7 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   catch_up(database, store(), state_->disk, state_->folder);
   Json body = Json::object();
   if (!make(body)) return std::nullopt;
-  if (kind == "operation.undo") store().reload();  // all others are applied again
+  if (kind == kUndoKind) store().reload();  // all others are applied again
   Operation operation;
   operation.kind = kind;
   operation.parents = select_heads(database);
@@ -305,7 +295,7 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  adopt(database, store(), {operation});
+  adopt(database, store(), operation);
   store::Journal(path, state_->disk).append(bytes);
   note_journal_size(database, path);
   transaction.commit();
@@ -326,15 +316,15 @@ void Repository::merge(const std::vector<Operation>& operations) {
   store::Transaction transaction(database);
   store().reload();  // what is applied again reads what others have sealed since it was opened
   catch_up(database, store(), state_->disk, state_->folder);
-  std::vector<Operation> unknown;
-  std::vector<Bytes> bytes;
-  for (const Operation& operation : fixed_order(operations)) {
-    if (is_recorded(database, operation.id)) continue;
-    unknown.push_back(operation);
-    bytes.push_back(encode(operation));
+  OperationStage unknown;
+  for (const Operation& operation : operations) {
+    if (!is_recorded(database, operation.id)) unknown.add(operation);
   }
-  if (unknown.empty()) return;
-  adopt(database, store(), std::move(unknown));
+  if (unknown.size() == 0) return;
+  unknown.settle();
+  std::vector<Bytes> bytes;
+  unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });
+  adopt(database, store(), unknown);
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
   transaction.commit();

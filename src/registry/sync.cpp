@@ -15,12 +15,14 @@
 #include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/bring.h"
+#include "registry/claims.h"
 #include "registry/content.h"
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "registry/repair_remote.h"
 #include "registry/seen_heads.h"
 #include "registry/transfer.h"
 #include "registry/trust.h"
@@ -228,6 +230,17 @@ void warn_of_rollback(Repository& repository, const RemoteConfig& config, const 
       config.name, lost.front().brief(), config.name));
 }
 
+void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                   const std::vector<ObjectRef>& objects, SyncResult& result, Progress& progress) {
+  store::RepairReport report;
+  const std::size_t count = drop_poisoned(repository, remote, objects, report, progress);
+  if (count > 0)
+    progress.warn(fmt::format("'{}' had {} under ids that are not theirs: those of this clone take their place",
+                              config.name, counted(count, "object")));
+  result.saved += report.saved_objects;
+  result.set_aside.insert(result.set_aside.end(), report.set_aside.begin(), report.set_aside.end());
+}
+
 // Into packs, from which a remote is sent objects.
 void seal_operations(store::Store& store, const std::vector<Operation>& operations) {
   const auto batch = store.begin();
@@ -292,6 +305,12 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   return wanted;
 }
 
+std::vector<Digest> pointed_trees(Repository& repository) {
+  std::vector<Digest> manifests;
+  for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
+  return manifests;
+}
+
 ByDomain wanted_attachments(Repository& repository) {
   const bool encrypted = repository.store().encrypted();
   ByDomain wanted;
@@ -326,6 +345,7 @@ HeadsThere judge_heads(Repository& repository, store::Remote& remote, const Remo
     try {
       const std::vector<Operation> received = receive_operations(repository, remote, {head}, progress);
       (void)require_vouched(repository, received);
+      require_true_claims(repository, received, remote, content_of(received).manifests, progress);
       repository.try_merge(received);
       there.kept.push_back(head);
     } catch (const Error& error) {
@@ -410,6 +430,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     for_each_domain(repository, *remote, makers, &progress, [&](ToSend found) {
       if (!repair) require_none(found.nowhere);
       nowhere.insert(nowhere.end(), found.nowhere.begin(), found.nowhere.end());
+      if (repair) mend_poisoned(repository, *remote, config, found.objects, result, progress);
       send_missing(transfer, std::move(found.objects));
     });
     const std::vector<Operation>& wanted = repair ? all : lacking;
@@ -449,13 +470,15 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
-  Transfer transfer{repository.store(), *remote, progress, result};
+  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
   const std::vector<Digest> heads = remote->heads();
   const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
+  require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
+                      progress);
   result.versions = content.versions;
   if (options.dry_run) {
     for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {

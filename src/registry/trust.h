@@ -69,6 +69,9 @@ class Trust {
   DigestSet unsigned_;
 };
 
+// What is wrong with each, "" where it counts. By all cores: a signature takes a tenth of a millisecond.
+std::vector<std::string> objections_to(const std::vector<Operation>& operations, const Trust& trust, Pool& pool);
+
 // kRefused, with who and what, where one of them does not count here. The keys that are met for the first time, and
 // taken, where this clone had no operations at all.
 std::vector<Digest> require_vouched(Repository& repository, const std::vector<Operation>& arriving);

@@ -300,7 +300,7 @@ expect 0 mlx gc --yes --grace 0
 expect 0 mlx fsck
 expect 0 mlx checkout
 # bug: where the keys' file was lost, `mlx init --encrypt` made others.
-cd "$work/shred" && mv .mlx/keys ../keys-kept
+cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
 error 4 "are gone" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
 expect 0 mlx pull
@@ -353,6 +353,10 @@ for damage in ': >F' 'truncate -s 100 F' 'printf x | dd of=F bs=1 seek=400 conv=
   expect 0 mlx push --repair
   expect 0 mlx -C ../changed-clone pull
   (eval "${damage//F/.mlx/keys}")
+  expect 0 mlx fsck --repair # one copy mends the other
+  has "$out" "written again: $PWD/.mlx/keys"
+  cmp .mlx/keys .mlx/keys.copy
+  for file in .mlx/keys .mlx/keys.copy; do (eval "${damage//F/$file}"); done
   expect 6 mlx fsck
   expect 0 mlx fsck --repair
   has "$out" "the keys of this clone were damaged"

@@ -97,7 +97,8 @@ mkdir "$work/other" && cd "$work/other" && git init -q -b main . && expect 0 mlx
 mkdir -p scripts analysis/data d && printf 'PK\003\004live script' >scripts/plot.mlx
 printf 'PK\003\004' >analysis.mlx && echo 1 >analysis/data/1
 head -c 100000 /dev/zero | tr '\0' x >large.mlx && ln -s /dev/zero endless.mlx && mkfifo pipe.mlx
-printf 'any bytes' >d/file.mlx
+printf 'any bytes' >d/file.mlx && echo "artifact of the scanner" >d/notes.mlx
+expect 0 mlx status # bug: before `add` this was a damaged pointer
 expect 0 mlx add d analysis/data
 echo "artifact nothing" >d/like.mlx # in a dataset's folder nothing is a pointer
 expect 0 mlx add d

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
+#include "registry/fsck.h"
 #include "registry/repair_remote.h"
 #include "registry/sync.h"
 #include "store/transfer.h"
@@ -246,4 +247,52 @@ TEST_CASE("a remote that lies is found out, and nothing of it stays") {
   t.b.close();
   t.b.open();
   CHECK(dump(t.b.repo()) == before);
+}
+
+TEST_CASE("bug: what an operation said of a version's files and bytes was never compared with the version") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  t.fetch(t.b);
+  const std::size_t known = t.b.repo().operations().size();
+  const store::ManifestSummary manifest = tree(t.a.repo(), "two");
+  const auto claim = [&](const Digest& digest, std::uint64_t files, std::uint64_t bytes) {
+    return t.a.repo().record("version.create", {{"artifact", "clf"},
+                                                {"kind", "model"},
+                                                {"digest", digest.text()},
+                                                {"files", files},
+                                                {"bytes", bytes},
+                                                {"message", "two"},
+                                                {"run", ""},
+                                                {"parent", Json()},
+                                                {"number", 2}});
+  };
+  const auto refused = [&](const Operation& lie) {
+    const std::string signer = store::ssh_fingerprint(lie.signer);
+    CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, signer, [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, "it has 1 of 3", [&] { t.fetch(t.b); }) == "");
+    CHECK(t.b.repo().operations().size() == known);
+  };
+  SUBCASE("of a version that comes with it") {
+    const Operation lie = claim(manifest.id, manifest.files, 5'000'000'000);
+    t.push(t.a);
+    refused(lie);
+    const MetadataCheck check = check_metadata(t.a.repo());
+    REQUIRE(check.problems.size() == 1);
+    CHECK(check.problems[0].find(lie.id.brief()) != std::string::npos);
+    CHECK(check.problems[0].find("1 files of 5000000000 bytes: it has 1 of 3") != std::string::npos);
+  }
+  SUBCASE("of one that is here already, by another name") {
+    const Operation lie = claim(versions(t.b.repo()).front().digest, 7, 3);
+    t.push(t.a);
+    refused(lie);
+  }
+  SUBCASE("of one whose content is fetched later: the tree is not stored") {
+    const Operation lie = claim(manifest.id, 9, manifest.bytes);
+    t.push(t.a);
+    t.fetch(t.b, false);
+    CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
+    CHECK_FALSE(t.b.repo().store().has(store::ObjectKind::kManifest, manifest.id));
+  }
 }

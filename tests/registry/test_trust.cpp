@@ -247,12 +247,18 @@ TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
   Pair p;
   const Version version = make(p.ada.repo(), "clf", "one");
   std::vector<Operation> history = p.ada.repo().operations();
-  CHECK(verify_trust(p.ada.repo(), history).problems.empty());
-  CHECK(verify_trust(p.ada.repo(), history).notes.empty());
+  const auto judged = [&](const std::vector<Operation>& operations) {
+    OperationStage stage;
+    for (const Operation& operation : operations) stage.add(operation);
+    stage.settle();
+    return verify_trust(p.ada.root, stage, p.ada.pool);
+  };
+  CHECK(judged(history).problems.empty());
+  CHECK(judged(history).notes.empty());
   const auto found = [&](const Operation& operation) {
     std::vector<Operation> with = history;
     with.push_back(operation);
-    const TrustReport report = verify_trust(p.ada.repo(), with);
+    const TrustReport report = judged(with);
     std::string all;
     for (const std::string& problem : report.problems) all += "problem: " + problem + "\n";
     for (const std::string& note : report.notes) all += "note: " + note + "\n";
