@@ -26,7 +26,7 @@ bool has_heads(store::Remote& remote) {
 }  // namespace
 
 std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config) {
-  const auto remote = open_remote(repository, config, Towards::kRepair);
+  const auto remote = open_remote(repository, config, Towards::kRepair, judge_before_sending(repository));
   if (has_heads(*remote)) return std::nullopt;
   DigestSet there;
   try {
