@@ -209,16 +209,17 @@ struct Exchange {
 
   bool run();
   bool sends() const { return towards != Towards::kHere; }
-  // False where somebody else was faster.
-  bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys);
+  // False where somebody else was faster. `told` is what the user hears of it, unless it is refused.
+  bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys, const std::string& told = {});
   std::optional<bool> without_keys();
   bool with_keys(const Bytes& bytes);
   bool put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why);
 };
 
-bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys) {
+bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys, const std::string& told) {
   if (!holds_pinned(keys.file, config)) throw without_pinned(keys.file, config);
   if (before_sending) before_sending(heads_there(repository, remote, keys).known);
+  if (!told.empty()) repository.keys().tell(told);
   if (!remote.write_file(kKeys, expected, store::seal_keys(keys))) return false;
   remember_keys(repository, config, keys.file.chain.back().id);
   return true;
@@ -239,21 +240,21 @@ std::optional<bool> Exchange::without_keys() {
     throw Error(ErrorKind::kRefused, fmt::format("{}: they are gone, and were there before", name_of_keys(config)),
                 fmt::format("`mlx push {}` puts those of this clone there", config.name));
   }
+  std::string told;
   if (gone) {
-    keys.tell(fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config)));
+    told = fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config));
   } else {
     refuse_plain_objects(remote, config);
     if (!sends()) return keys.exist();
   }
-  if (send(std::nullopt, keys.unlocked())) return true;
+  if (send(std::nullopt, keys.unlocked(), told)) return true;
   return std::nullopt;
 }
 
 bool Exchange::put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why) {
   Keys& keys = repository.keys();
   if (towards != Towards::kRepair || !keys.exist() || !is_damage(why)) throw why;
-  keys.tell(fmt::format("{}; those of this clone are put in their place", why.message));
-  return send(bytes, keys.unlocked());
+  return send(bytes, keys.unlocked(), fmt::format("{}; those of this clone are put in their place", why.message));
 }
 
 bool Exchange::with_keys(const Bytes& bytes) {
@@ -282,11 +283,9 @@ bool Exchange::with_keys(const Bytes& bytes) {
     if (!back) remember_keys(repository, config, sealed.lock.chain.back().id);
     return true;
   }
-  if (back) {
-    keys.tell(fmt::format("the {} went back to revision {}: revision {} of this clone is put there again", what,
-                          sealed.lock.revision(), file.revision()));
-  }
-  return send(bytes, settled->keys);
+  const std::string told = fmt::format("the {} went back to revision {}: revision {} of this clone is put there again",
+                                       what, sealed.lock.revision(), file.revision());
+  return send(bytes, settled->keys, back ? told : "");
 }
 
 // True where the remote has this clone's keys afterwards.

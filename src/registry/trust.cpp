@@ -157,8 +157,8 @@ bool Trust::Grant::allows(Right right) const {
 
 bool Trust::may(const Digest& key, Right right) const {
   if (!declared_) return known_.contains(key) || first_contact_;
-  return std::ranges::any_of(
-      grants_, [&](const Grant& one) { return !one.bounded && one.key == key && one.allows(right); });
+  return std::ranges::any_of(grants_,
+                             [&](const Grant& one) { return !one.bounded && one.key == key && one.allows(right); });
 }
 
 std::string Trust::objection_to_signer(const Operation& operation) const {
@@ -173,8 +173,8 @@ std::string Trust::objection_to_signer(const Operation& operation) const {
     } else if (one.reached.contains(operation.id)) {
       return {};
     } else {
-      why = fmt::format("{} signed it after the operations up to which that key counts ([people] of mlx.toml)",
-                        one.name);
+      why =
+          fmt::format("{} signed it after the operations up to which that key counts ([people] of mlx.toml)", one.name);
     }
   }
   return why;
@@ -217,7 +217,7 @@ void require_publishable(Repository& repository, const std::vector<Operation>& l
                   fmt::format("operation {} would be refused by others: {}", described(operation), why),
                   operation.is_signed()
                       ? way_on(people, operation.signer, right_of(operation)) +
-                            "; with --up-to-now for what is recorded already, and nothing later"
+                            "; run here with --up-to-now it counts what is recorded already, and nothing later"
                       : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count");
     }
   }
@@ -241,11 +241,12 @@ void require_may_record(Repository& repository, const Operation& operation) {
            std::ranges::find(one.before, own->public_key, &FormerTrust::key) != one.before.end();
   });
   const std::string key = store::ssh_fingerprint(own->public_key);
-  throw Error(ErrorKind::kRefused,
-              person   ? may_not(person->name, right)
-              : former ? fmt::format("the key {} no longer counts ([people] of mlx.toml)", key)
-                       : fmt::format("nobody in [people] of mlx.toml has the key {}, which signs here", key),
-              way_on(people, own->public_key, right) + (former && !person ? "; with --again if the key is theirs alone" : ""));
+  throw Error(
+      ErrorKind::kRefused,
+      person   ? may_not(person->name, right)
+      : former ? fmt::format("the key {} no longer counts ([people] of mlx.toml)", key)
+               : fmt::format("nobody in [people] of mlx.toml has the key {}, which signs here", key),
+      way_on(people, own->public_key, right) + (former && !person ? "; with --again if the key is theirs alone" : ""));
 }
 
 void require_may_record(Repository& repository, const std::string& kind) {

@@ -40,7 +40,7 @@ struct TrustedPerson {
 struct People {
   bool declared = false;
   std::vector<TrustedPerson> people;
-  std::vector<Digest> unsigned_until;  // operations up to these count without a signature
+  std::vector<Digest> unsigned_until;                   // operations up to these count without a signature
   const TrustedPerson* whose(const Digest& key) const;  // nullptr where nobody who counts today has this key
 };
 People declared_people(const std::string& root);  // kUsage with file and line

@@ -275,8 +275,8 @@ void declare_unsigned(Repository& repository, bool dry_run) {
   while (select.step()) last.push_back(select.digest(0));
   if (last.empty()) return;
   const std::string before = config_text(repository.root());
-  replace_config(repository.root(), before, with_toml_key(before, {kTable}, kUnsigned, operations_literal(last), "mlx.toml"),
-                 dry_run);
+  replace_config(repository.root(), before,
+                 with_toml_key(before, {kTable}, kUnsigned, operations_literal(last), "mlx.toml"), dry_run);
 }
 
 bool end_trust(const std::string& root, const std::string& name, const std::vector<Digest>& until, bool dry_run) {
@@ -294,8 +294,8 @@ bool end_trust(const std::string& root, const std::string& name, const std::vect
     return replace_config(root, config_text(root), without_toml_table(config_text(root), {kTable, name}, "mlx.toml"),
                           dry_run);
   const std::string before = config_text(root);
-  return replace_config(
-      root, before, with_toml_key(before, {kTable, name}, "until", operations_literal(until), "mlx.toml"), dry_run);
+  return replace_config(root, before,
+                        with_toml_key(before, {kTable, name}, "until", operations_literal(until), "mlx.toml"), dry_run);
 }
 
 }  // namespace mlx::registry

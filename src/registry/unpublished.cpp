@@ -17,11 +17,10 @@ bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& hea
 std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
   std::unordered_map<Digest, const Operation*, DigestHash> by_id;
   for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
-  const DigestSet reached =
-      with_ancestors(remote_heads, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
-        const auto at = by_id.find(id);
-        return at == by_id.end() ? std::nullopt : std::optional(at->second->parents);
-      });
+  const DigestSet reached = with_ancestors(remote_heads, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
+    const auto at = by_id.find(id);
+    return at == by_id.end() ? std::nullopt : std::optional(at->second->parents);
+  });
   std::vector<Operation> lacking;
   std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
   return lacking;

@@ -128,8 +128,8 @@ TEST_CASE("bug: what [people] refuses was recorded, and kept the clone from push
   const std::string before = dump(bob);
   const auto promote = [&] { move_alias(bob, "production", version); };
   CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", promote) == "");
-  CHECK(fails_with(ErrorKind::kRefused, "bob has commit; promote is missing: somebody in [people] runs `mlx key trust bob",
-                   promote) == "");
+  CHECK(fails_with(ErrorKind::kRefused,
+                   "bob has commit; promote is missing: somebody in [people] runs `mlx key trust bob", promote) == "");
   CHECK(fails_with(ErrorKind::kRefused, "--may commit,promote", promote) == "");
   CHECK(fails_with(ErrorKind::kRefused, "bob may not erase", [&] { forget_actor(bob, p.ada.repo().actor()); }) == "");
   CHECK(fails_with(ErrorKind::kRefused, "bob may not assign domains", [&] {
@@ -213,9 +213,8 @@ TEST_CASE("bug: a right that was taken away made fresh clones refuse what it had
   Clone fresh("fresh", p.ada_home.path());
   for (Clone* c : {&fresh, &p.bob}) write_file_atomically(c->path("mlx.toml"), read_text(p.ada.path("mlx.toml")));
   CHECK(p.fetch(fresh).operations == 2);
-  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] {
-          move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1"));
-        }) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote",
+                   [&] { move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1")); }) == "");
 }
 
 TEST_CASE("what was recorded before [people] refused it is vouched for, and nothing later") {
@@ -233,9 +232,8 @@ TEST_CASE("what was recorded before [people] refused it is vouched for, and noth
   write_file_atomically(p.ada.path("mlx.toml"), read_text(p.bob.path("mlx.toml")));
   p.push(p.bob);
   CHECK(p.fetch(p.ada).operations == 1);
-  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] {
-          move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1"));
-        }) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote",
+                   [&] { move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1")); }) == "");
 }
 
 TEST_CASE("who left keeps what they did before, whatever their clock says later") {
