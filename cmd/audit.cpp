@@ -189,6 +189,7 @@ int forget(const AuditOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const std::string actor = options.actor == "me" ? repository.actor() : options.actor;
   const bool known = registry::has_name(repository, actor);
+  if (known) registry::require_may_forget(repository, actor);
   if (known && !context.dry_run()) registry::forget_actor(repository, actor);
   const char* status = !known ? "unchanged" : context.dry_run() ? "would be forgotten" : "forgotten";
   context.line(fmt::format("{}  {}", actor, status));

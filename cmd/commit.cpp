@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cmd/describe.h"
 #include "registry/pointers.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -60,6 +61,7 @@ int run_commit(const CommitOptions& options, Context& context) {
     if (pointer.kind != registry::ArtifactKind::kDataset) continue;  // training and quantizing make models' versions
     if (!chosen.empty() && !chosen.contains(pointer.artifact)) continue;
     if (registry::version_of(repository, pointer.artifact, pointer.digest)) continue;
+    registry::require_may_record(repository, "version.create");
     if (context.dry_run()) {
       context.line(
           fmt::format("would commit {}  {}", context.bold(pointer.artifact), files_text(pointer.files, pointer.size)));

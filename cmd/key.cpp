@@ -15,12 +15,14 @@
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct KeyOptions {
   std::string what, name, domain, passphrase_file, new_passphrase_file;
+  bool replace = false;
 };
 
 registry::Keys& keys_of(const KeyOptions& options, Context& context) {
@@ -57,7 +59,7 @@ int list(const KeyOptions& options, Context& context) {
   const store::KeyFile file = keys_of(options, context).file();
   Json members = Json::array(), domains = Json::array();
   const std::string ring = store::fingerprint(file.chain.front()), last = store::fingerprint(file.chain.back());
-  context.line(fmt::format("ring {}  revision {}", ring, file.revision()));
+  context.line(fmt::format("ring {}  revision {}  {}", ring, file.revision(), last));
   for (const store::Member& member : file.members) {
     const std::string key =
         member.kind == store::Member::Kind::kRecipient ? store::public_key_text(public_of(member)) : "";
@@ -221,6 +223,7 @@ int add_domain(const KeyOptions& options, Context& context) {
 int assign(const KeyOptions& options, Context& context) {
   (void)keys_of(options, context);
   const std::string artifact = context.repository().inside(options.what, context.folder());
+  registry::require_may_record(context.repository(), "domain.assign");
   if (context.dry_run()) {
     report_change(context, context.bold(artifact) + "  " + options.domain, "assigned",
                   {{"artifact", artifact}, {"domain", options.domain}});
@@ -232,10 +235,22 @@ int assign(const KeyOptions& options, Context& context) {
   return 0;
 }
 
+// A pin only moves on: what this clone has may be older than what a colleague pinned, to keep somebody out.
+void require_onwards(const store::KeyFile& own, const registry::RemoteConfig& remote) {
+  if (remote.keys.empty() || store::find_fingerprint(own.chain, remote.keys) != nullptr) return;
+  throw Error(ErrorKind::kRefused,
+              fmt::format("revision {} of this clone's keys is without the one that mlx.toml pins for '{}', {}: an "
+                          "older state, or other keys",
+                          own.revision(), remote.name, remote.keys),
+              "a clone that has it puts it back with `mlx push`, then `mlx pull` here; --replace pins these keys "
+              "instead, and lets in again whoever was removed since");
+}
+
 // Which revision the remotes' keys must have, for everybody who has this mlx.toml.
 int pin(const KeyOptions& options, Context& context) {
   const std::string& root = context.repository().root();
-  const std::string fingerprint = store::fingerprint(keys_of(options, context).file().chain.back());
+  const store::KeyFile own = keys_of(options, context).file();
+  const std::string fingerprint = store::fingerprint(own.chain.back());
   std::vector<registry::RemoteConfig> remotes = registry::remotes(root);
   std::erase_if(remotes, [](const registry::RemoteConfig& remote) { return !remote.encrypt; });
   if (remotes.empty()) fail(ErrorKind::kNotFound, "mlx.toml names no encrypted remote whose keys could be pinned");
@@ -243,6 +258,9 @@ int pin(const KeyOptions& options, Context& context) {
   if (there) {
     report(context, fingerprint + "  unchanged", {{"keys", fingerprint}, {"status", "unchanged"}});
     return 0;
+  }
+  for (const registry::RemoteConfig& remote : remotes) {
+    if (!options.replace) require_onwards(own, remote);
   }
   for (const registry::RemoteConfig& remote : remotes) {
     if (!context.dry_run()) registry::pin_keys(root, remote.name, fingerprint);
@@ -298,7 +316,9 @@ Command add_key() {
       subcommand("rotate", "Encrypt what is stored from now on with new keys",
                  {optional_argument("DOMAIN", v.domain, "The domain; all by default"), passphrase_file(v)}, true,
                  values, rotate),
-      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have", {}, true, values, pin),
+      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have",
+                 {flag("--replace", v.replace, "Also where this clone's keys are without the revision that is pinned")},
+                 true, values, pin),
       domain,
       subcommand("assign", "Put an artifact into a domain, before its first add",
                  {argument("ARTIFACT", v.what, "A dataset's path or a model's name"),

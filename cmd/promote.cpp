@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -20,6 +21,7 @@ int run_promote(const PromoteOptions& options, Context& context) {
   const std::optional<registry::Version> before =
       registry::try_resolve(repository, version.artifact + "@" + options.alias);
   const bool there = std::find(version.aliases.begin(), version.aliases.end(), options.alias) != version.aliases.end();
+  if (!there) registry::require_may_record(repository, "alias.move");
   if (!there && !context.dry_run()) registry::move_alias(repository, options.alias, version);
   const std::string from = before && !there ? fmt::format(" (was v{})", before->number) : "";
   const char* status = there ? "unchanged" : context.dry_run() ? "would be moved" : "moved";

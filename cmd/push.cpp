@@ -19,6 +19,7 @@
 #include "registry/repository.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -31,7 +32,7 @@ struct PushOptions {
 // Whoever gave a name is known by it to those who receive the operations; nobody else is.
 void say_who_pushes(Context& context) {
   const std::string name = context.settings().text("user.name");
-  if (name.empty()) return;
+  if (name.empty() || !registry::may_record(context.repository(), "actor.describe")) return;
   char host[256] = "";
   if (::gethostname(host, sizeof host - 1) != 0) host[0] = 0;
   registry::describe_actor(context.repository(), {name, context.settings().text("user.email"), host});

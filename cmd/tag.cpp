@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/toml.h"
 #include "cmd/describe.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -35,6 +36,7 @@ int create(const TagOptions& options, Context& context) {
   }
   const registry::Version version = registry::resolve(repository, options.reference);
   const bool there = has_tag(version, options.tag);
+  if (!there) registry::require_may_record(repository, "tag.create");
   if (!there && !context.dry_run()) registry::create_tag(repository, options.tag, version);
   const char* status = there ? "unchanged" : context.dry_run() ? "would be tagged" : "tagged";
   context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));
@@ -67,6 +69,7 @@ int remove(const TagOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = tagged_version(options, repository);
   const bool there = has_tag(version, options.tag);
+  if (there) registry::require_may_record(repository, "tag.delete");
   if (there && !context.dry_run()) registry::delete_tag(repository, options.tag, version);
   const char* status = !there ? "unchanged" : context.dry_run() ? "would be taken off" : "taken off";
   context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));

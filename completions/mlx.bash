@@ -464,7 +464,7 @@ _mlx_command() {
       esac
       ;;
     'key pin')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--replace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -515,7 +515,7 @@ _mlx_command() {
       esac
       ;;
     'key trust')
-      options='--may -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--may --replace --again --up-to-now -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=file ;;

@@ -499,6 +499,7 @@ complete -c mlx -n '__mlx_at "key rotate"' -s q -l quiet -d 'Print results and e
 complete -c mlx -n '__mlx_at "key rotate"' -s v -l verbose -d 'Say more about what is done'
 complete -c mlx -n '__mlx_at "key rotate"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "key rotate"' -s h -l help -d 'Print this help'
+complete -c mlx -n '__mlx_at "key pin"' -l replace -d 'Also where this clone\'s keys are without the revision that is pinned'
 complete -c mlx -n '__mlx_at "key pin"' -s n -l dry-run -d 'Say what would be done and change nothing'
 complete -c mlx -n '__mlx_at "key pin"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "key pin"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
@@ -545,7 +546,10 @@ complete -c mlx -n '__mlx_at "key people"' -l color -x -a 'auto always never' -d
 complete -c mlx -n '__mlx_at "key people"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "key trust"' -f
 complete -c mlx -n '__mlx_at "key trust"' -F
-complete -c mlx -n '__mlx_at "key trust"' -l may -x -d 'What for, with commas: commit (the default), promote, erase, keys'
+complete -c mlx -n '__mlx_at "key trust"' -l may -x -d 'All that they may, with commas, in place of what stands there: commit (the default), promote, erase, keys'
+complete -c mlx -n '__mlx_at "key trust"' -l replace -d 'Retire their other keys: what those signed up to now counts, and nothing later'
+complete -c mlx -n '__mlx_at "key trust"' -l again -d 'Have a key count again that was retired, or whose owner\'s trust was ended'
+complete -c mlx -n '__mlx_at "key trust"' -l up-to-now -d 'Count what the key signed in the history of this clone, and nothing later on that account'
 complete -c mlx -n '__mlx_at "key trust"' -s n -l dry-run -d 'Say what would be done and change nothing'
 complete -c mlx -n '__mlx_at "key trust"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "key trust"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'

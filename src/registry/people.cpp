@@ -6,6 +6,7 @@
 #include "registry/apply.h"
 #include "registry/history.h"
 #include "registry/random_id.h"
+#include "registry/trust.h"
 
 namespace mlx::registry {
 namespace {
@@ -97,6 +98,14 @@ const Person* Names::of(const Operation& operation) const {
     name = &person;
   }
   return name;
+}
+
+void require_may_forget(Repository& repository, const std::string& actor) {
+  Operation operation;
+  operation.kind = "actor.forget";
+  operation.actor = repository.actor();
+  operation.body = canonical({{"actor", actor}});
+  require_may_record(repository, operation);
 }
 
 bool has_name(Repository& repository, const std::string& actor) {

@@ -32,7 +32,8 @@ class Names {
   std::map<std::string, std::vector<std::pair<Digest, Person>>> given_;  // with the operation that gave the name
   std::unordered_map<Digest, std::int64_t, DigestHash> place_;  // of operations, where names are to be told apart
 };
-bool has_name(Repository& repository, const std::string& actor);  // also where its blob is not here
+void require_may_forget(Repository& repository, const std::string& actor);  // one's own name takes no right to erase
+bool has_name(Repository& repository, const std::string& actor);            // also where its blob is not here
 // From now on no clone that knows of it keeps, sends or fetches the name. False where there is none.
 bool forget_actor(Repository& repository, const std::string& actor);
 

@@ -116,7 +116,7 @@ std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const s
 }
 
 std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config) {
-  const auto remote = open_remote(repository, config, Towards::kRepair);
+  const auto remote = open_remote(repository, config, Towards::kRepair, judge_before_sending(repository));
   if (has_heads(*remote)) return std::nullopt;
   DigestSet there;
   try {

@@ -24,6 +24,7 @@
 #include "registry/own_folder.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
+#include "registry/trust.h"
 #include "registry/undo.h"
 #include "store/layout.h"
 #include "store/small_file.h"
@@ -291,6 +292,7 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   operation.actor = actor_of(state_->find_clone_id(), own.public_key);
   operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
   operation.body = canonical(body);
+  require_may_record(*this, operation);  // what others would refuse is refused here, before it is part of the history
   operation.signer = own.public_key;
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);

@@ -27,6 +27,7 @@
 #include "registry/transfer.h"
 #include "registry/trust.h"
 #include "registry/undo.h"
+#include "registry/unpublished.h"
 #include "store/remote.h"
 #include "store/repair.h"
 #include "store/transfer.h"
@@ -66,29 +67,6 @@ std::string domain_of_content(Repository& repository, const Operation& operation
     return version ? domain_of_version(repository, *version) : store::kMainDomain;
   }
   return store::kHistoryDomain;
-}
-
-// Operations of `all` that no head of the remote reaches.
-std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
-  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
-  for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
-  DigestSet reached;
-  for (std::vector<Digest> todo = remote_heads; !todo.empty();) {
-    const Digest id = todo.back();
-    todo.pop_back();
-    if (!reached.insert(id).second) continue;
-    const std::vector<Digest>& parents = by_id.at(id)->parents;
-    todo.insert(todo.end(), parents.begin(), parents.end());
-  }
-  std::vector<Operation> lacking;
-  std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
-  return lacking;
-}
-
-bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
-  DigestSet known;
-  for (const Operation& operation : all) known.insert(operation.id);
-  return std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); });
 }
 
 // The heads of a set of operations that holds the parents of all of its members.
@@ -324,6 +302,16 @@ ByDomain wanted_attachments(Repository& repository) {
   return wanted;
 }
 
+// None where they are damaged: a repair mends what it can, and what it cannot is said when they are read next.
+std::vector<Digest> readable_heads(store::Remote& remote) {
+  try {
+    return remote.heads();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return {};
+  }
+}
+
 // A remote's heads as a push finds them.
 struct HeadsThere {
   std::vector<Digest> known;  // operations of this clone
@@ -403,9 +391,11 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress, bool repair) {
   renew_used_domains(repository);
-  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote);
+  const BeforeSending judge = judge_before_sending(repository);
+  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote, judge);
   SyncResult result;
   if (repair) {
+    if (judge) judge(readable_heads(*remote));
     store::RepairReport report;
     remote->repair(report, progress);
     result.saved = report.saved_objects;

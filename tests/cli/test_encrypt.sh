@@ -378,11 +378,61 @@ mkdir d && echo forged >d/1 && expect 0 mlx add d && expect 0 mlx commit -m 1 &&
 for forged in ../forged ../remote5-old; do
   [ -e "$forged" ] || { cp -r ../remote5 "$forged" && put_keys "$forged" ../keys-before; }
   rm -rf "$work/fresh" && mkdir "$work/fresh" && sed "s#\.\./remote5#$forged#" ../changed/mlx.toml >"$work/fresh/mlx.toml"
-  MLX_PASSPHRASE_FILE=$work/pass error 5 "mlx.toml pins SHA256:" mlx -C "$work/fresh" pull -q
+  MLX_PASSPHRASE_FILE=$work/pass error 5 "is without the one that mlx.toml pins, SHA256:" mlx -C "$work/fresh" pull -q
   [ ! -e "$work/fresh/.mlx/keys" ] || fail "keys that are not those of mlx.toml were taken"
 done
 cp ../changed/mlx.toml "$work/fresh/mlx.toml"
 expect 0 mlx -C "$work/fresh" pull
 ! grep -q "first contact" <<<"$err" || fail "what is pinned needs no word"
+
+# bug: `key list` showed another fingerprint than the one that `key pin` writes.
+expect 0 mlx -C "$work/changed" key list
+has "$out" "revision 2  $(sed -n 's/^keys = "\(.*\)"/\1/p' "$work/changed/mlx.toml")"
+
+# bug: a push that was refused had taken a domain's key off the remote, for good.
+cd "$work" && ssh-keygen -q -t ed25519 -N "" -f bob_key && mkdir rights && cd rights
+export MLX_PASSPHRASE_FILE=$work/pass
+expect 0 mlx init && expect 0 mlx remote add --encrypt origin ../remote6
+expect 0 mlx key domain add cust && expect 0 mlx key assign data/cust cust
+mkdir -p data/cust && echo them >data/cust/a && expect 0 mlx add data/cust && expect 0 mlx commit -m 1
+expect 0 mlx key trust bob "$work/bob_key.pub" --may commit,erase
+expect 0 mlx push
+for clone in bob bob-late; do
+  cd "$work" && expect 0 mlx clone --encrypt remote6 "rights-$clone" && cp rights/mlx.toml "rights-$clone"
+done
+cd "$work/rights-bob" && MLX_SIGNING_KEY=$work/bob_key expect 0 mlx erase cust --yes
+cd "$work/rights" && expect 0 mlx key trust bob "$work/bob_key.pub" --may commit
+cp mlx.toml ../rights-bob && cp mlx.toml ../rights-bob-late && tree_of ../remote6 >../before
+cd "$work/rights-bob" && for how in "" --repair; do
+  MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not erase" mlx push $how
+  same "$(tree_of ../remote6)" "$(cat ../before)"
+done
+expect 0 mlx remote add --encrypt other ../remote7
+MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not erase" mlx push other
+[ ! -e ../remote7 ] || fail "a refused push made the remote"
+# bug: an erasure that nobody vouches for was made, and took this clone's keys.
+cd "$work/rights-bob-late" && cp .mlx/keys ../keys-late
+for how in -n --yes ""; do
+  MLX_SIGNING_KEY=$work/bob_key error 5 "bob has commit; erase is missing" mlx erase cust $how
+done
+cmp .mlx/keys ../keys-late || fail "a refused erasure changed the keys"
+MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not assign domains" mlx key assign data/other cust
+cd "$work" && expect 0 mlx clone --encrypt remote6 rights-fresh && expect 0 mlx -C rights-fresh fetch --all
+same "$(mlx -C rights-fresh cat data/cust@v1:a)" them
+
+# bug: `key pin` put an older state of the keys in place of what a colleague had pinned, and let a removed member in again.
+cp -r rights rights-old && cp -r remote6 remote6-old
+cd rights && expect 0 mlx key rotate cust && expect 0 mlx push && expect 0 mlx key pin
+rm -r ../remote6 && mv ../remote6-old ../remote6 && cp mlx.toml ../rights-old && cp -r ../remote6 ../remote6-kept
+cd ../rights-old && pinned=$(grep ^keys mlx.toml)
+error 5 "ask who pinned it" mlx pull
+for how in "" --repair; do error 5 "ask who pinned it" mlx push $how; done
+for how in "" -n; do error 5 "is without the one that mlx.toml pins for 'origin', SHA256:" mlx key pin $how; done
+same "$(grep ^keys mlx.toml)" "$pinned"
+diff -r ../remote6 ../remote6-kept || fail "keys were put there that mlx.toml does not pin"
+expect 0 mlx -C ../rights push
+expect 0 mlx pull
+expect 0 mlx key pin
+has "$out" unchanged
 unset MLX_PASSPHRASE_FILE
 echo "what a remote says of its keys is verified"

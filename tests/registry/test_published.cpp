@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
 #include "registry/gc.h"
 #include "registry/published_heads.h"
 #include "registry/sync.h"
+#include "store/keys.h"
 #include "store/transfer.h"
 
 using namespace mlx;
@@ -149,7 +151,9 @@ TEST_CASE("bug: a version that was taken back before it was sent vouched for its
 TEST_CASE("bug: an erasure of everything excused content that was never sent") {
   Pushed t;
   const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
-  t.clone.repo().record("key.erase", {{"domain", store::kMainDomain}, {"keys", {7}}, {"versions", {manifest.text()}}});
+  t.clone.repo().record(
+      "key.erase",
+      parse_json(fmt::format(R"({{"domain":"main","keys":[7],"versions":["{}"]}})", manifest.text()), "erasure"));
   t.send(t.operations());
   CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
 }
@@ -200,7 +204,8 @@ TEST_CASE("bug: an operation that cannot be applied blocked a remote, and a repa
   poison.actor = t.clone.repo().operations().back().actor;
   poison.time = t.clone.repo().operations().back().time;
   poison.parents = t.before;
-  poison.body = canonical(Json{{"tag", "latest"}, {"artifact", "clf"}, {"digest", Digest::of("").text()}});
+  poison.body =
+      canonical(Json{{"tag", "latest"}, {"artifact", "clf"}, {"digest", t.clone.repo().heads().front().text()}});
   poison = signed_by(t.clone.repo(), poison);
   const auto batch = t.clone.repo().store().begin();
   batch->add(ObjectKind::kOperation, encode(poison));
