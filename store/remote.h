@@ -61,6 +61,9 @@ class Remote {
   // Reads and verifies all that it holds, and sets damaged packs aside (repair.h): what was lost is missing then, and
   // can be sent again; in a bucket it looks for what is lost. False, and nothing, where nobody there can.
   virtual bool repair(RepairReport&, Progress&) { return false; }
+  // Small files, by their names there, that opening it for writing or repair() has written again: one of their copies
+  // or both were damaged.
+  virtual std::vector<std::string> mended() { return {}; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
   virtual bool encrypted() const { return false; }

@@ -18,16 +18,26 @@ std::string in_words(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.id.brief(), operation_text(operation));
 }
 
-void note_backdated(const std::vector<Operation>& operations, TrustReport& report) {
-  std::unordered_map<Digest, std::int64_t, DigestHash> time_of;
-  for (const Operation& operation : operations) time_of.emplace(operation.id, operation.time);
+// Of an operation whose time is still to come, that one's clock was wrong, and not the clocks of those after it.
+void note_wrong_times(const std::vector<Operation>& operations, std::int64_t now, TrustReport& report) {
+  const auto note = [&](std::string line) {
+    if (report.notes.size() < kMost) report.notes.push_back(std::move(line));
+  };
+  std::unordered_map<Digest, std::int64_t, DigestHash> time_of;  // of those that are not ahead
+  for (const Operation& operation : operations) {
+    if (operation.time <= now + kClockSkew) {
+      time_of.emplace(operation.id, operation.time);
+    } else {
+      note(fmt::format("{} is ahead of time: it says {}, and now is {}", in_words(operation), iso_time(operation.time),
+                       iso_time(now)));
+    }
+  }
   for (const Operation& operation : operations) {
     for (const Digest& parent : operation.parents) {
       const auto before = time_of.find(parent);
       if (before == time_of.end() || operation.time >= before->second - kClockSkew) continue;
-      if (report.notes.size() < kMost)
-        report.notes.push_back(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(operation),
-                                           iso_time(operation.time), parent.brief(), iso_time(before->second)));
+      note(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(operation),
+                       iso_time(operation.time), parent.brief(), iso_time(before->second)));
       break;
     }
   }
@@ -54,7 +64,7 @@ TrustReport verify_trust(Repository& repository, const std::vector<Operation>& o
     auto& list = people.declared || operations[i].is_signed() ? report.problems : report.notes;
     if (list.size() < kMost) list.push_back(fmt::format("{}: {}", in_words(operations[i]), objections[i]));
   }
-  note_backdated(operations, report);
+  note_wrong_times(operations, unix_micros(), report);
   return report;
 }
 

@@ -13,7 +13,7 @@ namespace mlx::registry {
 
 struct TrustReport {
   std::vector<std::string> problems;  // signatures that do not hold; who is not vouched for by [people]
-  std::vector<std::string> notes;     // unsigned (where nobody is declared) and backdated operations
+  std::vector<std::string> notes;     // unsigned (where nobody is declared), backdated, ahead of time
 };
 TrustReport verify_trust(Repository& repository, const std::vector<Operation>& operations);
 

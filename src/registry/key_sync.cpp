@@ -13,6 +13,7 @@
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/published_heads.h"
+#include "registry/seen_heads.h"
 #include "registry/seen_keys.h"
 #include "store/encrypted_remote.h"
 
@@ -33,7 +34,18 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
   options.environment = repository.environment();
   options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
   options.check_heads = check_published;
-  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
+  try {
+    return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
+                              repository.pool());
+  } catch (const Error& error) {
+    const std::optional<Digest> seen =
+        error.kind == ErrorKind::kNotFound ? seen_head(repository, remote) : std::nullopt;
+    if (!seen) throw;
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name,
+                            seen->brief(), error.message),
+                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has", remote.name));
+  }
 }
 
 std::string name_of_keys(const RemoteConfig& remote) {

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "registry/history.h"
 #include "registry/repository.h"
+#include "registry/sync.h"
 
 namespace mlx::registry {
 namespace {
@@ -133,6 +134,11 @@ void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Pr
   keep_left_out(store, left_out);
   if (!journal_whole || !left_out.empty()) set_aside(journal, disk, progress);
   if (!all.empty()) note_history_found(*db);
+  // Where a remote is named, what it has comes first: two beginnings cannot be told to be one history.
+  if (all.empty() && left_out.empty() && is_history_lost(*db) && remotes(root).empty()) {
+    give_up_history(*db);
+    progress.warn("no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored");
+  }
   db->run("DELETE FROM meta WHERE key = 'journal_bytes'");
   catch_up(*db, store, disk, folder);
   transaction.commit();

@@ -25,8 +25,10 @@ bool has_heads(store::Remote& remote) {
 
 }  // namespace
 
-std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config) {
+std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config,
+                                      std::vector<std::string>& mended) {
   const auto remote = open_remote(repository, config, Towards::kRepair);
+  mended = remote->mended();
   if (has_heads(*remote)) return std::nullopt;
   DigestSet there;
   try {
