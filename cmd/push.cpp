@@ -41,9 +41,10 @@ void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig
   context.line(fmt::format("mended {}: its heads were lost, and are worked out from {}", remote.name,
                            counted(heads.operations, "operation")));
   if (heads.unknown > 0) {
-    context.say(fmt::format("{} there {} not in this clone's history, so not in the heads: what a colleague made comes "
-                            "back with a push of theirs, and what was refused here is left out",
-                            counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
+    context.say(
+        fmt::format("{} there {} not in this clone's history, so not in the heads: what a colleague made comes "
+                    "back with a push of theirs, and what was refused here is left out",
+                    counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
   }
 }
 

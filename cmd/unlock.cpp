@@ -117,8 +117,8 @@ store::Secret ask(const Fd& terminal, const std::string& prompt) {
 store::Secret ask_for_new(const std::string& what, const char* otherwise) {
   const Fd terminal = open_terminal();
   if (!terminal) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what), otherwise);
+    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
+                otherwise);
   }
   const store::Secret first = ask(terminal, "New passphrase for " + what);
   if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
@@ -173,14 +173,15 @@ std::unique_ptr<registry::Repository> open_repository(const std::string& folder,
 store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
                                const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
-  return ask_for_new(what,
-                     "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
+  return ask_for_new(
+      what, "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
 }
 
 store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
   if (!passphrase_file.empty()) return *given_passphrase({}, passphrase_file);
-  return ask_for_new(what, "give it with --new-passphrase-file: what MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND "
-                           "give is the one that unlocks");
+  return ask_for_new(what,
+                     "give it with --new-passphrase-file: what MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND "
+                     "give is the one that unlocks");
 }
 
 std::string identity_path(const Environment& environment) {

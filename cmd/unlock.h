@@ -17,8 +17,8 @@ std::shared_ptr<registry::Unlocker> make_unlocker(Context& context, const std::s
 // The repository that `folder` is in, apart from Context::repository(): for commands that make it, mend it, or are run
 // elsewhere by git. Its keys are unlocked as everywhere.
 std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context);
-// The passphrase that keys are made with: given as one that unlocks is, else asked for twice on a terminal. kUsage where
-// it is empty or nobody can be asked.
+// The passphrase that keys are made with: given as one that unlocks is, else asked for twice on a terminal. kUsage
+// where it is empty or nobody can be asked.
 store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
                                const std::string& what);
 // One beside or in place of those that unlock: of its own file, or asked for; never what the environment unlocks with.

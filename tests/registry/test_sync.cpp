@@ -142,9 +142,8 @@ TEST_CASE("bug: where the history was lost another one was begun, and the first 
     remove_remote(alone.root, "origin");
     rebuild();
     make(alone.repo(), "clf", "two");
-    CHECK(fails_with(ErrorKind::kCorrupt, "garbage cannot be told", [&] {
-            (void)collect_garbage(alone.repo(), {.remove = true}, t.quiet);
-          }) == "");
+    CHECK(fails_with(ErrorKind::kCorrupt, "garbage cannot be told",
+                     [&] { (void)collect_garbage(alone.repo(), {.remove = true}, t.quiet); }) == "");
   }
 }
 
