@@ -197,6 +197,7 @@ void leave_out_pointers(std::vector<std::string>& paths, const std::vector<regis
 
 int run_add(const std::vector<std::string>& words, Context& context) {
   registry::Repository& repository = context.repository();
+  repository.require_history();
   const std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
   std::vector<std::string> paths = expand_paths(words, context);
   leave_out_pointers(paths, pointers);

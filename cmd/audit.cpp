@@ -17,6 +17,7 @@
 #include "registry/people.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 #include "registry/undo.h"
 
 namespace mlx::cmd {
@@ -132,7 +133,18 @@ void require_digits(const std::string& wanted) {
 std::size_t check_remote(const std::string& name, registry::AuditReport& report, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
-  const registry::RemoteHistory history = registry::remote_history(repository, remote, context.progress());
+  registry::RemoteHistory history;
+  try {
+    history = registry::remote_history(repository, remote, context.progress());
+    (void)registry::require_vouched(repository, history.unknown);
+  } catch (const Error& error) {
+    const bool gone = error.kind == ErrorKind::kNotFound && registry::seen_head(repository, remote);
+    const bool refused = error.kind == ErrorKind::kRefused || error.kind == ErrorKind::kCorrupt;
+    if (!gone && !refused) throw;
+    report.problems.push_back(gone ? error.message
+                                   : fmt::format("'{}': a fetch is refused: {}", remote.name, error.message));
+    return 0;
+  }
   for (const Digest& lost : registry::rolled_back(repository, remote, history.heads, history.unknown))
     report.problems.push_back(fmt::format("'{}' went back to an earlier state: it had operation {} and has lost it",
                                           remote.name, lost.brief()));

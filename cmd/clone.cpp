@@ -158,10 +158,9 @@ int run_clone(const CloneOptions& options, Context& context) {
   const std::string& folder = made.path();
   if (git) clone_git(options, folder);
   if (git && !path_exists(join_path(folder, "mlx.toml"))) {
-    made.keep(context.folder());
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", place),
-                "`mlx init` there starts to use mlx");
+                fmt::format("{}: the project has no mlx.toml, so that it names no remote", options.url),
+                "`git clone` it, and `mlx init` there starts to use mlx");
   }
   registry::Repository::init(folder, context.disk(), options.encrypt);
   std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
@@ -183,12 +182,12 @@ int run_clone(const CloneOptions& options, Context& context) {
     result.bytes += content.bytes;
   }
   set_up_git_clone(repository, context);
-  context.line(fmt::format("cloned into {}", place));
-  context.line(sync_text("fetched from", remote.name, result));
   say_met(context, result);
   const Json artifacts = check_out_pointers(repository, false, context);
   opened.reset();
   made.keep(context.folder());
+  context.line(fmt::format("cloned into {}", place));
+  context.line(sync_text("fetched from", remote.name, result));
   if (options.filter != "none") context.say("content of files is fetched when a command needs it");
   if (context.wants_json()) {
     Json json = sync_json("mlx.clone/1", remote.name, result);

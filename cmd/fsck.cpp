@@ -31,9 +31,12 @@ struct Findings {
   store::FsckReport store;
   std::vector<registry::Hit> hits;
   registry::MetadataCheck metadata;
-  std::optional<Error> locked_out;  // which versions are hit could not be seen without keys
+  std::vector<std::string> own_files;  // of this clone alone
+  std::optional<Error> locked_out;     // which versions are hit could not be seen without keys
 
-  std::size_t problems() const { return store.problems.size() + metadata.problems.size() + hits.size(); }
+  std::size_t problems() const {
+    return store.problems.size() + metadata.problems.size() + hits.size() + own_files.size();
+  }
 };
 
 std::string text_of(const registry::Hit& hit) {
@@ -43,6 +46,7 @@ std::string text_of(const registry::Hit& hit) {
 
 Findings examine(registry::Repository& repository, Context& context) {
   Findings findings;
+  findings.own_files = registry::check_own_files(repository, false);
   findings.store = repository.store().fsck(context.progress());
   try {
     findings.metadata = registry::check_metadata(repository);
@@ -58,7 +62,7 @@ Findings examine(registry::Repository& repository, Context& context) {
 
 // One line a problem; of many files of one version the first ones.
 void print(const Findings& findings, Context& context) {
-  for (const auto* problems : {&findings.store.problems, &findings.metadata.problems}) {
+  for (const auto* problems : {&findings.store.problems, &findings.metadata.problems, &findings.own_files}) {
     for (const std::string& problem : *problems) context.line(context.red("problem: ") + problem);
   }
   std::string name;
@@ -97,6 +101,7 @@ Repaired repair(const FsckOptions& options, const Findings& findings, registry::
   if (findings.locked_out) throw *findings.locked_out;  // what is lost has to be known before anything is set aside
   Repaired done;
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
+  (void)registry::check_own_files(repository, true);
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
   const std::vector<registry::Hit> hits = registry::versions_hit(repository, findings.store, context.progress());
   std::vector<registry::Hit> all = findings.hits;
@@ -135,6 +140,7 @@ Json hits_json(const std::vector<registry::Hit>& hits) {
 std::vector<std::string> all_problems(const Findings& findings) {
   std::vector<std::string> all = findings.store.problems;
   all.insert(all.end(), findings.metadata.problems.begin(), findings.metadata.problems.end());
+  all.insert(all.end(), findings.own_files.begin(), findings.own_files.end());
   for (const registry::Hit& hit : findings.hits) all.push_back(text_of(hit));
   return all;
 }
@@ -153,6 +159,10 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
       context.progress().warn(fmt::format("'{}': {}", remote.name, error.message));
     }
   }
+  if (!repository.store().encrypted()) return;  // the rest can be looked at all the same
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}/keys: is damaged, and no remote that was asked has these keys", repository.mlx_folder()),
+              "restore a backup of that file: without it nothing that is encrypted here can be read");
 }
 
 int run_fsck(const FsckOptions& options, Context& context) {

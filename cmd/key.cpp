@@ -126,6 +126,18 @@ int add_recipient(const KeyOptions& options, Context& context) {
   return 0;
 }
 
+// A member for a passphrase that opens nothing yet.
+store::Member fresh_member(const KeyOptions& options, const std::string& name, const store::KeyFile& file) {
+  const store::Secret passphrase = another_passphrase(options.new_passphrase_file, name);
+  const std::optional<store::KeyPair> known = store::passphrase_identity(file, passphrase);
+  if (known) {
+    const auto whose = std::ranges::find(file.members, known->public_key, &store::Member::public_key);
+    throw Error(ErrorKind::kUsage, fmt::format("{}: the new passphrase is that of '{}' already", name, whose->name),
+                "nothing was changed: choose another one");
+  }
+  return store::passphrase_member(passphrase, name, {}, unix_micros());
+}
+
 int add_passphrase(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::string name = options.name.empty() ? "passphrase" : options.name;
@@ -133,8 +145,7 @@ int add_passphrase(const KeyOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "'{}' can not name a member: {}", name, problem);
   if (!context.dry_run()) {
     (void)keys.unlocked();
-    const store::Secret passphrase = new_passphrase(context.environment(), options.new_passphrase_file, name);
-    const store::Member member = store::passphrase_member(passphrase, name, {}, unix_micros());
+    const store::Member member = fresh_member(options, name, keys.file());
     keys.change([&](store::UnlockedKeys& own) { store::add_member(own, member); });
   }
   report_change(context, context.bold(name), "added", {{"name", name}});
@@ -179,8 +190,7 @@ int change_passphrase(const KeyOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "'{}' is a recipient and has no passphrase", member.name);
   if (!context.dry_run()) {
     (void)keys.unlocked();
-    const store::Secret passphrase = new_passphrase(context.environment(), options.new_passphrase_file, member.name);
-    const store::Member fresh = store::passphrase_member(passphrase, member.name, {}, unix_micros());
+    const store::Member fresh = fresh_member(options, member.name, keys.file());
     keys.change([&](store::UnlockedKeys& own) { store::replace_member(own, member.public_key, fresh, unix_micros()); });
   }
   report_change(context, context.bold(member.name), "changed", {{"name", member.name}});

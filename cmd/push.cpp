@@ -42,8 +42,10 @@ void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig
   context.line(fmt::format("mended {}: its heads were lost, and are worked out from {}", remote.name,
                            counted(heads.operations, "operation")));
   if (heads.unknown > 0) {
-    context.say(fmt::format("{} there {} not known here: a push from the clone that has them adds them to the heads",
-                            counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
+    context.say(
+        fmt::format("{} there {} not in this clone's history, so not in the heads: what a colleague made comes "
+                    "back with a push of theirs, and what was refused here is left out",
+                    counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
   }
 }
 
@@ -52,11 +54,15 @@ int push(const PushOptions& options, Context& context) {
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
   if (!dry_run) say_who_pushes(context);
+  std::vector<std::string> mended;
   const std::optional<registry::MendedHeads> heads =
-      options.repair ? registry::mend_heads(repository, remote) : std::nullopt;
+      options.repair ? registry::mend_heads(repository, remote, mended) : std::nullopt;
   if (heads) say_mended(*heads, remote, context);
   const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote)
                                               : registry::push(repository, remote, context.progress(), options.repair);
+  mended.insert(mended.end(), result.mended.begin(), result.mended.end());
+  for (const std::string& name : mended)
+    context.line(fmt::format("mended {}: {}, of which a copy was missing or damaged", remote.name, name));
   for (const std::string& path : result.set_aside) context.line("set aside: " + path);
   if (result.saved > 0)
     context.line(fmt::format("mended {}: {} saved from damaged packs", remote.name, counted(result.saved, "object")));
@@ -67,6 +73,7 @@ int push(const PushOptions& options, Context& context) {
     json["saved_objects"] = result.saved;
     json["mended_heads"] = heads.has_value();
     json["set_aside"] = result.set_aside;
+    json["mended_files"] = mended;
     context.json(json);
   }
   return 0;

@@ -94,6 +94,18 @@ store::Secret ask(const Fd& terminal, const std::string& prompt) {
   return first_line(std::move(line), "terminal");
 }
 
+// Twice, as nobody sees what they type.
+store::Secret ask_for_new(const std::string& what, const char* otherwise) {
+  const Fd terminal = open_terminal();
+  if (!terminal) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
+                otherwise);
+  }
+  const store::Secret first = ask(terminal, "New passphrase for " + what);
+  if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
+  return first;
+}
+
 // What is given without asking anybody.
 std::optional<store::Secret> given_passphrase(const Environment& environment, const std::string& file) {
   if (file == "-") return first_line(registry::read_secret(STDIN_FILENO, "stdin", kMostRead), "stdin");
@@ -139,17 +151,18 @@ std::unique_ptr<registry::Repository> open_repository(const std::string& folder,
   return repository;
 }
 
-store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
-                             const std::string& what) {
+store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
+                               const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
-  const Fd terminal = open_terminal();
-  if (!terminal) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
-                "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
-  }
-  const store::Secret first = ask(terminal, "New passphrase for " + what);
-  if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
-  return first;
+  return ask_for_new(
+      what, "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
+}
+
+store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
+  if (!passphrase_file.empty()) return *given_passphrase({}, passphrase_file);
+  return ask_for_new(what,
+                     "give it with --new-passphrase-file: what MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND "
+                     "give is the one that unlocks");
 }
 
 std::string identity_path(const Environment& environment) {

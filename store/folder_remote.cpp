@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "store/folder_remote.h"
+#include "store/layout.h"
 #include "store/limits.h"
 #include "store/repair.h"
 #include "store/small_file.h"
@@ -57,8 +58,13 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
 
 class FolderRemote final : public Remote {
  public:
-  FolderRemote(std::string folder, const RemoteOptions& options, Disk& disk, Pool& pool)
-      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool), check_heads_(options.check_heads) {
+  FolderRemote(std::string folder, const RemoteOptions& options, std::vector<std::string> mended, Disk& disk,
+               Pool& pool)
+      : folder_(std::move(folder)),
+        disk_(disk),
+        store_(folder_, disk, pool),
+        check_heads_(options.check_heads),
+        mended_(std::move(mended)) {
     if (!options.create) return;
     store_.keep_found();  // what missing() does not name stays until the heads are published
     begin_heads();
@@ -154,6 +160,8 @@ class FolderRemote final : public Remote {
     return true;
   }
 
+  std::vector<std::string> mended() override { return mended_; }
+
  private:
   std::string heads_path() const { return join_path(folder_, "heads"); }
 
@@ -200,7 +208,9 @@ class FolderRemote final : public Remote {
       const std::string first = name.ends_with(".copy") ? name.substr(0, name.size() - 5) : name;
       if (first != "heads" && !first.starts_with("file-")) continue;
       const SmallFile file = read_small_file(join_path(folder_, first));
-      if (file.state == SmallFile::State::kHalf) write(join_path(folder_, first), file.content);
+      if (file.state != SmallFile::State::kHalf) continue;
+      write(join_path(folder_, first), file.content);
+      mended_.push_back(first);
     }
   }
 
@@ -215,6 +225,7 @@ class FolderRemote final : public Remote {
   Disk& disk_;
   Store store_;
   CheckHeads check_heads_;
+  std::vector<std::string> mended_;
 };
 
 // The folder that a URL names.
@@ -231,13 +242,17 @@ std::string folder_of(const std::string& url) {
 std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteOptions& options, Disk& disk,
                                            Pool& pool) {
   std::string folder = folder_of(url);
-  if (options.create) Store::create(folder, disk);
+  std::vector<std::string> mended;
+  if (options.create) {
+    if (layout_is_damaged(folder)) mended.emplace_back("packs/FORMAT");
+    Store::create(folder, disk);
+  }
   if (!path_exists(folder)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no such remote folder", folder),
                 "`mlx push` makes it; is its disk mounted?");
   }
   try {
-    return std::make_unique<FolderRemote>(folder, options, disk, pool);
+    return std::make_unique<FolderRemote>(folder, options, std::move(mended), disk, pool);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),

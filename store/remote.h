@@ -65,6 +65,9 @@ class Remote {
   // can be sent again. For whoever has seen that they are not what their ids say, where the remote itself cannot.
   // False, and nothing, where it is behind a server, which looks for itself.
   virtual bool drop(const std::vector<ObjectKey>&, RepairReport&, Progress&) { return false; }
+  // Small files, by their names there, that opening it for writing or repair() has written again: one of their copies
+  // or both were damaged.
+  virtual std::vector<std::string> mended() { return {}; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
   virtual bool encrypted() const { return false; }

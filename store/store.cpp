@@ -269,6 +269,9 @@ Bytes Store::read(ObjectKind kind, const Digest& id) const {
 void Store::keep_found() {
   state_->keeps_found = true;
 }
+void Store::stop_keeping() {
+  state_->keeps_found = false;
+}
 
 std::unique_ptr<Batch> Store::begin() {
   keep_found();

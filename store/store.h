@@ -114,6 +114,8 @@ class Store {
   // From now on, until this store is closed, what has() and its kin find stays: a gc in another process leaves it. For
   // whoever is going to refer to what is there already; begin() implies it.
   void keep_found();
+  // Nothing will refer to it after all: from now on this store only reads, for which a disk needs no room.
+  void stop_keeping();
   std::unique_ptr<Batch> begin();
   std::vector<Digest> operations() const;     // ids of all operation objects in packs
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte

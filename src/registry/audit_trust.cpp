@@ -18,14 +18,23 @@ std::string in_words(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.id.brief(), operation_text(operation));
 }
 
-// At the first of its parents that says so.
-void note_backdated(OperationStage& operations, TrustReport& report) {
+// At the first of its parents that says so. Of an operation whose time is still to come, that one's clock was wrong,
+// and not the clocks of those after it.
+void note_wrong_times(OperationStage& operations, std::int64_t now, TrustReport& report) {
+  const auto note = [&](std::string line) {
+    if (report.notes.size() < kMost) report.notes.push_back(std::move(line));
+  };
+  const std::int64_t latest = now + kClockSkew;
+  operations.visit_later_than(latest, [&](const Operation& operation) {
+    note(fmt::format("{} is ahead of time: it says {}, and now is {}", in_words(operation), iso_time(operation.time),
+                     iso_time(now)));
+  });
   Digest last;
-  operations.visit_backdated(kClockSkew, [&](const Link& link) {
-    if (link.child.id == last || report.notes.size() == kMost) return;
+  operations.visit_backdated(kClockSkew, latest, [&](const Link& link) {
+    if (link.child.id == last) return;
     last = link.child.id;
-    report.notes.push_back(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(link.child),
-                                       iso_time(link.child.time), link.parent.brief(), iso_time(link.parent_time)));
+    note(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(link.child),
+                     iso_time(link.child.time), link.parent.brief(), iso_time(link.parent_time)));
   });
 }
 
@@ -68,7 +77,7 @@ TrustReport verify_trust(const std::string& root, OperationStage& operations, Po
   Chunk chunk(judge);
   operations.visit([&](const Operation& operation) { chunk.add(operation); });
   chunk.flush();
-  note_backdated(operations, report);
+  note_wrong_times(operations, unix_micros(), report);
   return report;
 }
 

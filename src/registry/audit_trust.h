@@ -12,7 +12,7 @@ namespace mlx::registry {
 
 struct TrustReport {
   std::vector<std::string> problems;  // signatures that do not hold; who is not vouched for by [people]
-  std::vector<std::string> notes;     // unsigned (where nobody is declared) and backdated operations
+  std::vector<std::string> notes;     // unsigned (where nobody is declared), backdated, ahead of time
 };
 // `root`: where mlx.toml stands. `operations`: settled.
 TrustReport verify_trust(const std::string& root, OperationStage& operations, Pool& pool);

@@ -34,6 +34,7 @@ std::string hook_text(const std::string& command) {
       "# Refuses to push pointers whose data is on no remote of mlx. Once without it: git push --no-verify\n"
       "command -v mlx >/dev/null 2>&1 || {{\n"
       "  echo 'mlx is not in PATH: cannot tell whether the data of this push is on a remote' >&2\n"
+      "  echo 'hint: add the folder of mlx to PATH, or push once without this check: git push --no-verify' >&2\n"
       "  exit 2\n"
       "}}\n"
       "exec {}\n",

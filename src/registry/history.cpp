@@ -141,6 +141,38 @@ void note_history_found(store::Database& db) {
   db.run("DELETE FROM meta WHERE key = 'history_lost'");
 }
 
+void give_up_history(store::Database& db) {
+  db.run("UPDATE meta SET value = 2 WHERE key = 'history_lost'");
+}
+
+bool is_history_given_up(store::Database& db) {
+  return db.prepare("SELECT 1 FROM meta WHERE key = 'history_lost' AND value = 2").step();
+}
+
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
+                                           const std::vector<Operation>& arriving) {
+  std::unordered_set<Digest, DigestHash> known;
+  for (const Operation& operation : arriving) known.insert(operation.id);
+  std::vector<Operation> found;
+  for (const Digest& id : store.operations()) {
+    if (known.contains(id) || is_recorded(db, id)) continue;
+    try {
+      found.push_back(decode(store.read(store::ObjectKind::kOperation, id)));
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;  // fsck names it
+    }
+  }
+  std::vector<Operation> whole;
+  for (Operation& operation : fixed_order(std::move(found))) {
+    const bool complete = std::ranges::all_of(
+        operation.parents, [&](const Digest& parent) { return known.contains(parent) || is_recorded(db, parent); });
+    if (!complete) continue;
+    known.insert(operation.id);
+    whole.push_back(std::move(operation));
+  }
+  return whole;
+}
+
 std::vector<Digest> select_heads(store::Database& db) {
   std::vector<Digest> heads;
   store::Statement select = db.prepare("SELECT id FROM heads ORDER BY id");

@@ -25,6 +25,12 @@ std::uint64_t journal_size(const std::string& path);  // bytes; 0 where it is mi
 store::Database open_metadata(const std::string& mlx_folder);
 bool is_history_lost(store::Database& db);
 void note_history_found(store::Database& db);
+// It is nowhere to be had: what is recorded from now on begins anew. gc still removes nothing.
+void give_up_history(store::Database& db);
+bool is_history_given_up(store::Database& db);
+// Operations of packs that are neither recorded nor among `arriving`, and have all that is before them.
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
+                                           const std::vector<Operation>& arriving);
 
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);

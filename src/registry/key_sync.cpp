@@ -13,6 +13,7 @@
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/published_heads.h"
+#include "registry/seen_heads.h"
 #include "registry/seen_keys.h"
 #include "store/encrypted_remote.h"
 
@@ -35,7 +36,18 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
   options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
   options.check_heads = repair ? check_published : check_pushed;
   options.repair = repair;
-  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
+  try {
+    return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
+                              repository.pool());
+  } catch (const Error& error) {
+    const std::optional<Digest> seen =
+        error.kind == ErrorKind::kNotFound ? seen_head(repository, remote) : std::nullopt;
+    if (!seen) throw;
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name,
+                            seen->brief(), error.message),
+                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has", remote.name));
+  }
 }
 
 // A remote is made only for what may be published.

@@ -30,14 +30,17 @@ store::KeyFile Keys::file() const {
   if (!exist()) {
     throw Error(
         ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
-        "where it had some, `mlx pull` takes them from its encrypted remote; `mlx init --encrypt` and `mlx remote "
-        "add --encrypt NAME URL` make the first ones");
+        "where it had some, `mlx pull` takes them from its encrypted remote, or restore a backup of that file; the "
+        "first ones come with `mlx init --encrypt` or `mlx remote add --encrypt NAME URL`");
   }
   try {
     return decode(store::read_small_file(path_));
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
-    throw Error(error.kind, error.message, "`mlx fsck --repair` takes the keys from an encrypted remote");
+    throw Error(
+        error.kind, error.message,
+        "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
+        "file");
   }
 }
 
@@ -86,7 +89,8 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
   for (const store::KeyPair& identity : known_) {
     if (auto access = store::unwrap_root(lock, identity)) return *access;
   }
-  for (const store::KeyPair& identity : unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>()) {
+  const std::vector<store::KeyPair> identities = unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>();
+  for (const store::KeyPair& identity : identities) {
     auto access = store::unwrap_root(lock, identity);
     if (!access) continue;
     known_.push_back(identity);
@@ -97,10 +101,16 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
   const std::optional<store::Secret> passphrase =
       takes_passphrase && unlocker_ ? unlocker_->passphrase(what) : std::nullopt;
   if (!passphrase) {
+    const char* const by_passphrase =
+        "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND";
+    const std::string by_member =
+        "send a member what `mlx key export-public` prints, for `mlx key add-recipient` and a push";
+    if (!identities.empty()) {
+      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member of them", what),
+                  takes_passphrase ? by_member + "; or " + by_passphrase : by_member);
+    }
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
-                takes_passphrase
-                    ? "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND"
-                    : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
+                takes_passphrase ? by_passphrase : "`mlx key new-identity` makes a key of yours: " + by_member);
   }
   const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
   const std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;

@@ -245,11 +245,17 @@ void OperationStage::visit_missing(const std::function<void(const Digest&, const
   while (select.step()) visit(select.digest(0), select.digest(1));
 }
 
-void OperationStage::visit_backdated(std::int64_t skew, const std::function<void(const Link&)>& visit) {
+void OperationStage::visit_later_than(std::int64_t time, const Visit& visit) {
+  store::Statement select = db_.prepare("SELECT row FROM staged WHERE time > ? ORDER BY row");
+  for (select.bind(time); select.step();) visit(read(select.int64(0)));
+}
+
+void OperationStage::visit_backdated(std::int64_t skew, std::int64_t latest,
+                                     const std::function<void(const Link&)>& visit) {
   store::Statement select = db_.prepare(
       "SELECT p.id, p.time, c.row FROM links l JOIN staged p ON p.id = l.parent JOIN staged c ON c.row = l.child"
-      " WHERE c.time < p.time - ? ORDER BY l.child, l.parent");
-  for (select.bind(skew); select.step();) visit({select.digest(0), select.int64(1), read(select.int64(2))});
+      " WHERE c.time < p.time - ? AND p.time <= ? ORDER BY l.child, l.parent");
+  for (select.bind(skew, latest); select.step();) visit({select.digest(0), select.int64(1), read(select.int64(2))});
 }
 
 std::optional<std::pair<Digest, Digest>> OperationStage::first_misplaced() {

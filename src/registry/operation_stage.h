@@ -44,8 +44,10 @@ class OperationStage {
   std::vector<Digest> heads();  // nobody's parents, sorted
   // Parents that are not there, each with its child.
   void visit_missing(const std::function<void(const Digest& parent, const Digest& child)>& visit);
-  // Where the child says a time that is earlier than the parent's by more than `skew`; children in order of adding.
-  void visit_backdated(std::int64_t skew, const std::function<void(const Link& link)>& visit);
+  void visit_later_than(std::int64_t time, const Visit& visit);  // in order of adding
+  // Where the child says a time that is earlier than the parent's by more than `skew`, and the parent one that is not
+  // later than `latest`; children in order of adding.
+  void visit_backdated(std::int64_t skew, std::int64_t latest, const std::function<void(const Link& link)>& visit);
   // The first that was added elsewhere than at its place, with the one that belongs there.
   std::optional<std::pair<Digest, Digest>> first_misplaced();
 

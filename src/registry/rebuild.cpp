@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "registry/history.h"
 #include "registry/repository.h"
+#include "registry/sync.h"
 #include "store/usage.h"
 
 namespace mlx::registry {
@@ -133,6 +134,11 @@ void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Pr
   left_out.keep();
   if (!journal_whole || left_out.any()) set_aside(journal, disk, progress);
   if (found.size() > 0) note_history_found(*db);
+  // Where a remote is named, what it has comes first: two beginnings cannot be told to be one history.
+  if (found.size() == 0 && !left_out.any() && is_history_lost(*db) && remotes(root).empty()) {
+    give_up_history(*db);
+    progress.warn("no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored");
+  }
   db->run("DELETE FROM meta WHERE key = 'journal_bytes'");
   catch_up(*db, store, disk, folder);
   transaction.commit();

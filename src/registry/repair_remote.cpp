@@ -115,8 +115,10 @@ std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const s
   return 0;
 }
 
-std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config) {
+std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config,
+                                      std::vector<std::string>& mended) {
   const auto remote = open_remote(repository, config, Towards::kRepair, judge_before_sending(repository));
+  mended = remote->mended();
   if (has_heads(*remote)) return std::nullopt;
   DigestSet there;
   try {

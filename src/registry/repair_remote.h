@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "registry/sync.h"
 #include "store/remote.h"
@@ -14,8 +16,10 @@ struct MendedHeads {
   std::uint64_t operations = 0;  // that the remote holds and this clone knows: the heads were worked out from them
   std::uint64_t unknown = 0;     // that it holds and this clone does not know: whoever does adds theirs with a push
 };
-// nullopt where the remote has its heads, or none of its operations can be seen.
-std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& remote);
+// nullopt where the remote has its heads, or none of its operations can be seen. `mended`: names of its small files
+// that opening it has written again.
+std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& remote,
+                                      std::vector<std::string>& mended);
 
 // Takes those of `objects` (this clone's content) out of the remote that are there and are not what their ids say:
 // chunk lists of other files, lists of files that are none. What is taken out can be sent again. The number of them;

@@ -17,10 +17,12 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "registry/bring.h"
+#include "registry/clock_doubt.h"
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/live_runs.h"
+#include "registry/operation_stage.h"
 #include "registry/own_folder.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
@@ -84,16 +86,26 @@ void write_text(store::Disk& disk, const std::string& path, std::string_view tex
   store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
 }
 
-// Made where it is missing.
-std::string read_clone_id(const std::string& mlx_folder, store::Disk& disk) {
-  const std::string path = clone_id_path(mlx_folder);
-  if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
+void stage_unrecorded(store::Database& db, const std::vector<Operation>& operations, OperationStage& stage) {
+  for (const Operation& operation : operations) {
+    if (!is_recorded(db, operation.id)) stage.add(operation);
+  }
+}
+
+std::string read_clone_id(const std::string& path) {
   std::string text = read_text(path);
   if (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path), "delete it: a new one is made");
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path),
+                "delete it, as `mlx fsck --repair` does: a new one is made");
   }
   return text;
+}
+
+std::string read_or_make_clone_id(const std::string& mlx_folder, store::Disk& disk) {
+  const std::string path = clone_id_path(mlx_folder);
+  if (!path_exists(path)) write_small_file(disk, path, random_id() + "\n", 0600);
+  return read_clone_id(path);
 }
 
 // Migrations, and what a crash has left in the journal.
@@ -141,6 +153,7 @@ struct Repository::State {
   std::shared_ptr<Keys> keys;
   std::unique_ptr<LiveRuns> live_runs;
   std::optional<Signer> signer;
+  std::string clock_doubt;
 
   const std::string& find_clone_id();
 };
@@ -244,8 +257,24 @@ void Repository::refresh() {
 }
 
 const std::string& Repository::State::find_clone_id() {
-  if (clone_id.empty()) clone_id = read_clone_id(folder, disk);
+  if (clone_id.empty()) clone_id = read_or_make_clone_id(folder, disk);
   return clone_id;
+}
+
+std::string Repository::clone_id_problem() const {
+  const std::string path = clone_id_path(state_->folder);
+  try {
+    if (path_exists(path)) (void)read_clone_id(path);
+    return {};
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) return {};  // another user's, which is not for everybody to read
+    return error.message;
+  }
+}
+
+void Repository::remove_clone_id() {
+  state_->disk.remove(clone_id_path(state_->folder));
+  state_->clone_id.clear();
 }
 
 const std::optional<Signer>& Repository::find_signer() {
@@ -277,20 +306,34 @@ Operation Repository::record(const std::string& kind, const Json& body) {
   });
 }
 
+void Repository::require_history() {
+  if (!is_history_lost(db()) || is_history_given_up(db())) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}: what was recorded here before is lost, so nothing is added to it", state_->folder),
+              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+}
+
+const std::string& Repository::clock_doubt() const {
+  return state_->clock_doubt;
+}
+
 std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
   store::Database& database = db();
+  require_history();
+  const std::int64_t now = recordable_time(unix_micros());
   const std::string path = journal_path(state_->folder);
   const Signer& own = signer();
   store::Transaction transaction(database);
   catch_up(database, store(), state_->disk, state_->folder);
   Json body = Json::object();
   if (!make(body)) return std::nullopt;
+  if (state_->clock_doubt.empty()) state_->clock_doubt = doubt_of_clock(database, state_->root, now);
   if (kind == kUndoKind) store().reload();  // all others are applied again
   Operation operation;
   operation.kind = kind;
   operation.parents = select_heads(database);
   operation.actor = actor_of(state_->find_clone_id(), own.public_key);
-  operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
+  operation.time = now;
   operation.body = canonical(body);
   require_may_record(*this, operation);  // what others would refuse is refused here, before it is part of the history
   operation.signer = own.public_key;
@@ -307,9 +350,11 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
 void Repository::try_merge(const std::vector<Operation>& operations) {
   store::Database& database = db();
   store::Transaction transaction(database);  // rolled back
-  std::vector<Operation> unknown = operations;
-  std::erase_if(unknown, [&](const Operation& operation) { return is_recorded(database, operation.id); });
-  adopt(database, store(), std::move(unknown));
+  OperationStage unknown;
+  stage_unrecorded(database, operations, unknown);
+  if (unknown.size() == 0) return;
+  unknown.settle();
+  adopt(database, store(), unknown);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
@@ -319,10 +364,13 @@ void Repository::merge(const std::vector<Operation>& operations) {
   store().reload();  // what is applied again reads what others have sealed since it was opened
   catch_up(database, store(), state_->disk, state_->folder);
   OperationStage unknown;
-  for (const Operation& operation : operations) {
-    if (!is_recorded(database, operation.id)) unknown.add(operation);
-  }
+  stage_unrecorded(database, operations, unknown);
   if (unknown.size() == 0) return;
+  if (is_history_lost(database)) {
+    // What was pushed and lost here comes back, and with it what stands in packs and needs it.
+    for (const Operation& operation : unrecorded_in_packs(database, store(), operations)) unknown.add(operation);
+    note_history_found(database);
+  }
   unknown.settle();
   std::vector<Bytes> bytes;
   unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });

@@ -53,6 +53,9 @@ class Repository {
   // Who signs what this clone records (signer.h); nullopt where nobody has recorded anything yet.
   const std::optional<Signer>& find_signer();
   const Signer& signer();  // made where there is none
+  // One line where the clone's own id, which is a part of the actors' ids, is damaged; "" where it is not.
+  std::string clone_id_problem() const;
+  void remove_clone_id();  // the next operation makes another
   // The pseudonymous id of that person in this clone; "" where there is no signer yet.
   std::string actor();
 
@@ -66,6 +69,11 @@ class Repository {
   void merge(const std::vector<Operation>& operations);
   // Throws what merge() would, and changes nothing.
   void try_merge(const std::vector<Operation>& operations);
+  // kCorrupt, with the ways out, while what was recorded here before is lost: nothing is added on top of a gap, which
+  // the others would take for another beginning.
+  void require_history();
+  // What is wrong with the clock by which this process has recorded something, "" where nothing is known to be.
+  const std::string& clock_doubt() const;
   std::vector<Digest> heads();
   std::vector<Operation> operations();  // all, in the fixed order
 

@@ -400,6 +400,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     remote->repair(report, progress);
     result.saved = report.saved_objects;
     result.set_aside = std::move(report.set_aside);
+    result.mended = remote->mended();
   }
   warn_of_damage(*remote, config, progress);
   // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.

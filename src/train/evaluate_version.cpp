@@ -32,13 +32,15 @@ Evaluation measure(registry::Repository& repository, const Question& asked, Prog
   return evaluation;
 }
 
-// False, and a warning, where the disk does not take it: the figures are worth having all the same.
-bool record_if_possible(Progress& progress, const std::function<void()>& record) {
+// False, and a warning, where the disk does not take it: the figures are worth having all the same, and reading what
+// they are made from must not write either.
+bool record_if_possible(registry::Repository& repository, Progress& progress, const std::function<void()>& record) {
   try {
     record();
     return true;
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kIo) throw;
+    repository.store().stop_keeping();
     progress.warn(fmt::format("this evaluation is not recorded: {}", error.message));
     return false;
   }
@@ -68,7 +70,7 @@ EvaluateOutcome evaluate_version(registry::Repository& repository, const std::st
   start.environment = canonical(environment(level, repository.pool().threads()));
   const Question asked{outcome.model, data, split, level};
   std::string run;
-  outcome.recorded = record_if_possible(progress, [&] {
+  outcome.recorded = record_if_possible(repository, progress, [&] {
     start.code = code_state(repository);
     run = registry::start_run(repository, start);
   });
@@ -78,7 +80,7 @@ EvaluateOutcome evaluate_version(registry::Repository& repository, const std::st
   }
   outcome.evaluation = in_run(repository, run, [&] {
     const Evaluation evaluation = measure(repository, asked, progress);
-    outcome.recorded = record_if_possible(progress, [&] {
+    outcome.recorded = record_if_possible(repository, progress, [&] {
       const Json json = to_json(evaluation);
       registry::attach(repository, asked.model.digest, "evaluation", data.digest.text() + "#" + split,
                        as_bytes(canonical(json)));

@@ -153,7 +153,7 @@ class S3Remote final : public Remote {
 
   // Packs that are gone leave the catalogue: what stood in them is missing then, for everybody.
   bool repair(RepairReport&, Progress& progress) override {
-    catalogue_.mend();
+    mended_ = catalogue_.mend();
     for (const std::string& what : look_for_lost()) progress.warn(what + "; what is here of it is sent again");
     untold_.clear();
     catalogue_.replace([&](Catalogue& catalogue) {
@@ -192,6 +192,8 @@ class S3Remote final : public Remote {
     });
     return true;
   }
+
+  std::vector<std::string> mended() override { return mended_; }
 
  private:
   // False where there are none.
@@ -240,6 +242,7 @@ class S3Remote final : public Remote {
   const bool writes_;
   std::set<PackEntry> lost_packs_;
   std::vector<std::string> lost_, untold_;  // a line each
+  std::vector<std::string> mended_;         // names
   Disk& disk_;
   Pool& pool_;
   Pool network_;

@@ -75,7 +75,8 @@ same "$(tree_of ../remote/packs)" "$before"
 cd "$work" && git clone -q one two && cd two
 sed -i "s#../remote#$work/remote#" mlx.toml
 error 5 "no key is unlocked" mlx pull -q
-as ben error 5 "no key is unlocked" mlx pull
+as ben error 5 "your identity is not a member" mlx pull  # bug: asked for a passphrase that nobody has
+has "$err" "send a member what \`mlx key export-public\` prints"
 cd ../one
 as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
 as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
@@ -102,7 +103,7 @@ for pack in $before; do [ -e "$pack" ] || fail "chunks were written again for so
 git add -A && git commit -qm y
 cd ../two
 git checkout -q mlx.toml && git pull -q && sed -i "s#../remote#$work/remote#" mlx.toml
-as ben error 5 "no key is unlocked" mlx pull
+as ben error 5 "your identity is not a member" mlx pull
 as ada expect 0 mlx pull
 same "$(cat data/SECRETNAME/later)" new
 
@@ -143,6 +144,24 @@ error 2 "a passphrase is needed" mlx init --encrypt "$work/half"
 expect 0 mlx fsck --json
 [ "$(json 'd["locked"]')" -gt 0 ] || fail "fsck without a key says nothing of it"
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx status
+# bug: without a new passphrase the old one was put in its own place, and called changed.
+before=$(sha256sum <.mlx/keys)
+for command in change add; do
+  MLX_PASSPHRASE_FILE=$work/pass error 2 "a passphrase is needed" mlx key $command-passphrase
+  has "$err" "--new-passphrase-file"
+  MLX_PASSPHRASE_FILE=$work/pass error 2 "is that of 'passphrase' already" mlx key $command-passphrase --new-passphrase-file ../pass
+done
+same "$(sha256sum <.mlx/keys)" "$before"
+# bug: where keys without a remote are damaged, the hint of fsck --repair was fsck --repair.
+cp -r .mlx ../three-kept
+for file in .mlx/keys .mlx/keys.copy; do [ ! -e "$file" ] || truncate -s 100 "$file"; done
+MLX_PASSPHRASE_FILE=$work/pass error 6 "restore a backup of that file" mlx fsck --repair
+rm -r .mlx && mv ../three-kept .mlx
+# bug: where they are gone, adding an encrypted remote made others.
+cp -r .mlx ../three-kept && rm .mlx/keys*
+MLX_PASSPHRASE_FILE=$work/pass error 4 "are gone" mlx remote add --encrypt o ../never
+[ ! -e .mlx/keys ] && [ ! -e mlx.toml ] || fail "a refused remote add changed something"
+rm -r .mlx && mv ../three-kept .mlx
 expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
 MLX_PASSPHRASE_FILE=$work/pass error 5 "wrong" mlx cat data/x:f
 MLX_PASSPHRASE_FILE=$work/pass2 expect 0 mlx cat data/x:f

@@ -8,6 +8,7 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/audit_trust.h"
+#include "registry/clock_doubt.h"
 #include "registry/people.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
@@ -397,6 +398,39 @@ TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
   CHECK(found(signed_by(p.bob.repo(), operation)).find("nobody in [people]") != std::string::npos);
   p.declare("bob", p.bob, {Right::kPromote});
   CHECK(found(signed_by(p.bob.repo(), operation)).find("bob may not commit") != std::string::npos);
+}
+
+TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called backdated") {
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  constexpr std::int64_t kIn2099 = std::int64_t{4'080'000'000} * 1'000'000;
+  Operation ahead = tag(p.ada, version, "x");
+  ahead.time = kIn2099;
+  ahead = signed_by(p.ada.repo(), ahead);
+  p.ada.repo().merge({ahead});
+  create_tag(p.ada.repo(), "y", version);
+  const TrustReport report = verify_trust(p.ada.repo(), p.ada.repo().operations());
+  CHECK(report.problems.empty());
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0].find("tag") != std::string::npos);
+  CHECK(report.notes[0].find("is ahead of time: it says 2099-") != std::string::npos);
+}
+
+TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bears was recorded as another") {
+  constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000, kNow = 57 * kYear;
+  CHECK(far_ahead(kNow, kNow - kYear).empty());
+  CHECK(far_ahead(kNow, kNow + kYear).empty());
+  CHECK(far_ahead(kNow + 73 * kYear, kNow).find("73 years after the last") != std::string::npos);
+  CHECK(recordable_time(kNow) == kNow);
+  CHECK(recordable_time(-kNow) == 0);
+  CHECK(fails_with(ErrorKind::kIo, "clock is wrong: it says 12000-",
+                   [] { (void)recordable_time(std::int64_t{316'521'000'000} * 1'000'000); }) == "");
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  CHECK(p.ada.repo().clock_doubt().empty());
+  p.ada.repo().merge({signed_by(p.ada.repo(), tag(p.ada, version, "x"))});  // of 1970: now is long after it
+  create_tag(p.ada.repo(), "y", version);
+  CHECK(p.ada.repo().clock_doubt().find("years after the last that was recorded here") != std::string::npos);
 }
 
 TEST_CASE("unsigned history of an older mlx counts up to where [people] says") {
