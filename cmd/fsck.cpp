@@ -162,6 +162,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
   const auto rebuild = [&] {
+    repository->require_own();
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
@@ -172,7 +173,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   if (options.repair && change) {
     // Without it nothing else can be looked at.
     const std::string mlx = repository->mlx_folder();
-    if (store::repair_layout(mlx, context.disk(), path_exists(join_path(mlx, "keys"))))
+    if (store::repair_layout(mlx, repository->disk(), path_exists(join_path(mlx, "keys"))))
       context.line("written again: " + join_path(mlx, "packs/FORMAT"));
   }
   if (options.rebuild && change) rebuild();

@@ -37,7 +37,7 @@ void make(const std::string& folder, const InitOptions& options, Context& contex
     registry::Keys keys(join_path(mlx, "keys"), context.disk());
     (void)make_keys_where_missing(keys, options.keys, context);
   }
-  registry::Repository::init(folder, context.disk(), options.encrypt);
+  registry::Repository::init(folder, context.disk(), options.encrypt, context.environment());
   tell_git(folder, context);
 }
 

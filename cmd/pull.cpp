@@ -37,7 +37,7 @@ void make_repository_of_clone(Context& context) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: a fresh clone: there is no .mlx/ yet", root),
                 "`mlx pull` without -n makes it");
   }
-  registry::Repository::init(root, context.disk());
+  registry::Repository::init(root, context.disk(), false, context.environment());
   context.say("made a repository in " + root);
 }
 

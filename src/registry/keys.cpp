@@ -55,6 +55,17 @@ void Keys::remember(const store::UnlockedKeys& keys) {
   ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
 }
 
+// Of a ring that this clone knows, its own file says what a passphrase costs, and not whoever holds the remote's.
+std::optional<store::KeyPair> Keys::identity_in_own(const store::KeyFile& lock, const store::Secret& passphrase) const {
+  try {
+    const store::KeyFile own = file();
+    if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
+    return store::passphrase_identity(own, passphrase);
+  } catch (const Error&) {
+    return {};  // none, or damaged
+  }
+}
+
 // For whoever can be shown to be a member; what has shown it is kept for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
   for (const store::KeyPair& identity : known_) {
@@ -76,8 +87,10 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
                     ? "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND"
                     : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
   }
-  const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
-  const std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  std::optional<store::KeyPair> identity = identity_in_own(lock, *passphrase);
+  std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  if (!access && (identity = store::passphrase_identity(lock, *passphrase)))
+    access = store::unwrap_root(lock, *identity);
   if (!access) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
                 "`mlx key list` says for whom the keys are locked");

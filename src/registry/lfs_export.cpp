@@ -41,7 +41,7 @@ bool stands(const Planned& planned) {
   const bool link = planned.mode == store::kModeLink;
   if (link ? S_ISLNK(info.st_mode) && link_target(planned.path) == planned.text
            : S_ISREG(info.st_mode) && static_cast<std::uint64_t>(info.st_size) == planned.text.size() &&
-                 read_text(planned.path) == planned.text &&
+                 read_text(planned.path, planned.text.size()) == planned.text &&
                  ((info.st_mode & 0100) != 0) == (planned.mode == store::kModeExecutable)) {
     return true;
   }
@@ -117,7 +117,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
 // So that git hands the folder's files to git-lfs.
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
   const std::string path = join_path(folder, kAttributes);
-  if (own || (path_exists(path) && read_text(path) != kAttributesText)) {
+  if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
     report.notes.push_back(fmt::format("{} is not changed: it has to say `filter=lfs diff=lfs merge=lfs -text`", path));
   } else {
     planned.push_back({path, std::string(kAttributesText), store::kModeFile});

@@ -20,7 +20,7 @@ std::string config_path(const std::string& root) {
 
 std::string read_config(const std::string& root) {
   const std::string path = config_path(root);
-  return path_exists(path) ? read_text(path) : std::string();
+  return path_exists(path) ? read_project_text(path) : std::string();
 }
 
 std::vector<RemoteConfig> parse_remotes(const std::string& text, const std::string& file) {

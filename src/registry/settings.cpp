@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
+#include "registry/own_folder.h"
 #include "store/beneath.h"
 
 namespace mlx::registry {
@@ -37,6 +38,15 @@ const std::vector<Setting> kSettings = {
      {"none", "blobs:none"}},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
      "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
+    {"safe.directory",
+     "MLX_SAFE_DIRECTORY",
+     SettingKind::kText,
+     "",
+     "Folders of other users' repositories that may be written to, with ':' between them; * for all",
+     {},
+     0,
+     0,
+     true},
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
     {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
      "Your name in the audit log; without it others see a pseudonymous id"},
@@ -97,13 +107,18 @@ void require_value(const Setting& setting, const std::string& text, const std::s
               meant.empty() ? std::string(setting.help) : fmt::format("did you mean '{}'?", meant));
 }
 
+// People link their own file to where they keep it; nothing else is read through links.
+std::string read_settings(const std::string& path, SettingOrigin origin) {
+  return origin == SettingOrigin::kUser ? read_text(path, kMaxProjectText) : read_project_text(path);
+}
+
 using Values = std::map<std::string, SettingValue>;
 
 // What one file says. Tables of other readers are skipped where `shared`.
 Values read_file_values(const std::string& path, const std::string& shown, SettingOrigin origin) {
   Values values;
   if (path.empty() || !path_exists(path)) return values;
-  const TomlNode tree = parse_toml(read_text(path), shown);
+  const TomlNode tree = parse_toml(read_settings(path, origin), shown);
   for (const auto& [table, node] : tree.members) {
     const bool other = std::ranges::any_of(kOtherTables, [&key = table](const char* name) { return key == name; });
     if (other && origin == SettingOrigin::kTracked) continue;
@@ -120,6 +135,7 @@ Values read_file_values(const std::string& path, const std::string& shown, Setti
                                    ? std::to_string(reader.integer(name, setting->min, setting->max))
                                    : reader.string(name);
       require_value(*setting, text, place + ": " + key);
+      if (setting->personal && origin != SettingOrigin::kUser) continue;
       values[key] = {text, origin, place};
     }
   }
@@ -165,6 +181,7 @@ void replace_own_file(const std::string& path, const std::string& text) {
 
 void replace_file(const SettingSources& sources, SettingOrigin origin, const std::string& text) {
   if (origin == SettingOrigin::kUser) return replace_own_file(settings_file(sources, origin), text);
+  if (const auto stranger = stranger_in(sources.root, sources.environment)) throw Error(*stranger);
   const store::Beneath worktree(sources.root);
   if (origin == SettingOrigin::kClone) worktree.make_folders(".mlx");
   worktree.replace(shown_file(sources, origin), text);
@@ -254,8 +271,11 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
   const Setting& setting = setting_of(key);
   require_value(setting, value, key);
   if (holds_password(value)) refuse_secret(key);
+  if (setting.personal && origin != SettingOrigin::kUser) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: counts in your own settings alone", key), "set it with --global");
+  }
   const std::string path = settings_file(sources, origin);
-  const std::string before = path_exists(path) ? read_text(path) : std::string();
+  const std::string before = path_exists(path) ? read_settings(path, origin) : std::string();
   const std::string literal =
       setting.kind == SettingKind::kInteger ? std::to_string(std::stoll(value)) : toml_quoted(value);
   const std::string after = with_toml_key(before, table_of(key), name_of(key), literal, shown_file(sources, origin));
@@ -267,7 +287,7 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
 bool remove_setting(const SettingSources& sources, SettingOrigin origin, const std::string& key, bool dry_run) {
   (void)setting_of(key);
   const std::string path = settings_file(sources, origin);
-  const std::string before = path_exists(path) ? read_text(path) : std::string();
+  const std::string before = path_exists(path) ? read_settings(path, origin) : std::string();
   const std::string after = without_toml_key(before, table_of(key), name_of(key), shown_file(sources, origin));
   if (after == before) return false;
   if (!dry_run) replace_file(sources, origin, after);
