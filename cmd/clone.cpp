@@ -112,7 +112,7 @@ int run_clone(const CloneOptions& options, Context& context) {
                 fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", place),
                 "`mlx init` there starts to use mlx");
   }
-  registry::Repository::init(folder, context.disk(), options.encrypt, context.environment());
+  registry::Repository::init(folder, context.disk(), options.encrypt);
   std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
   registry::Repository& repository = *opened;
   if (!git) registry::add_remote(repository.root(), {"origin", absolute_url(options.url, context), options.encrypt});

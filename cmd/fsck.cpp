@@ -15,6 +15,7 @@
 #include "registry/fsck.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/own_folder.h"
 #include "store/layout.h"
 
 namespace mlx::cmd {
@@ -162,7 +163,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
   const auto rebuild = [&] {
-    repository->require_own();
+    registry::require_no_stranger(repository->root(), context.environment());
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "registry/random_id.h"
 

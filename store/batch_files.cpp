@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "store/batch.h"
 #include "store/chunker.h"

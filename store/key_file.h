@@ -76,8 +76,6 @@ struct UnlockedKeys {
 // The key pair that a passphrase stands for in this file; nullopt where it is no member's. Costs scrypt once a member
 // with a passphrase.
 std::optional<KeyPair> passphrase_identity(const KeyFile& file, ByteView passphrase);
-// False where trying all passphrases costs more than a file may: 16 of them at the cost that passphrase_member() has.
-bool can_be_opened(const KeyFile& file);
 // nullopt where the identity is no member, or its entry does not open.
 std::optional<Access> unwrap_root(const KeyFile& file, const KeyPair& identity);
 // kCorrupt where the MAC does not hold.
@@ -90,7 +88,7 @@ Member recipient_member(const PublicIdentity& who, const std::string& name, std:
 // A new ring with keys for kMainDomain and kHistoryDomain. Nobody can change it before a member has unlocked it.
 UnlockedKeys make_keys(const Member& member, std::int64_t now);
 // Each of these is one revision, signed by who unlocked the keys.
-// kConflict where one with this public key is there; kRefused where its passphrase would be one too many.
+// kConflict where one with this public key is there.
 void add_member(UnlockedKeys& keys, const Member& member);
 // Makes the root key anew, and a new key for every domain. kRefused for the last one.
 void remove_member(UnlockedKeys& keys, const Digest& public_key, std::int64_t now);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 
 namespace mlx::store {
@@ -88,17 +89,6 @@ std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted) {
     if (inside != sorted.end() && inside->path.starts_with(folder)) return at->path;
   }
   return {};
-}
-
-bool is_too_long(std::string_view path) {
-  constexpr std::size_t kMaxPath = 4095, kMaxPart = 255;  // PATH_MAX without its zero byte, NAME_MAX
-  if (path.size() > kMaxPath) return true;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    if (end - begin > kMaxPart) return true;
-    begin = end + 1;
-  }
-  return false;
 }
 
 std::vector<std::span<const Entry>> cut_shards(std::span<const Entry> sorted) {

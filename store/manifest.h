@@ -51,9 +51,6 @@ bool ends_shard(const std::string& path);
 // What add_manifest would say of sorted entries, without storing anything: the id that a folder's state has.
 ManifestSummary summarize(const std::vector<Entry>& sorted);
 // The first path of a sorted list that is also a folder of another one ("a" beside "a/b"), which no tree can hold.
-// Takes time in proportion to the list, however deep the paths are.
 std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted);
-// Longer than a system takes: 4095 bytes, 255 in a part.
-bool is_too_long(std::string_view path);
 
 }  // namespace mlx::store

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -98,7 +99,13 @@ Bytes read_regular_file(const std::string& path, std::size_t most) {
   return bytes;
 }
 
-Bytes read_file(const std::string& path, std::size_t most) {
+namespace {
+
+// For people or of a few numbers: a device, a pipe and /proc have no size, and may have no end.
+constexpr std::size_t kMaxText = std::size_t{64} << 20;
+
+// kCorrupt where it has more than `most` bytes.
+Bytes read_up_to(const std::string& path, std::size_t most) {
   const auto require = [&](std::uint64_t size) {
     if (size > most) fail(ErrorKind::kCorrupt, "{}: has more than {} bytes", path, most);
   };
@@ -122,18 +129,14 @@ Bytes read_file(const std::string& path, std::size_t most) {
   return out;
 }
 
-std::string read_text(const std::string& path, std::size_t most) {
-  return std::string(as_text(read_file(path, most)));
+}  // namespace
+
+Bytes read_file(const std::string& path) {
+  return read_up_to(path, std::numeric_limits<std::size_t>::max());
 }
 
-std::string read_project_text(const std::string& path, std::size_t most) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
-    throw Error(ErrorKind::kConflict,
-                fmt::format("{} is a symbolic link, and what a project brings along is not read through links", path),
-                "let the file itself stand there (mv)");
-  }
-  return std::string(as_text(read_regular_file(path, most)));
+std::string read_text(const std::string& path) {
+  return std::string(as_text(read_up_to(path, kMaxText)));
 }
 
 std::size_t read_at(int fd, void* data, std::size_t count, std::uint64_t offset, const std::string& path) {

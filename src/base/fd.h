@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -31,16 +30,9 @@ class Fd {
 
 Fd open_file(const std::string& path, int flags, mode_t mode = 0666);  // O_CLOEXEC added; kNotFound on ENOENT, else kIo
 Fd open_regular_file(const std::string& path);  // to read; never waits, kCorrupt for what is no regular file
-Bytes read_file(const std::string& path, std::size_t most = std::numeric_limits<std::size_t>::max());  // as below
+Bytes read_file(const std::string& path);
 Bytes read_regular_file(const std::string& path, std::size_t most);  // kCorrupt for more, too
-// A text for people or of a few numbers; kCorrupt for more, whatever stands there: a device, a pipe and /proc have no
-// size and may have no end.
-inline constexpr std::size_t kMaxText = std::size_t{64} << 20;
-std::string read_text(const std::string& path, std::size_t most = kMaxText);
-// A file that a project brings along, settings and their like: kConflict for a symbolic link, which leads wherever who
-// made the project likes; kCorrupt for what is no regular file.
-inline constexpr std::size_t kMaxProjectText = std::size_t{4} << 20;
-std::string read_project_text(const std::string& path, std::size_t most = kMaxProjectText);
+std::string read_text(const std::string& path);
 // pread until `count` bytes or end of file; returns the bytes read.
 std::size_t read_at(int fd, void* data, std::size_t count, std::uint64_t offset, const std::string& path);
 void write_all(int fd, ByteView bytes, const std::string& path);

@@ -220,20 +220,6 @@ void remove_tree(const std::string& path) {
   remove_at(AT_FDCWD, std::string(without_trailing_slashes(path)), path);
 }
 
-void remove_content(int folder, const std::string& path, std::string_view kept) {
-  const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail_errno(errno, path, "open");
-  const Folder opened(::fdopendir(fd));
-  if (!opened) {
-    const int error = errno;
-    ::close(fd);
-    fail_errno(error, path, "list");
-  }
-  for (const std::string& child : names_in(opened.get(), path)) {
-    if (child != kept) remove_at(fd, child, join_path(path, child));
-  }
-}
-
 TempFolder::TempFolder() {
   const char* const wanted = std::getenv("TMPDIR");
   const std::string base = wanted != nullptr && *wanted != '\0' ? absolute_path(wanted) : "/tmp";

@@ -34,8 +34,6 @@ struct FolderEntry {
 };
 std::vector<FolderEntry> list_entries(const std::string& path);
 void remove_tree(const std::string& path);  // never follows symbolic links; missing is fine
-// Everything in an open folder but `kept`; the folder itself stays. `path` is its name for errors.
-void remove_content(int folder, const std::string& path, std::string_view kept = {});
 
 // mkdtemp below $TMPDIR or /tmp; the tree is removed with the object.
 class TempFolder {

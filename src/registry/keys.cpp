@@ -55,16 +55,20 @@ void Keys::remember(const store::UnlockedKeys& keys) {
   ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
 }
 
+namespace {
+
 // Of a ring that this clone knows, its own file says what a passphrase costs, and not whoever holds the remote's.
-std::optional<store::KeyPair> Keys::identity_in_own(const store::KeyFile& lock, const store::Secret& passphrase) const {
+std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
   try {
-    const store::KeyFile own = file();
+    const store::KeyFile own = keys.file();
     if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
     return store::passphrase_identity(own, passphrase);
   } catch (const Error&) {
     return {};  // none, or damaged
   }
 }
+
+}  // namespace
 
 // For whoever can be shown to be a member; what has shown it is kept for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
@@ -87,7 +91,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
                     ? "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND"
                     : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
   }
-  std::optional<store::KeyPair> identity = identity_in_own(lock, *passphrase);
+  std::optional<store::KeyPair> identity = identity_in_own(*this, lock, *passphrase);
   std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
   if (!access && (identity = store::passphrase_identity(lock, *passphrase)))
     access = store::unwrap_root(lock, *identity);

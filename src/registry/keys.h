@@ -53,7 +53,6 @@ class Keys final : public store::KeySource {
 
  private:
   store::Access find_access(const store::KeyFile& lock, const std::string& what);
-  std::optional<store::KeyPair> identity_in_own(const store::KeyFile& lock, const store::Secret& passphrase) const;
   store::UnlockedKeys open_own();
   Fd lock();
   void shred_leftovers();

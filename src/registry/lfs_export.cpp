@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/git.h"
 #include "base/path.h"
 #include "formats/lfs_pointer.h"
@@ -41,7 +42,7 @@ bool stands(const Planned& planned) {
   const bool link = planned.mode == store::kModeLink;
   if (link ? S_ISLNK(info.st_mode) && link_target(planned.path) == planned.text
            : S_ISREG(info.st_mode) && static_cast<std::uint64_t>(info.st_size) == planned.text.size() &&
-                 read_text(planned.path, planned.text.size()) == planned.text &&
+                 read_text(planned.path) == planned.text &&
                  ((info.st_mode & 0100) != 0) == (planned.mode == store::kModeExecutable)) {
     return true;
   }

@@ -121,6 +121,10 @@ std::optional<Error> stranger_in(const std::string& root, const Environment& env
   return std::nullopt;
 }
 
+void require_no_stranger(const std::string& root, const Environment& environment) {
+  if (const auto stranger = stranger_in(root, environment)) throw Error(*stranger);
+}
+
 std::unique_ptr<store::Disk> refusing_disk(const Error& why) {
   return std::make_unique<RefusingDisk>(why);
 }

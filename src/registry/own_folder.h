@@ -22,6 +22,8 @@ void require_own_folder(const std::string& root);
 // where both are this user's (root: or those of whom sudo names), or safe.directory of the environment or of the user's
 // own settings names the folder. Whoever may only read it is told so by the disk.
 std::optional<Error> stranger_in(const std::string& root, const Environment& environment);
+// Throws it: for what makes a repository, or writes to one without opening it.
+void require_no_stranger(const std::string& root, const Environment& environment);
 // A disk on which every change is that error.
 std::unique_ptr<store::Disk> refusing_disk(const Error& why);
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"

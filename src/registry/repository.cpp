@@ -157,10 +157,9 @@ struct Repository::State {
   const std::string& find_clone_id();
 };
 
-bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypted, const Environment& environment) {
+bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypted) {
   const std::string mlx = join_path(absolute_path(folder), kFolder);
   require_own_folder(absolute_path(folder));
-  if (const auto stranger = stranger_in(absolute_path(folder), environment)) throw Error(*stranger);
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
   store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
@@ -206,9 +205,6 @@ std::string Repository::mlx_folder() const {
 }
 store::Disk& Repository::disk() {
   return state_->disk;
-}
-void Repository::require_own() const {
-  if (state_->stranger) throw Error(*state_->stranger);
 }
 const Environment& Repository::environment() const {
   return state_->environment;
@@ -301,7 +297,7 @@ Operation Repository::record(const std::string& kind, const Json& body) {
 }
 
 std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
-  require_own();  // before a key is made
+  if (state_->stranger) throw Error(*state_->stranger);  // before a key is made
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);
   const Signer& own = signer();

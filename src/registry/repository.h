@@ -25,9 +25,8 @@ struct Signer;
 class Repository {
  public:
   // Makes .mlx/ in `folder` (fine where it exists), writes .mlx/.gitignore so that git ignores it. Returns true where
-  // new. kIo where another user's stands there (own_folder.h).
-  static bool init(const std::string& folder, store::Disk& disk, bool encrypted = false,
-                   const Environment& environment = {});
+  // new.
+  static bool init(const std::string& folder, store::Disk& disk, bool encrypted = false);
   // The folder with .mlx/ that holds `start`, or is it.
   static std::optional<std::string> find_root(const std::string& start);
   // Opens what find_root() finds. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
@@ -40,7 +39,6 @@ class Repository {
   const std::string& root() const;  // absolute; the folder that holds .mlx/
   std::string mlx_folder() const;   // root/.mlx
   store::Disk& disk();
-  void require_own() const;  // the error of every change where this is another user's repository, which is only read
   const Environment& environment() const;
   store::Store& store();                      // opened when first used
   store::StoreOptions store_options() const;  // what this repository's store is opened with

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
@@ -38,15 +39,8 @@ const std::vector<Setting> kSettings = {
      {"none", "blobs:none"}},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
      "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
-    {"safe.directory",
-     "MLX_SAFE_DIRECTORY",
-     SettingKind::kText,
-     "",
-     "Folders of other users' repositories that may be written to, with ':' between them; * for all",
-     {},
-     0,
-     0,
-     true},
+    {"safe.directory", "MLX_SAFE_DIRECTORY", SettingKind::kText, "",
+     "Folders of other users' repositories that may be written to, with ':' between them; * for all"},
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
     {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
      "Your name in the audit log; without it others see a pseudonymous id"},
@@ -64,6 +58,11 @@ TomlPath table_of(const std::string& key) {
 }
 std::string name_of(const std::string& key) {
   return key.substr(key.find('.') + 1);
+}
+
+// What counts in the environment and the user's own file: what a repository says of it is passed over.
+bool is_personal(const Setting& setting) {
+  return setting.key == std::string_view("safe.directory");
 }
 
 bool looks_secret(std::string key) {
@@ -109,7 +108,7 @@ void require_value(const Setting& setting, const std::string& text, const std::s
 
 // People link their own file to where they keep it; nothing else is read through links.
 std::string read_settings(const std::string& path, SettingOrigin origin) {
-  return origin == SettingOrigin::kUser ? read_text(path, kMaxProjectText) : read_project_text(path);
+  return origin == SettingOrigin::kUser ? read_text(path) : read_project_text(path);
 }
 
 using Values = std::map<std::string, SettingValue>;
@@ -135,7 +134,7 @@ Values read_file_values(const std::string& path, const std::string& shown, Setti
                                    ? std::to_string(reader.integer(name, setting->min, setting->max))
                                    : reader.string(name);
       require_value(*setting, text, place + ": " + key);
-      if (setting->personal && origin != SettingOrigin::kUser) continue;
+      if (is_personal(*setting) && origin != SettingOrigin::kUser) continue;
       values[key] = {text, origin, place};
     }
   }
@@ -181,7 +180,7 @@ void replace_own_file(const std::string& path, const std::string& text) {
 
 void replace_file(const SettingSources& sources, SettingOrigin origin, const std::string& text) {
   if (origin == SettingOrigin::kUser) return replace_own_file(settings_file(sources, origin), text);
-  if (const auto stranger = stranger_in(sources.root, sources.environment)) throw Error(*stranger);
+  require_no_stranger(sources.root, sources.environment);
   const store::Beneath worktree(sources.root);
   if (origin == SettingOrigin::kClone) worktree.make_folders(".mlx");
   worktree.replace(shown_file(sources, origin), text);
@@ -271,7 +270,7 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
   const Setting& setting = setting_of(key);
   require_value(setting, value, key);
   if (holds_password(value)) refuse_secret(key);
-  if (setting.personal && origin != SettingOrigin::kUser) {
+  if (is_personal(setting) && origin != SettingOrigin::kUser) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: counts in your own settings alone", key), "set it with --global");
   }
   const std::string path = settings_file(sources, origin);

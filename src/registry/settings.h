@@ -27,7 +27,6 @@ struct Setting {
   const char* help;      // one sentence without a full stop
   std::vector<std::string> choices = {};
   std::int64_t min = 0, max = 0;
-  bool personal = false;  // counts in the environment and the user's own file; what a repository says is passed over
 };
 const std::vector<Setting>& all_settings();         // sorted by key
 const Setting& setting_of(const std::string& key);  // kUsage with a did-you-mean; kRefused for what looks like a secret

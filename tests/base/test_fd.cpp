@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "throws.h"
 
@@ -149,7 +150,5 @@ TEST_CASE("bug: what a project brings along led to a device without end, or to a
   REQUIRE(::mkfifo(link.c_str(), 0600) == 0);
   CHECK(error_of([&] { read_project_text(link); }).kind == ErrorKind::kCorrupt);
   // Texts of people are bounded as well, whatever stands there.
-  CHECK(error_of([&] { read_text("/dev/zero", 100'000); }).kind == ErrorKind::kCorrupt);
-  CHECK(error_of([&] { read_text(file, 3); }).kind == ErrorKind::kCorrupt);
-  CHECK(read_text(file, 4) == "text");
+  CHECK(error_of([&] { read_text("/dev/zero"); }).kind == ErrorKind::kCorrupt);
 }

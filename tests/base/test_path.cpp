@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "throws.h"
 

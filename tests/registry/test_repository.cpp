@@ -12,6 +12,7 @@
 #include "clone.h"
 #include "fails_with.h"
 #include "registry/fsck.h"
+#include "registry/own_folder.h"
 #include "registry/settings.h"
 #include "store/journal.h"
 
@@ -377,7 +378,7 @@ TEST_CASE("bug: a repository that another user made in a folder above was taken 
     CHECK(fails_with(ErrorKind::kIo, "belongs to another user (uid 12345)", add) == "");
     CHECK(fails_with(ErrorKind::kIo, "mlx config --global safe.directory " + c.root, record) == "");
     CHECK(fails_with(ErrorKind::kIo, "another user",
-                     [&] { Repository::init(c.root, *c.disk, false, mine); }) == "");
+                     [&] { require_no_stranger(c.root, mine); }) == "");
     CHECK(fails_with(ErrorKind::kIo, "another user", [&] {
             write_setting({mine, c.root}, SettingOrigin::kClone, "core.threads", "1", false);
           }) == "");

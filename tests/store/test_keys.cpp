@@ -4,6 +4,7 @@
 
 #include "fixture.h"
 #include "store/key_file.h"
+#include "store/key_file_bytes.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -1,4 +1,5 @@
 // Manifests: one encoding for one set of files, shards that follow the files, and nothing else is accepted.
+#include "base/foreign_files.h"
 #include "fixture.h"
 #include "store/manifest.h"
 
