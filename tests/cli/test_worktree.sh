@@ -48,6 +48,11 @@ mv mlx.toml "$work/settings" && cp "$work/settings" "$work/settings.before" && l
 error 4 "mlx.toml is a symbolic link" mlx remote add other "$work/other"
 error 4 "mlx.toml is a symbolic link" mlx config --tracked core.threads 1
 cmp "$work/settings" "$work/settings.before"
+# bug: links led what was read to devices without end.
+error 4 "mlx.toml is a symbolic link" mlx status
+ln -sf /dev/zero mlx.toml && error 4 "mlx.toml is a symbolic link" mlx status
+rm mlx.toml && cp "$work/settings" mlx.toml
+ln -s /dev/zero new/.mlxignore && error 4 ".mlxignore is a symbolic link" mlx add new && rm new/.mlxignore
 error 4 ".gitignore is a symbolic link" mlx add new
 error 4 ".gitattributes is a symbolic link" mlx init
 ln -s "$outside/file" new.mlx && rm .gitignore
