@@ -1,18 +1,14 @@
 // mlx clone: a repository of one's own from a project's git repository, or from a remote of mlx alone.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <memory>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "cmd/new_folder.h"
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
 #include "cmd/unlock.h"
@@ -57,53 +53,6 @@ std::string folder_of(std::string url) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: no name for the clone in it", url), "name a FOLDER");
   return name;
 }
-
-// The new folder, made beside its place under a name of its own and moved there when it is whole: a clone that fails
-// leaves nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next.
-class NewFolder {
- public:
-  explicit NewFolder(std::string path)
-      : path_(std::move(path)), made_(join_path(parent_path(path_), fmt::format(".{}.mlx-clone", base_name(path_)))) {
-    if (path_exists(path_) && (!is_folder(path_) || !list_folder(path_).empty())) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: stands already, and is not empty", path_),
-                  "name another folder");
-    }
-    make_folders(made_);
-    lock_ = open_file(made_, O_RDONLY | O_DIRECTORY);
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is at work there", path_),
-                  "wait for it to finish, or name another folder");
-    }
-    for (const std::string& name : list_folder(made_)) remove_tree(join_path(made_, name));
-  }
-  ~NewFolder() {
-    if (kept_) return;
-    try {
-      remove_tree(made_);
-    } catch (const Error&) {
-      // The next clone takes it away.
-    }
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  const std::string& path() const { return made_; }
-  // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
-  void keep(const std::string& current_folder) {
-    kept_ = true;
-    if (path_ != current_folder && ::rename(made_.c_str(), path_.c_str()) == 0) return;
-    if (!path_exists(path_)) fail_errno(errno, path_, "rename the clone to");
-    for (const std::string& name : list_folder(made_)) {
-      if (::rename(join_path(made_, name).c_str(), join_path(path_, name).c_str()) != 0)
-        fail_errno(errno, join_path(path_, name), "move the clone to");
-    }
-    remove_tree(made_);
-  }
-
- private:
-  std::string path_, made_;
-  Fd lock_;
-  bool kept_ = false;
-};
 
 // What git tells the programs that it runs about the repository at hand (git rev-parse --local-env-vars, without the
 // settings of `git -c`): in a hook, the new clone is not to be taken for it.

@@ -15,6 +15,7 @@
 #include "registry/fsck.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/own_folder.h"
 #include "store/layout.h"
 
 namespace mlx::cmd {
@@ -173,6 +174,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
   const auto rebuild = [&] {
+    registry::require_no_stranger(repository->root(), context.environment());
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
@@ -183,7 +185,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   if (options.repair && change) {
     // Without it nothing else can be looked at.
     const std::string mlx = repository->mlx_folder();
-    if (store::repair_layout(mlx, context.disk(), repository->keys().exist()))
+    if (store::repair_layout(mlx, repository->disk(), repository->keys().exist()))
       context.line("written again: " + join_path(mlx, "packs/FORMAT"));
   }
   if (options.rebuild && change) rebuild();

@@ -2,6 +2,7 @@
 // lock.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -54,6 +55,17 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
   }
   if (number == 0) fail(ErrorKind::kCorrupt, "{}: empty", path);
   return heads;
+}
+
+// Whoever else can write to a remote may put a link in the place of what a push writes to.
+void require_no_links(const std::string& folder) {
+  for (const FolderEntry& entry : list_entries(folder)) {
+    const std::string path = join_path(folder, entry.name);
+    struct stat found {};
+    if (entry.is_real_folder || ::lstat(path.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) continue;
+    throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and nothing of a remote is one", path),
+                "see who put it there; a folder may be mounted in its place");
+  }
 }
 
 class FolderRemote final : public Remote {
@@ -172,6 +184,7 @@ class FolderRemote final : public Remote {
 
   // Held while the heads or a file are compared and replaced.
   Fd take_lock() {
+    require_no_links(folder_);
     std::string path = heads_path() + ".lock";
     Fd lock = disk_.open_append(path);
     while (::flock(lock.get(), LOCK_EX) != 0) {
@@ -242,6 +255,7 @@ std::string folder_of(const std::string& url) {
 std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteOptions& options, Disk& disk,
                                            Pool& pool) {
   std::string folder = folder_of(url);
+  if (is_folder(folder)) require_no_links(folder);
   std::vector<std::string> mended;
   if (options.create) {
     if (layout_is_damaged(folder)) mended.emplace_back("packs/FORMAT");

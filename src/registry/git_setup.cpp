@@ -49,10 +49,12 @@ void set_driver(const std::string& git_root, GitSetup& setup) {
   }
 }
 
+constexpr std::size_t kMaxHook = std::size_t{16} << 20;
+
 void write_hook(const std::string& git_root, const std::string& command, store::Disk& disk, GitSetup& setup) {
   const std::string folder = git_hooks_folder(git_root), path = join_path(folder, "pre-push");
   if (path_exists(path)) {
-    if (read_text(path).find(kHookMark) == std::string::npos) {
+    if (as_text(read_regular_file(path, kMaxHook)).find(kHookMark) == std::string::npos) {
       setup.notes.push_back(
           fmt::format("{} stands already: add '{}' to it, and pushes without their data are refused", path, command));
     }

@@ -84,6 +84,21 @@ void Keys::remember(const store::UnlockedKeys& keys) {
   ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
 }
 
+namespace {
+
+// Of a ring that this clone knows, its own file says what a passphrase costs, and not whoever holds the remote's.
+std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
+  try {
+    const store::KeyFile own = keys.file();
+    if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
+    return store::passphrase_identity(own, passphrase);
+  } catch (const Error&) {
+    return {};  // none, or damaged
+  }
+}
+
+}  // namespace
+
 // For whoever can be shown to be a member; what has shown it is kept for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
   for (const store::KeyPair& identity : known_) {
@@ -112,8 +127,10 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
                 takes_passphrase ? by_passphrase : "`mlx key new-identity` makes a key of yours: " + by_member);
   }
-  const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
-  const std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  std::optional<store::KeyPair> identity = identity_in_own(*this, lock, *passphrase);
+  std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  if (!access && (identity = store::passphrase_identity(lock, *passphrase)))
+    access = store::unwrap_root(lock, *identity);
   if (!access) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
                 "`mlx key list` says for whom the keys are locked");

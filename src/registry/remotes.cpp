@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
@@ -20,7 +21,7 @@ std::string config_path(const std::string& root) {
 
 std::string read_config(const std::string& root) {
   const std::string path = config_path(root);
-  return path_exists(path) ? read_text(path) : std::string();
+  return path_exists(path) ? read_project_text(path) : std::string();
 }
 
 std::vector<RemoteConfig> parse_remotes(const std::string& text, const std::string& file) {

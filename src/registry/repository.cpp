@@ -122,14 +122,15 @@ void bring_up_to_date(store::Database& db, Repository& repository) {
   db.writable() ? take_in() : db.change_privately(take_in);
 }
 
-// A disk may have room for opening the database and none for bringing it up to date.
-std::unique_ptr<store::Database> open_database(Repository& repository) {
+// A disk may have room for opening the database and none for bringing it up to date. With `obstacle` it is only read.
+std::unique_ptr<store::Database> open_database(Repository& repository, std::optional<Error> obstacle) {
   const std::string path = join_path(repository.mlx_folder(), "meta.db");
-  std::optional<Error> obstacle;
   try {
-    auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
-    bring_up_to_date(*db, repository);
-    return db;
+    if (!obstacle) {
+      auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
+      bring_up_to_date(*db, repository);
+      return db;
+    }
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kIo || !path_exists(path)) throw;
     obstacle = error;
@@ -143,6 +144,8 @@ std::unique_ptr<store::Database> open_database(Repository& repository) {
 
 struct Repository::State {
   std::string root, folder;
+  std::optional<Error> stranger;           // why nothing is written
+  std::unique_ptr<store::Disk> refusing;  // then the disk in use
   store::Disk& disk;
   Pool& pool;
   Environment environment;
@@ -179,16 +182,21 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
   const std::string root = require_root(start);
   require_own_folder(root);
+  std::optional<Error> stranger = stranger_in(root, environment);
+  std::unique_ptr<store::Disk> refusing = stranger ? refusing_disk(*stranger) : nullptr;
+  store::Disk& used = refusing ? *refusing : disk;
   state_.reset(new State{root,
                          join_path(root, kFolder),
-                         disk,
+                         std::move(stranger),
+                         std::move(refusing),
+                         used,
                          pool,
                          std::move(environment),
                          nullptr,
                          nullptr,
                          nullptr,
                          {},
-                         std::make_shared<Keys>(join_path(join_path(root, kFolder), "keys"), disk)});
+                         std::make_shared<Keys>(join_path(join_path(root, kFolder), "keys"), used)});
 }
 
 Repository::~Repository() = default;
@@ -234,13 +242,15 @@ LiveRuns& Repository::live_runs() {
 
 store::StatCache& Repository::stat_cache() {
   if (!state_->stat_cache)
-    state_->stat_cache = std::make_unique<store::StatCache>(join_path(state_->folder, "cache.db"));
+    // What a stranger has noted of files is not believed.
+    state_->stat_cache =
+        std::make_unique<store::StatCache>(state_->stranger ? ":memory:" : join_path(state_->folder, "cache.db"));
   return *state_->stat_cache;
 }
 
 store::Database& Repository::db() {
   if (state_->db) return *state_->db;
-  state_->db = open_database(*this);
+  state_->db = open_database(*this, state_->stranger);
   try {
     forget_erased(*this);
   } catch (const Error& error) {
@@ -318,6 +328,7 @@ const std::string& Repository::clock_doubt() const {
 }
 
 std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
+  if (state_->stranger) throw Error(*state_->stranger);  // before a key is made
   store::Database& database = db();
   require_history();
   const std::int64_t now = recordable_time(unix_micros());

@@ -116,7 +116,7 @@ state=$(tree_of .mlx)
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$mlx_binary" 2>/dev/null; then
   as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   same_answers "another user"
-  refuses_writing "another user" "Permission denied"
+  refuses_writing "another user" "belongs to another user"
   # The same while the owner has it open and has written.
   python3 - <<'PY' &
 import sqlite3, time, os
