@@ -101,23 +101,3 @@ expect 0 mlx -C ../b audit log
 lacks "$out" "Ann"
 expect 0 mlx audit verify
 expect 0 mlx -C ../b audit verify
-
-# bug: all operations stood in memory at once, decoded, several times over.
-python3 - "$here/../bench" "$mlx_binary" "$work" <<'PY'
-import os, shutil, sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, sys.argv[1])
-import history
-binary, work = sys.argv[2:]
-os.environ["MLX_THREADS"] = "2"
-peaks = []
-for count in 24, 240:  # 6 and 60 messages of 1 MB
-    clone = os.path.join(work, f"long{count}")
-    os.makedirs(clone)
-    history.run(binary, "init", cwd=clone)
-    history.write_journal(os.path.join(clone, ".mlx", "journal"), history.operations(count, history.Key(b"\x07" * 32), 250_000))
-    peaks.append({name: history.run(binary, *words, cwd=clone)[0] for name, words in history.COMMANDS.items()})
-    shutil.rmtree(clone)
-for name, peak in peaks[1].items():
-    assert peak < peaks[0][name] + 32, f"{name}: {peaks[0][name]:.0f} MiB with 6 MB of operations, {peak:.0f} MiB with 60 MB"
-PY
