@@ -113,10 +113,10 @@ std::optional<Error> stranger_in(const std::string& root, const Environment& env
     struct stat found {};
     if (::lstat(path.c_str(), &found) != 0 || is_own(found.st_uid, environment)) continue;
     if (is_declared_safe(root, environment)) return std::nullopt;
-    return Error(ErrorKind::kIo,
-                 fmt::format("{}: belongs to another user (uid {}): it is read, and nothing is written", path,
-                             found.st_uid),
-                 fmt::format("if you trust it: mlx config --global {} {}", kSafe, root));
+    return Error(
+        ErrorKind::kIo,
+        fmt::format("{}: belongs to another user (uid {}): it is read, and nothing is written", path, found.st_uid),
+        fmt::format("if you trust it: mlx config --global {} {}", kSafe, root));
   }
   return std::nullopt;
 }

@@ -144,7 +144,7 @@ std::unique_ptr<store::Database> open_database(Repository& repository, std::opti
 
 struct Repository::State {
   std::string root, folder;
-  std::optional<Error> stranger;           // why nothing is written
+  std::optional<Error> stranger;          // why nothing is written
   std::unique_ptr<store::Disk> refusing;  // then the disk in use
   store::Disk& disk;
   Pool& pool;

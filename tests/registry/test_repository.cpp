@@ -377,8 +377,7 @@ TEST_CASE("bug: a repository that another user made in a folder above was taken 
     REQUIRE(::chown(c.path(theirs).c_str(), kStranger, kStranger) == 0);
     CHECK(fails_with(ErrorKind::kIo, "belongs to another user (uid 12345)", add) == "");
     CHECK(fails_with(ErrorKind::kIo, "mlx config --global safe.directory " + c.root, record) == "");
-    CHECK(fails_with(ErrorKind::kIo, "another user",
-                     [&] { require_no_stranger(c.root, mine); }) == "");
+    CHECK(fails_with(ErrorKind::kIo, "another user", [&] { require_no_stranger(c.root, mine); }) == "");
     CHECK(fails_with(ErrorKind::kIo, "another user", [&] {
             write_setting({mine, c.root}, SettingOrigin::kClone, "core.threads", "1", false);
           }) == "");

@@ -112,9 +112,8 @@ TEST_CASE("bug: a link to a device in the place of mlx.toml took memory without 
   Place place;
   REQUIRE(::symlink("/dev/zero", place.file(SettingOrigin::kTracked).c_str()) == 0);
   CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link", [&] { place.read(); }) == "");
-  CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link", [&] {
-          write_setting(place.sources, SettingOrigin::kTracked, "core.threads", "4", false);
-        }) == "");
+  CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link",
+                   [&] { write_setting(place.sources, SettingOrigin::kTracked, "core.threads", "4", false); }) == "");
 }
 
 TEST_CASE("which folders of others are safe, nobody says but the user") {
