@@ -47,6 +47,7 @@ Json details_json() {
           {"sqlite", sqlite_version()},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"onednn", onednn.empty() ? Json() : Json(onednn)},
+          {"onednn_problem", kernels::onednn_problem().empty() ? Json() : Json(kernels::onednn_problem())},
           {"isa", kernels::isa_name()},
           {"gpu", gpu_text()},
           {"kernels", kernels::name_of(chosen_level())},
@@ -59,6 +60,11 @@ int run_version(bool details, Context& context) {
   if (details) {
     const Json more = details_json();
     for (const auto& [name, value] : more.items()) {
+      if (name == "onednn_problem") continue;  // stands where its version would
+      if (name == "onednn" && value.is_null() && more["onednn_problem"].is_string()) {
+        context.line(fmt::format("{:<10}none: {}", name, more["onednn_problem"].get<std::string>()));
+        continue;
+      }
       context.line(fmt::format("{:<10}{}", name,
                                value.is_string() ? value.get<std::string>()
                                : value.is_null() ? "none"

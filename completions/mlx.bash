@@ -584,12 +584,13 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
       esac
       case $2 in
+        -o|--out) kind=file ;;
         -s|--split) kind=nothing ;;
         --device) kind='choice auto cpu cuda' ;;
         --top) kind=nothing ;;

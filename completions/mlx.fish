@@ -598,7 +598,7 @@ complete -c mlx -n '__mlx_at "train"' -s v -l verbose -d 'Say more about what is
 complete -c mlx -n '__mlx_at "train"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "train"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "eval"' -f -a '(__mlx_words reference)'
-complete -c mlx -n '__mlx_at "eval"' -s d -l data -x -a '(__mlx_words reference)' -d 'The dataset to measure on'
+complete -c mlx -n '__mlx_at "eval"' -s d -l data -x -a '(__mlx_words reference)' -d 'The dataset to measure on, or for a model in a folder a folder of data'
 complete -c mlx -n '__mlx_at "eval"' -s s -l split -x -d 'Which split of it (default: test)'
 complete -c mlx -n '__mlx_at "eval"' -l device -x -a 'auto cpu cuda' -d 'Where to compute: cpu, cuda, or auto: a GPU where there is one (default: cpu)'
 complete -c mlx -n '__mlx_at "eval"' -l force -d 'Measure although the answer is known'
@@ -610,6 +610,7 @@ complete -c mlx -n '__mlx_at "eval"' -l color -x -a 'auto always never' -d 'When
 complete -c mlx -n '__mlx_at "eval"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "predict"' -f -a '(__mlx_words reference)'
 complete -c mlx -n '__mlx_at "predict"' -F
+complete -c mlx -n '__mlx_at "predict"' -s o -l out -r -F -d 'Write them as a table: .csv, .tsv, .jsonl; - is CSV on standard output'
 complete -c mlx -n '__mlx_at "predict"' -s s -l split -x -d 'Which split of a dataset (default: test)'
 complete -c mlx -n '__mlx_at "predict"' -l device -x -a 'auto cpu cuda' -d 'Where to compute: cpu, cuda, or auto: a GPU where there is one (default: cpu)'
 complete -c mlx -n '__mlx_at "predict"' -l top -x -d 'The N likeliest classes of each (default: 1)'

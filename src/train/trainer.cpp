@@ -85,7 +85,7 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   in.start.inputs = {{"data", in.dataset.digest}};
   if (in.base) in.start.inputs.emplace_back("init", in.base->version.digest);
   in.start.params = in.params;
-  in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level, config.portable));
+  in.key = run_key("train", in.start.inputs, in.params, numerics_id(train_sources(), options.level, config.portable));
   in.start.key = in.key;
   return in;
 }
@@ -135,7 +135,7 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
   if (options.resume.empty()) return;
   const registry::Run run = registry::read_run(repository, options.resume);
   if (run.command != "train" || run.key == in.key) return;
-  const Digest here = numerics_id(options.level, config.portable);
+  const Digest here = numerics_id(train_sources(), options.level, config.portable);
   Inputs as_it_began = in;
   if (const std::optional<Digest> began_with = checkpoint_input(run)) add_checkpoint(as_it_began, *began_with, here);
   if (run.key == as_it_began.key) {
@@ -154,7 +154,8 @@ void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& 
 std::string open_run(registry::Repository& repository, Inputs& in, const TrainConfig& config,
                      const TrainOptions& options) {
   if (options.resume.empty()) {
-    in.start.environment = canonical(environment(options.level, repository.pool().threads(), config.portable));
+    in.start.environment =
+        canonical(environment(train_sources(), options.level, repository.pool().threads(), config.portable));
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
