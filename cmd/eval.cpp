@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli.h"
 #include "cmd/level.h"
+#include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "train/evaluate.h"
 
@@ -16,6 +18,7 @@ namespace {
 struct EvalOptions {
   std::string model, data, device, split = "test";
   bool force = false;
+  std::vector<std::string> require;
 };
 
 void print_classes(const train::Evaluation& e, Context& context) {
@@ -78,10 +81,12 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
+  const std::vector<Condition> requirements = parse_requirements(options.require);
   const train::EvaluateOutcome outcome = train::evaluate_version(
       context.repository(), options.model, options.data, options.split, options.force, context.command_line(),
       chosen_level(options.device, context.progress()), context.progress());
   const train::Evaluation& e = outcome.evaluation;
+  const std::vector<Verdict> verdicts = judge(requirements, train::to_json(e));
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},
                  {"unchanged", outcome.unchanged},
@@ -89,6 +94,7 @@ int run_eval(const EvalOptions& options, Context& context) {
                  {"model", outcome.model.name()},
                  {"digest", outcome.model.digest.text()}};
     json.update(train::to_json(e));
+    json["requirements"] = verdicts_json(verdicts);
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
@@ -107,7 +113,8 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.line("");
     print_confusion(e, context);
   }
-  return 0;
+  print_verdicts(verdicts, context);
+  return all_met(verdicts) ? 0 : static_cast<int>(ErrorKind::kNo);
 }
 
 }  // namespace
@@ -126,9 +133,14 @@ Command add_eval() {
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
       device_option(options->device),
       flag("--force", options->force, "Measure although the answer is known"),
+      {.names = "--require",
+       .value = "CONDITION",
+       .help = "Exit with 1 where it does not hold, like 'accuracy >= 0.93'; may be given several times",
+       .many = true,
+       .texts = &options->require},
   };
-  command.examples = {"mlx eval clf --data data/fashion --split test",
-                      "mlx eval clf@latest --data data/fashion --json"};
+  command.examples = {"mlx eval clf --data data/fashion --split test", "mlx eval clf@latest --data data/fashion --json",
+                      "mlx eval clf --data data/fashion --require 'accuracy >= 0.93' --require 'loss < 0.3'"};
   command.run = [options](Context& context) { return run_eval(*options, context); };
   return command;
 }

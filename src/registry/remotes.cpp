@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
 #include "registry/settings.h"
@@ -60,7 +61,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
     if (known.url == remote.url && known.encrypt == remote.encrypt) return;
     throw Error(ErrorKind::kConflict,
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
-                fmt::format("remove it first: mlx remote remove {}", known.name));
+                fmt::format("remove it first: mlx remote remove {}", shell_quoted(known.name)));
   }
 }
 

@@ -23,6 +23,7 @@
 #include "registry/keys.h"
 #include "registry/live_runs.h"
 #include "registry/own_folder.h"
+#include "registry/people.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
 #include "store/layout.h"
@@ -150,6 +151,8 @@ struct Repository::State {
   std::shared_ptr<Keys> keys;
   std::unique_ptr<LiveRuns> live_runs;
   std::optional<Signer> signer;
+  std::optional<std::set<std::string>> own_actors;
+  bool is_introduced = false;  // whoever signs is known by what the settings say, or said nothing
 
   const std::string& find_clone_id();
 };
@@ -248,6 +251,7 @@ store::Database& Repository::db() {
 }
 
 void Repository::refresh() {
+  state_->own_actors.reset();
   if (!db().writable()) state_->db.reset();
   db();
 }
@@ -279,6 +283,26 @@ std::string Repository::actor() {
   }
 }
 
+// The id of an actor says of which clone it is: it is made of the clone's id and the signer's key. Before operations
+// were signed it was the clone's id.
+const std::set<std::string>& Repository::own_actors() {
+  if (state_->own_actors) return *state_->own_actors;
+  std::set<std::string> own;
+  if (const std::string signing = actor(); !signing.empty()) own.insert(signing);
+  try {
+    const std::string& clone_id = state_->find_clone_id();
+    store::Statement select = db().prepare("SELECT DISTINCT actor, signer FROM operations");
+    while (select.step()) {
+      const std::string made = select.null(1) ? clone_id : actor_of(clone_id, select.digest(1));
+      if (select.text(0) == made) own.insert(made);
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
+    log("whose this clone is cannot be read: {}", error.message);
+  }
+  return state_->own_actors.emplace(std::move(own));
+}
+
 Operation Repository::record(const std::string& kind, const Json& body) {
   return *record_with(kind, [&](Json& own) {
     own = body;
@@ -286,18 +310,12 @@ Operation Repository::record(const std::string& kind, const Json& body) {
   });
 }
 
-std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
-  store::Database& database = db();
-  const std::string path = journal_path(state_->folder);
+// Under the write lock, behind all that is recorded.
+Operation Repository::append(const std::string& kind, const Json& body) {
   const Signer& own = signer();
-  store::Transaction transaction(database);
-  catch_up(database, store(), state_->disk, state_->folder);
-  Json body = Json::object();
-  if (!make(body)) return std::nullopt;
-  if (kind == "operation.undo") store().reload();  // all others are applied again
   Operation operation;
   operation.kind = kind;
-  operation.parents = select_heads(database);
+  operation.parents = select_heads(db());
   operation.actor = actor_of(state_->find_clone_id(), own.public_key);
   operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
   operation.body = canonical(body);
@@ -305,10 +323,27 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  adopt(database, store(), {operation});
-  store::Journal(path, state_->disk).append(bytes);
-  note_journal_size(database, path);
+  adopt(db(), store(), {operation});
+  store::Journal(journal_path(state_->folder), state_->disk).append(bytes);
+  return operation;
+}
+
+std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
+  store::Database& database = db();
+  (void)signer();
+  std::optional<Json> name;
+  if (!state_->is_introduced && !kind.starts_with("actor.")) name = introduction(*this);
+  store::Transaction transaction(database);
+  catch_up(database, store(), state_->disk, state_->folder);
+  Json body = Json::object();
+  if (!make(body)) return std::nullopt;
+  if (kind == "operation.undo") store().reload();  // all others are applied again
+  if (name) append("actor.describe", *name);
+  const Operation operation = append(kind, body);
+  note_journal_size(database, journal_path(state_->folder));
   transaction.commit();
+  state_->is_introduced = state_->is_introduced || !kind.starts_with("actor.");
+  state_->own_actors.reset();
   return operation;
 }
 
@@ -326,6 +361,7 @@ void Repository::merge(const std::vector<Operation>& operations) {
     bytes.push_back(encode(operation));
   }
   if (unknown.empty()) return;
+  state_->own_actors.reset();
   adopt(database, store(), std::move(unknown));
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
