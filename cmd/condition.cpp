@@ -21,7 +21,7 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
-std::partial_ordering compare(double a, double b, bool as_f32) {
+std::partial_ordering order_of(double a, double b, bool as_f32) {
   const bool fractions = std::isfinite(a) && std::isfinite(b) && a != std::floor(a);
   if (as_f32 && fractions && static_cast<float>(a) == static_cast<float>(b)) return std::partial_ordering::equivalent;
   return a <=> b;
@@ -83,7 +83,7 @@ bool holds(const Condition& condition, const Figure& figure, bool as_f32) {
         !figure.number && (figure.is_list ? equals_list(figure.text, condition.text) : figure.text == condition.text);
     return equal == (operation == "=");
   }
-  const std::partial_ordering order = compare(*figure.number, *condition.number, as_f32);
+  const std::partial_ordering order = order_of(*figure.number, *condition.number, as_f32);
   if (operation == "=") return order == 0;
   if (operation == "!=") return order != 0;
   if (operation == "<") return order < 0;

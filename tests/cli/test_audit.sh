@@ -31,7 +31,7 @@ expect 0 mlx audit log --since 2099-01-01
 same "$out" "no operations"
 # bug: a kind that there is not was answered with nothing and exit 0.
 error 2 "did you mean 'alias.move'" mlx audit log --kind alias.moves
-error 2 "there is no such kind" mlx audit log --kind nonsense
+error 2 "expected one of" mlx audit log --kind nonsense
 expect 0 mlx audit log --kind run
 same "$out" "no operations"
 error 2 "is no time" mlx audit log --since yesterdayish
