@@ -169,7 +169,8 @@ std::vector<registry::Version> wanted_versions(const std::string& reference, reg
 }
 
 int run_log(const LogOptions& options, Context& context) {
-  if (options.limit < 0) throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected 0 or more", options.limit));
+  if (options.limit < 0)
+    throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number, or 0", options.limit));
   context.start_pager();
   if (options.runs || !options.filter.empty()) return log_runs(options, context);
   registry::Repository& repository = context.repository();

@@ -172,29 +172,38 @@ bool is_meant(const std::string& artifact, bool model, const std::string& path, 
 
 struct Pointers {
   std::vector<registry::Pointer> whole;
-  std::vector<registry::BrokenPointer> broken;
+  std::vector<registry::BrokenPointer> unresolved;  // that git has not merged: a state like others
 };
+
+// One that is damaged is an error, before anything is said.
+Pointers read_pointers(registry::Repository& repository) {
+  Pointers all;
+  all.whole = registry::all_pointers(repository, all.unresolved);
+  for (const registry::BrokenPointer& pointer : all.unresolved) {
+    if (pointer.error.kind != ErrorKind::kConflict) throw Error(pointer.error);
+  }
+  return all;
+}
 
 // All pointers, or those that a path names or holds.
 Pointers wanted_pointers(const StatusOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  Pointers all;
-  all.whole = registry::all_pointers(repository, all.broken);
+  Pointers all = read_pointers(repository);
   if (options.paths.empty()) return all;
   Pointers wanted;
   for (const std::string& path : options.paths) {
     const std::string inside = repository.inside(path, context.folder());
-    const std::size_t before = wanted.whole.size() + wanted.broken.size();
+    const std::size_t before = wanted.whole.size() + wanted.unresolved.size();
     for (const registry::Pointer& pointer : all.whole) {
       if (is_meant(pointer.artifact, pointer.kind == registry::ArtifactKind::kModel, path, inside))
         wanted.whole.push_back(pointer);
     }
-    for (const registry::BrokenPointer& pointer : all.broken) {
+    for (const registry::BrokenPointer& pointer : all.unresolved) {
       const bool named = inside == pointer.path || is_meant(artifact_at(pointer.path), true, path, inside);
       const auto same = [&](const registry::BrokenPointer& other) { return other.path == pointer.path; };
-      if (named && std::ranges::none_of(wanted.broken, same)) wanted.broken.push_back(pointer);
+      if (named && std::ranges::none_of(wanted.unresolved, same)) wanted.unresolved.push_back(pointer);
     }
-    if (wanted.whole.size() + wanted.broken.size() == before) {
+    if (wanted.whole.size() + wanted.unresolved.size() == before) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model is called so, nor stands there", path),
                   "`mlx status` lists all; `mlx add` stores data");
     }
@@ -204,32 +213,16 @@ Pointers wanted_pointers(const StatusOptions& options, Context& context) {
   return wanted;
 }
 
-const char* status_of(const registry::BrokenPointer& pointer) {
-  return pointer.error.kind == ErrorKind::kConflict ? "unresolved" : "damaged";
-}
-
-Json broken_json(const registry::BrokenPointer& pointer) {
-  return {{"artifact", artifact_at(pointer.path)}, {"pointer", pointer.path}, {"status", status_of(pointer)},
+Json unresolved_json(const registry::BrokenPointer& pointer) {
+  return {{"artifact", artifact_at(pointer.path)}, {"pointer", pointer.path}, {"status", "unresolved"},
           {"why", pointer.error.message},          {"version", Json()},       {"digest", Json()}};
 }
 
-// One that git has not merged yet is a state like others; one that is damaged is an error, after the rest was shown.
-void print_unresolved(Context& context, const std::vector<registry::BrokenPointer>& broken) {
-  for (const registry::BrokenPointer& pointer : broken) {
-    if (pointer.error.kind != ErrorKind::kConflict) continue;
-    context.line(fmt::format("{}  {}", context.bold(pointer.path), context.red(status_of(pointer))));
+void print_unresolved(Context& context, const std::vector<registry::BrokenPointer>& unresolved) {
+  for (const registry::BrokenPointer& pointer : unresolved) {
+    context.line(fmt::format("{}  {}", context.bold(pointer.path), context.red("unresolved")));
     context.line(context.dim("    " + pointer.error.hint));
   }
-}
-
-void report_damaged(Context& context, const std::vector<registry::BrokenPointer>& broken) {
-  const registry::BrokenPointer* first = nullptr;
-  for (const registry::BrokenPointer& pointer : broken) {
-    if (pointer.error.kind == ErrorKind::kConflict) continue;
-    if (first) context.say(pointer.error.message);
-    if (!first) first = &pointer;
-  }
-  if (first) throw Error(first->error);
 }
 
 int run_status(const StatusOptions& options, Context& context) {
@@ -248,16 +241,15 @@ int run_status(const StatusOptions& options, Context& context) {
       registry::note_checked_out(repository, pointer.artifact, pointer.digest);
     }
   }
-  print_unresolved(context, pointers.broken);
-  for (const registry::BrokenPointer& pointer : pointers.broken) list.push_back(broken_json(pointer));
-  if (pointers.whole.empty() && pointers.broken.empty()) {
+  print_unresolved(context, pointers.unresolved);
+  for (const registry::BrokenPointer& pointer : pointers.unresolved) list.push_back(unresolved_json(pointer));
+  if (pointers.whole.empty() && pointers.unresolved.empty()) {
     context.line(registry::artifact_names(repository).empty()
                      ? "no data and no models yet: `mlx add FOLDER` stores data"
                      : "no data and no models here: `mlx ls` lists what is stored, `mlx checkout NAME` brings it");
   }
   if (context.wants_json())
     context.json({{"schema", "mlx.status/1"}, {"root", repository.root()}, {"artifacts", list}});
-  report_damaged(context, pointers.broken);
   return 0;
 }
 

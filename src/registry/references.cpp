@@ -184,7 +184,7 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
 
 [[noreturn]] void no_such_artifact(Repository& repository, const std::string& name) {
   std::vector<std::string> names = artifact_names(repository);
-  for (const Pointer& pointer : all_pointers(repository)) names.push_back(pointer.artifact);
+  for (const Pointer& pointer : readable_pointers(repository)) names.push_back(pointer.artifact);
   if (std::ranges::find(names, name) != names.end()) {
     throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no versions", name),
                 "`mlx commit -m MESSAGE` makes one of what was added");

@@ -146,8 +146,9 @@ has "$out" "Bob B "
 has "$out" "Bob Baker"
 same "$(as ada mlx audit log --actor me --kind version | wc -l)" 2
 same "$(as ada mlx audit log --json | python3 -c 'import json,sys; print(len({(o["actor"], o["signer"]) for o in json.load(sys.stdin)["operations"]}))')" 2
+as ada expect 0 mlx tag by-ada d@v1 && MLX_USER_NAME="Bob Baker" as bob expect 0 mlx tag last d@v1
 as ada expect 0 mlx undo
-has "$out" "second  undone"
+has "$out" "as by-ada  undone"
 as ada expect 0 mlx undo --redo
 as bob error 5 "somebody else made it" mlx undo "$(as ada mlx audit log --json --kind version | python3 -c 'import json,sys; print(json.load(sys.stdin)["operations"][1]["id"][7:])')"
 as ada expect 0 mlx audit verify

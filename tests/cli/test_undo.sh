@@ -133,7 +133,7 @@ expect 0 mlx log -n 0
 same "$out" ""
 expect 0 mlx audit log --max-count 0
 same "$out" "no operations"
-error 2 "expected 0 or more" mlx log -n -1
+error 2 "expected a positive number, or 0" mlx log -n -1
 # bug: a hint could not be pasted where a name has blanks.
 mkdir "my data" && echo 1 >"my data/f" && mlx add -q "my data" && echo 2 >"my data/f"
 expect 0 mlx status "my data"

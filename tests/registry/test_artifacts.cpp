@@ -1,6 +1,7 @@
 // Versions, names on them, and the grammar of references.
 #include <doctest/doctest.h>
 
+#include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
 
