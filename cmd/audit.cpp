@@ -119,7 +119,10 @@ std::vector<LogRow> folded(std::vector<registry::Operation> operations, bool fol
 
 void print_operation(Context& context, const LogRow& row, bool undone, const registry::Names& names) {
   const registry::Operation& operation = row.operation;
-  const std::string actor = actor_text(context.repository(), names, operation.actor, operation.id);
+  std::string actor = author_name(names, operation.actor, operation.id);
+  registry::Repository& repository = context.repository();
+  // Where others work here too, each goes by their id.
+  if (actor == repository.actor() && repository.own_actors().size() == 1) actor = "this clone";
   std::string text = printable(registry::operation_text(operation));
   if (row.checkpoints > 1) text += fmt::format(", and {} before it", counted(row.checkpoints - 1, "other"));
   context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),

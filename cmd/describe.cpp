@@ -88,18 +88,16 @@ Json difference_json(const store::Difference& difference) {
       {"new", added}, {"modified", modified}, {"deleted", deleted}, {"moved", moved}, {"mode_changed", mode_changed}};
 }
 
-std::string actor_text(registry::Repository& repository, const registry::Names& names, const std::string& actor,
-                       const Digest& operation) {
+std::string author_name(const registry::Names& names, const std::string& actor, const Digest& operation) {
   const registry::Person* person = names.of(actor, operation);
-  if (person && !printable(person->name).empty()) return printable(person->name);
-  return actor == repository.actor() && repository.own_actors().size() == 1 ? "this clone" : actor;
+  const std::string name = person ? printable(person->name) : "";
+  return name.empty() ? actor : name;
 }
 
-std::string author_text(registry::Repository& repository, const registry::Names& names, const std::string& actor,
-                        const Digest& operation) {
+std::string author_text(const registry::Names& names, const std::string& actor, const Digest& operation) {
   const registry::Person* person = names.of(actor, operation);
   const std::string email = person ? printable(person->email) : "";
-  return actor_text(repository, names, actor, operation) + (email.empty() ? "" : fmt::format(" <{}>", email));
+  return author_name(names, actor, operation) + (email.empty() ? "" : fmt::format(" <{}>", email));
 }
 
 Json author_json(const registry::Names& names, const std::string& actor, const Digest& operation) {

@@ -25,12 +25,10 @@ Json entry_json(const store::Entry& entry);  // "path_hex" too where the path is
 // content) and "mode_changed" (those of "modified" whose content is the same).
 Json difference_json(const store::Difference& difference);
 
-// "Ann", "this clone" of the only one who works here, else the id; of what was done by an operation of theirs.
-std::string actor_text(registry::Repository& repository, const registry::Names& names, const std::string& actor,
-                       const Digest& operation);
-// "Ann <ann@example.com>", else as above.
-std::string author_text(registry::Repository& repository, const registry::Names& names, const std::string& actor,
-                        const Digest& operation);
+// Who did something by an operation of theirs, as they were known then: "Ann", else their id.
+std::string author_name(const registry::Names& names, const std::string& actor, const Digest& operation);
+std::string author_text(const registry::Names& names, const std::string& actor,
+                        const Digest& operation);  // with e-mail
 Json author_json(const registry::Names& names, const std::string& actor, const Digest& operation);
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes);            // "4 files, 30.9 MiB"

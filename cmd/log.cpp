@@ -65,7 +65,7 @@ void print_reasons(Context& context, const registry::Version& version, const Bes
     const registry::AliasMove* move = last_move(beside, version, alias);
     if (!move || move->message.empty()) continue;
     context.line(fmt::format("Alias:  {} since {}, by {}: {}", alias, local_time(move->time),
-                             actor_text(context.repository(), beside.names, move->actor, move->operation),
+                             author_name(beside.names, move->actor, move->operation),
                              move->message.substr(0, move->message.find('\n'))));
   }
 }
@@ -74,8 +74,7 @@ void print_version(Context& context, const registry::Version& version, const std
                    const Beside& beside) {
   context.line(context.yellow("version " + version.digest.hex().substr(0, 16)) + "  " + context.bold(version.name()) +
                names_text(context, version));
-  context.line(
-      fmt::format("By:     {}", author_text(context.repository(), beside.names, version.actor, version.operation)));
+  context.line(fmt::format("By:     {}", author_text(beside.names, version.actor, version.operation)));
   context.line(fmt::format("Date:   {}", local_time(version.time)));
   context.line(fmt::format("Holds:  {}", files_text(version.files, version.bytes)));
   if (!version.run.empty()) context.line("Run:    run:" + version.run);

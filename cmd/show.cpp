@@ -131,8 +131,7 @@ void print_moves(Context& context, const registry::Names& names, const registry:
   for (const registry::AliasMove& move : moves_to(context.repository(), version)) {
     field(context, "promoted",
           fmt::format("{} on {} by {}{}", move.alias, local_time(move.time),
-                      actor_text(context.repository(), names, move.actor, move.operation),
-                      move.message.empty() ? "" : ": " + move.message));
+                      author_name(names, move.actor, move.operation), move.message.empty() ? "" : ": " + move.message));
   }
 }
 
@@ -176,8 +175,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   field(context, "digest", version.digest.text());
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
-  if (!version.operation.is_zero())
-    field(context, "by", author_text(repository, names, version.actor, version.operation));
+  if (!version.operation.is_zero()) field(context, "by", author_text(names, version.actor, version.operation));
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
   if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
   for (const registry::Version& other : registry::versions(repository)) {
@@ -227,7 +225,7 @@ int show_run(const std::string& reference, Context& context) {
   field(context, "title", run.title);
   field(context, "status", run.status + (run.error.empty() ? "" : ": " + run.error));
   field(context, "started", local_time(run.started));
-  field(context, "by", author_text(context.repository(), names, run.actor, run.operation));
+  field(context, "by", author_text(names, run.actor, run.operation));
   if (run.ended) field(context, "took", duration_text(run.ended - run.started));
   field(context, "key", run.key.text());
   for (const auto& [role, digest] : run.inputs)
