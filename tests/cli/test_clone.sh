@@ -34,21 +34,6 @@ git init -q --bare -b main ../hub.git
 git remote add origin ../hub.git
 expect 1 git push -q origin main
 has "$err" "is on no remote"
-# bug: with a second remote that was locked the hook said that no key is unlocked, and not whose data is on no remote.
-cp mlx.toml ../mlx.toml && (
-  export MLX_IDENTITY=$work/identity
-  mlx key new-identity >../identity.pub && mlx -q remote add --encrypt vault ../vault --recipient ../identity.pub
-  git init -q ../elsewhere && mlx -q -C ../elsewhere init && mlx -q -C ../elsewhere remote add --encrypt vault "$work/vault" --recipient "$work/identity.pub"
-  mlx -q -C ../elsewhere push
-)
-cp -r .mlx ../unlocked && rm -f .mlx/keys
-expect 1 git push -q origin main
-has "$err" "data/x"
-has "$err" "is on no remote that could be asked"
-has "$err" "'vault' could not be asked"
-expect 1 mlx push --check --json
-same "$(json '[p["artifact"] for p in d["lacking"]], [s["remote"] for s in d["silent"]]')" "(['data/x'], ['vault'])"
-rm -rf .mlx && mv ../unlocked .mlx && rm -f .mlx/keys && mv ../mlx.toml .
 expect 0 mlx push --json
 same "$(json 'd["objects"], d["bytes"]')" "$planned"
 expect 0 mlx push --check --json
