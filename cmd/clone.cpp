@@ -1,6 +1,8 @@
 // mlx clone: a repository of one's own from a project's git repository, or from a remote of mlx alone.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -8,6 +10,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "base/text.h"
 #include "cmd/new_folder.h"
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
@@ -74,6 +77,47 @@ void clone_git(const CloneOptions& options, const std::string& folder) {
   throw Error(ErrorKind::kIo, fmt::format("git clone: {}", said), "see that `git clone` of it works");
 }
 
+std::vector<std::string> git_lines(const std::string& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), {"git", "-C", folder});
+  const ProcessResult result = run_process(words, {}, {}, kOfAnotherRepository);
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; result.exit_code == 0 && at < result.out.size();) {
+    const std::size_t end = std::min(result.out.find('\n', at), result.out.size());
+    lines.push_back(result.out.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// A bare repository whose HEAD names a branch that nobody has pushed, as one made before the project chose another name
+// for its main branch: git then checks out nothing. The only branch that there is is meant.
+void check_out_branch(const CloneOptions& options, const std::string& folder) {
+  if (!git_lines(folder, {"rev-parse", "--verify", "--quiet", "HEAD"}).empty()) return;
+  const std::vector<std::string> branches =
+      git_lines(folder, {"for-each-ref", "--format=%(refname:lstrip=3)", "refs/remotes/origin"});
+  if (branches.empty()) return;  // nobody has pushed anything
+  if (branches.size() > 1) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{}: HEAD names none of its branches, which are {}", options.url, fmt::join(branches, ", ")),
+        fmt::format("say which: mlx clone --branch {} {}", shell_quoted(branches.front()), shell_quoted(options.url)));
+  }
+  const std::vector<std::string> command = {"git",
+                                            "-C",
+                                            folder,
+                                            "checkout",
+                                            "--quiet",
+                                            "-B",
+                                            branches.front(),
+                                            "--track",
+                                            "refs/remotes/origin/" + branches.front(),
+                                            "--"};
+  const ProcessResult result = run_process(command, {}, {}, kOfAnotherRepository);
+  if (result.exit_code != 0)
+    throw Error(ErrorKind::kIo, fmt::format("git checkout: {}", result.err.substr(0, result.err.find('\n'))),
+                "see that `git clone` of it works");
+}
+
 // Where git brought nothing that says what a project stands at: every artifact at its latest version.
 void point_at_latest(registry::Repository& repository) {
   for (const std::string& artifact : registry::artifact_names(repository)) {
@@ -105,7 +149,10 @@ int run_clone(const CloneOptions& options, Context& context) {
   }
   NewFolder made(place);
   const std::string& folder = made.path();
-  if (git) clone_git(options, folder);
+  if (git) {
+    clone_git(options, folder);
+    check_out_branch(options, folder);
+  }
   if (git && !path_exists(join_path(folder, "mlx.toml"))) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: the project has no mlx.toml, so that it names no remote", options.url),

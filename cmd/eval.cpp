@@ -11,6 +11,7 @@
 #include "cmd/asked_model.h"
 #include "cmd/cli.h"
 #include "cmd/level.h"
+#include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "train/evaluate.h"
 
@@ -20,6 +21,7 @@ namespace {
 struct EvalOptions {
   std::string model, data, device, split = "test";
   bool force = false;
+  std::vector<std::string> require;
 };
 
 void print_classes(const train::Evaluation& e, Context& context) {
@@ -123,8 +125,10 @@ train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& conte
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
+  const std::vector<Condition> requirements = parse_requirements(options.require);
   const train::EvaluateOutcome outcome = evaluate_asked(options, context);
   const train::Evaluation& e = outcome.evaluation;
+  const std::vector<Verdict> verdicts = judge(requirements, train::to_json(e));
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},
                  {"unchanged", outcome.unchanged},
@@ -132,6 +136,7 @@ int run_eval(const EvalOptions& options, Context& context) {
                  {"model", outcome.model.name()},
                  {"digest", outcome.model.digest.text()}};
     json.update(train::to_json(e));
+    json["requirements"] = verdicts_json(verdicts);
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
@@ -150,7 +155,8 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.line("");
     print_confusion(e, context);
   }
-  return 0;
+  print_verdicts(verdicts, context);
+  return all_met(verdicts) ? 0 : static_cast<int>(ErrorKind::kNo);
 }
 
 }  // namespace
@@ -171,9 +177,14 @@ Command add_eval() {
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
       device_option(options->device),
       flag("--force", options->force, "Measure although the answer is known"),
+      {.names = "--require",
+       .value = "CONDITION",
+       .help = "Exit with 1 where it does not hold, like 'accuracy >= 0.93'; may be given several times",
+       .many = true,
+       .texts = &options->require},
   };
-  command.examples = {"mlx eval clf --data data/fashion --split test",
-                      "mlx eval clf@latest --data data/fashion --json"};
+  command.examples = {"mlx eval clf --data data/fashion --split test", "mlx eval clf@latest --data data/fashion --json",
+                      "mlx eval clf --data data/fashion --require 'accuracy >= 0.93' --require 'loss < 0.3'"};
   command.run = [options](Context& context) { return run_eval(*options, context); };
   return command;
 }

@@ -169,7 +169,7 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
 int run_fsck(const FsckOptions& options, Context& context) {
   if (!options.remote.empty() && !options.repair) {
     throw Error(ErrorKind::kUsage, "--remote: only with --repair, which asks that remote",
-                fmt::format("`mlx push --repair {}` verifies and mends a remote", options.remote));
+                fmt::format("`mlx push --repair {}` verifies and mends a remote", shell_quoted(options.remote)));
   }
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);

@@ -120,6 +120,33 @@ void print_files(Context& context, const std::vector<store::Entry>& entries) {
   if (entries.size() > kShown) context.line(fmt::format("  and {} more (`mlx ls` lists all)", entries.size() - kShown));
 }
 
+// Every time that an alias came to stand on the version, oldest first.
+std::vector<registry::AliasMove> moves_to(registry::Repository& repository, const registry::Version& version) {
+  std::vector<registry::AliasMove> moves = registry::alias_moves(repository, version.artifact);
+  std::erase_if(moves, [&](const registry::AliasMove& move) { return move.digest != version.digest; });
+  return moves;
+}
+
+void print_moves(Context& context, const registry::Names& names, const registry::Version& version) {
+  for (const registry::AliasMove& move : moves_to(context.repository(), version)) {
+    field(context, "promoted",
+          fmt::format("{} on {} by {}{}", move.alias, local_time(move.time),
+                      author_name(names, move.actor, move.operation), move.message.empty() ? "" : ": " + move.message));
+  }
+}
+
+Json moves_json(registry::Repository& repository, const registry::Names& names, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::AliasMove& move : moves_to(repository, version)) {
+    list.push_back({{"alias", move.alias},
+                    {"time", iso_time(move.time)},
+                    {"author", author_json(names, move.actor, move.operation)},
+                    {"message", move.message},
+                    {"operation", move.operation.text()}});
+  }
+  return list;
+}
+
 int show_version(const std::string& reference, bool stat, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
@@ -127,12 +154,15 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   if (!erasure) registry::need_files_of(repository, version.name(), version.digest);
   const Json model = erasure ? Json() : model_summary(repository, version);
   const Json attached = attachments_json(repository, version);
+  const registry::Names names(repository);
   std::optional<ModelLayers> layers;
   if (!model.is_null()) layers = model_layers(repository, version);
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}};
     json.update(version_json(version));
+    json["author"] = author_json(names, version.actor, version.operation);
     json["erased"] = erasure_json(erasure);
+    json["moves"] = moves_json(repository, names, version);
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
@@ -145,12 +175,14 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   field(context, "digest", version.digest.text());
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
+  if (!version.operation.is_zero()) field(context, "by", author_text(names, version.actor, version.operation));
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
   if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
   for (const registry::Version& other : registry::versions(repository)) {
     if (other.parent == version.digest && other.digest != version.digest) field(context, "led to", other.name());
   }
   field(context, "message", version.message);
+  print_moves(context, names, version);
   if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
@@ -181,9 +213,11 @@ void print_document(Context& context, const char* title, const std::string& text
 
 int show_run(const std::string& reference, Context& context) {
   const registry::Run run = registry::read_run(context.repository(), reference);
+  const registry::Names names(context.repository());
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}, {"kind", "run"}};
-    json.update(run_json(run));
+    json.update(run_json(context.repository(), run));
+    json["author"] = author_json(names, run.actor, run.operation);
     context.json(json);
     return 0;
   }
@@ -191,6 +225,7 @@ int show_run(const std::string& reference, Context& context) {
   field(context, "title", run.title);
   field(context, "status", run.status + (run.error.empty() ? "" : ": " + run.error));
   field(context, "started", local_time(run.started));
+  field(context, "by", author_text(names, run.actor, run.operation));
   if (run.ended) field(context, "took", duration_text(run.ended - run.started));
   field(context, "key", run.key.text());
   for (const auto& [role, digest] : run.inputs)

@@ -1,8 +1,6 @@
 // mlx version: which mlx this is, and with -v on what it stands.
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
@@ -54,10 +52,10 @@ Json details_json() {
           {"cores", cores()}};
 }
 
-int run_version(bool details, Context& context) {
+int run_version(Context& context) {
   Json document = {{"schema", "mlx.version/1"}, {"version", MLX_VERSION}};
   context.line(fmt::format("mlx {}", MLX_VERSION));
-  if (details) {
+  if (context.verbose()) {
     const Json more = details_json();
     for (const auto& [name, value] : more.items()) {
       if (name == "onednn_problem") continue;  // stands where its version would
@@ -83,14 +81,13 @@ std::string version_text() {
 }
 
 Command add_version() {
-  auto details = std::make_shared<bool>(false);
   Command command;
   command.name = "version";
   command.summary = "Print the version; with -v, what it was built from and runs on";
   command.group = "meta";
   command.examples = {"mlx version -v"};
-  command.options = {flag("-v,--verbose", *details, "Libraries, processor and kernels too")};
-  command.run = [details](Context& context) { return run_version(*details, context); };
+  command.verbose = "Print libraries, processor and kernels too";
+  command.run = [](Context& context) { return run_version(context); };
   return command;
 }
 

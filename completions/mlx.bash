@@ -49,7 +49,7 @@ _mlx_command() {
       esac
       ;;
     'status')
-      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=file ;;
       esac
@@ -316,12 +316,13 @@ _mlx_command() {
       esac
       ;;
     'promote')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         1) kind=nothing ;;
       esac
       case $2 in
+        -m|--message) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -335,13 +336,13 @@ _mlx_command() {
       esac
       ;;
     'audit log')
-      options='--actor --kind --since --until --max-count --jsonl --json -C -q --quiet -v --verbose --color -h --help'
+      options='--actor --kind --since --until --max-count --all --jsonl --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind=nothing ;;
+        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;
@@ -571,7 +572,7 @@ _mlx_command() {
       esac
       ;;
     'eval')
-      options='-d --data -s --split --device --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='-d --data -s --split --device --force --require --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -579,6 +580,7 @@ _mlx_command() {
         -d|--data) kind=reference ;;
         -s|--split) kind=nothing ;;
         --device) kind='choice auto cpu cuda' ;;
+        --require) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -677,7 +679,7 @@ _mlx_command() {
       esac
       ;;
     'version')
-      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::store {
 
@@ -85,9 +86,7 @@ std::string quoted(const std::string& word) {
     out = "~/";
     rest.remove_prefix(2);
   }
-  out += '\'';
-  for (const char c : rest) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + '\'';
+  return out + shell_quoted(rest);
 }
 
 // The end of the host's name in "[::1]:PATH" or "host:PATH": its colon.

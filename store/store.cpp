@@ -236,6 +236,10 @@ bool Store::encrypted() const {
   return state_->encrypted;
 }
 
+const std::string& Store::domain() const {
+  return state_->domain;
+}
+
 void Store::use_domain(const std::string& domain) {
   state_->domain = domain;
 }

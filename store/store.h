@@ -88,6 +88,7 @@ class Store {
   // What is added from now on is encrypted under this domain's key ("main" until then); operations always go under the
   // history's. Nothing is shared between domains. Without effect where nothing is encrypted.
   void use_domain(const std::string& domain);
+  const std::string& domain() const;  // the one in use
   // Every id that packs may know an object by: itself, or in an encrypted store one for each key.
   std::vector<Digest> storage_ids(const Digest& id) const;
   bool has(ObjectKind kind, const Digest& id) const;

@@ -77,8 +77,9 @@ void apply_alias_move(const Application& a) {
   a.db.prepare("INSERT INTO aliases (artifact, alias, operation, digest, actor, time) VALUES (?, ?, ?, ?, ?, ?)")
       .bind(artifact, alias, a.operation.id, digest, a.operation.actor, a.operation.time)
       .run();
-  a.db.prepare("INSERT INTO alias_moves (seq, artifact, alias, digest, actor, time) VALUES (?, ?, ?, ?, ?, ?)")
-      .bind(a.seq, artifact, alias, digest, a.operation.actor, a.operation.time)
+  a.db.prepare(
+          "INSERT INTO alias_moves (seq, artifact, alias, digest, actor, time, message) VALUES (?, ?, ?, ?, ?, ?, ?)")
+      .bind(a.seq, artifact, alias, digest, a.operation.actor, a.operation.time, a.string_or_empty("message"))
       .run();
 }
 

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/git.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "store/beneath.h"
 
 namespace mlx::registry {
@@ -15,17 +16,10 @@ constexpr const char* kDriver = "mlx merge-file --path %P %A %O %B";
 constexpr std::string_view kAttributes = "*.mlx merge=mlx";
 constexpr std::string_view kHookMark = "push --check --hook";
 
-// For a shell: in single quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
-  return out + "'";
-}
-
 // git runs its hooks in the root of the worktree; the repository of mlx may stand below it.
 std::string hook_command(const std::string& git_root, const std::string& root) {
   const std::string below = relative_inside(root, git_root).value_or("");
-  return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", quoted(below)), kHookMark);
+  return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", shell_quoted(below)), kHookMark);
 }
 
 std::string hook_text(const std::string& command) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/published_heads.h"
@@ -247,13 +248,13 @@ std::optional<bool> Exchange::without_keys() {
   if (!config.encrypt && !gone) {
     if (sends() && repository.store().encrypted()) {
       throw Error(ErrorKind::kRefused, fmt::format("this repository is encrypted, and '{}' is not", config.name),
-                  fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", config.name));
+                  fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", shell_quoted(config.name)));
     }
     return false;
   }
   if (gone && !sends()) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: they are gone, and were there before", name_of_keys(config)),
-                fmt::format("`mlx push {}` puts those of this clone there", config.name));
+                fmt::format("`mlx push {}` puts those of this clone there", shell_quoted(config.name)));
   }
   std::string told;
   if (gone) {

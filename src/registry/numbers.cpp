@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/sync.h"
 
@@ -19,20 +20,22 @@ struct Claim {
 
 // Of every number claimed for several digests: all claims, those of other clones first, then in the fixed order. The
 // first one keeps the number.
-std::vector<std::vector<Claim>> conflicts(store::Database& db, const std::string& actor) {
-  store::Statement select = db.prepare(
+std::vector<std::vector<Claim>> conflicts(Repository& repository) {
+  store::Statement select = repository.db().prepare(
       "SELECT artifact, number, digest, actor FROM version_numbers a WHERE EXISTS (SELECT 1 FROM version_numbers b "
       "WHERE"
-      " b.artifact = a.artifact AND b.number = a.number AND b.digest <> a.digest) ORDER BY artifact, number, actor = "
-      "?, seq");
+      " b.artifact = a.artifact AND b.number = a.number AND b.digest <> a.digest) ORDER BY artifact, number, seq");
   std::vector<std::vector<Claim>> found;
-  for (select.bind(actor); select.step();) {
+  while (select.step()) {
     Claim claim{select.text(0), select.int64(1), select.digest(2), select.text(3)};
     const bool same = !found.empty() && found.back().front().artifact == claim.artifact &&
                       found.back().front().number == claim.number;
     if (!same) found.emplace_back();
     found.back().push_back(std::move(claim));
   }
+  const std::set<std::string>& own = repository.own_actors();
+  for (std::vector<Claim>& claims : found)
+    std::ranges::stable_partition(claims, [&](const Claim& claim) { return !own.contains(claim.actor); });
   return found;
 }
 
@@ -52,7 +55,7 @@ std::int64_t other_number(store::Database& db, const Claim& claim) {
 std::optional<Renumbered> renumber_one(Repository& repository) {
   Renumbered done;
   const auto operation = repository.record_with("version.renumber", [&](Json& body) {
-    const auto found = conflicts(repository.db(), repository.actor());
+    const auto found = conflicts(repository);
     if (found.empty()) return false;
     const Claim& loser = found.front().back();
     done = {loser.artifact, loser.digest, loser.number, other_number(repository.db(), loser)};
@@ -75,21 +78,17 @@ std::optional<Renumbered> renumber_one(Repository& repository) {
       "`mlx pull --renumber` gives the local one the next free number");
 }
 
-void refuse_diverged_aliases(store::Database& db) {
-  store::Statement select = db.prepare(
-      "SELECT artifact, alias, digest, actor FROM aliases a WHERE EXISTS (SELECT 1 FROM aliases b WHERE b.artifact = "
-      "a.artifact AND"
-      " b.alias = a.alias AND b.digest <> a.digest) ORDER BY artifact, alias, time");
-  std::string artifact, alias, list;
-  while (select.step()) {
-    if (!alias.empty() && (select.text(0) != artifact || select.text(1) != alias)) break;
-    artifact = select.text(0);
-    alias = select.text(1);
-    list += fmt::format("{}{} (by {})", list.empty() ? "" : " and ", select.digest(2).brief(), select.text(3));
-  }
-  if (alias.empty()) return;
+void refuse_diverged_aliases(Repository& repository) {
+  store::Statement select = repository.db().prepare(
+      "SELECT artifact, alias FROM aliases GROUP BY artifact, alias HAVING count(DISTINCT digest) > 1"
+      " ORDER BY artifact, alias LIMIT 1");
+  if (!select.step()) return;
+  const std::string artifact = select.text(0), alias = select.text(1);
+  std::string list;
+  for (const Version& version : named_by_alias(repository, artifact, alias))
+    list += fmt::format("{}{} ({})", list.empty() ? "" : " and ", version.name(), version.digest.brief());
   throw Error(ErrorKind::kConflict, fmt::format("{}@{}: moved on both sides: {}", artifact, alias, list),
-              fmt::format("say which one holds: mlx promote {}@vN {}", artifact, alias));
+              fmt::format("say which one holds: mlx promote {}@vN {}", shell_quoted(artifact), shell_quoted(alias)));
 }
 
 }  // namespace
@@ -101,9 +100,9 @@ std::vector<Renumbered> settle_numbers(Repository& repository, bool renumber) {
     if (!one) break;
     all.push_back(*one);
   }
-  const auto found = conflicts(repository.db(), repository.actor());
+  const auto found = conflicts(repository);
   if (!found.empty()) number_conflict(found.front(), found.size());
-  refuse_diverged_aliases(repository.db());
+  refuse_diverged_aliases(repository);
   return all;
 }
 

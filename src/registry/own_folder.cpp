@@ -158,7 +158,8 @@ void require_own_folder(const std::string& root) {
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: git tracks it, and what a project brings along is no repository of this clone",
                             join_path(*git_root, tracked)),
-                fmt::format("if this clone made it: git rm -r --cached {0}, and commit; else remove {0}", *below));
+                fmt::format("if this clone made it: git rm -r --cached {0}, and commit; else remove {0}",
+                            shell_quoted(*below)));
   }
   if (standing.st_uid == ::geteuid()) write_mark(mark, now);
 }

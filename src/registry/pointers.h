@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "registry/artifacts.h"
 
 namespace mlx::registry {
@@ -34,6 +35,13 @@ bool remove_pointer(Repository& repository, const Pointer& pointer);  // false w
 // looked at, and other files that are called *.mlx are none, unless an artifact of this repository has its pointer
 // there: then it is kCorrupt, as is a pointer that stands elsewhere than it should.
 std::vector<Pointer> all_pointers(Repository& repository);
+// The same, with those that cannot be read named in `broken`: damaged ones (kCorrupt), and unfinished merges of git
+// (kConflict).
+struct BrokenPointer {
+  std::string path;  // of the file, relative to the root
+  Error error;
+};
+std::vector<Pointer> all_pointers(Repository& repository, std::vector<BrokenPointer>& broken);
 // The same without those that cannot be read, which fsck names.
 std::vector<Pointer> readable_pointers(Repository& repository);
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/foreign_files.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
 #include "registry/settings.h"
@@ -61,7 +62,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
     if (known.url == remote.url && known.encrypt == remote.encrypt) return;
     throw Error(ErrorKind::kConflict,
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
-                fmt::format("remove it first: mlx remote remove {}", known.name));
+                fmt::format("remove it first: mlx remote remove {}", shell_quoted(known.name)));
   }
 }
 

@@ -24,6 +24,7 @@
 #include "registry/live_runs.h"
 #include "registry/operation_stage.h"
 #include "registry/own_folder.h"
+#include "registry/people.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
 #include "registry/trust.h"
@@ -157,6 +158,8 @@ struct Repository::State {
   std::unique_ptr<LiveRuns> live_runs;
   std::optional<Signer> signer;
   std::string clock_doubt;
+  std::optional<std::set<std::string>> own_actors;
+  bool is_introduced = false;  // whoever signs is known by what the settings say, or said nothing
 
   const std::string& find_clone_id();
 };
@@ -262,6 +265,7 @@ store::Database& Repository::db() {
 }
 
 void Repository::refresh() {
+  state_->own_actors.reset();
   if (!db().writable()) state_->db.reset();
   db();
 }
@@ -309,6 +313,26 @@ std::string Repository::actor() {
   }
 }
 
+// The id of an actor says of which clone it is: it is made of the clone's id and the signer's key. Before operations
+// were signed it was the clone's id.
+const std::set<std::string>& Repository::own_actors() {
+  if (state_->own_actors) return *state_->own_actors;
+  std::set<std::string> own;
+  if (const std::string signing = actor(); !signing.empty()) own.insert(signing);
+  try {
+    const std::string& clone_id = state_->find_clone_id();
+    store::Statement select = db().prepare("SELECT DISTINCT actor, signer FROM operations");
+    while (select.step()) {
+      const std::string made = select.null(1) ? clone_id : actor_of(clone_id, select.digest(1));
+      if (select.text(0) == made) own.insert(made);
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
+    log("whose this clone is cannot be read: {}", error.message);
+  }
+  return state_->own_actors.emplace(std::move(own));
+}
+
 Operation Repository::record(const std::string& kind, const Json& body) {
   return *record_with(kind, [&](Json& own) {
     own = body;
@@ -327,22 +351,14 @@ const std::string& Repository::clock_doubt() const {
   return state_->clock_doubt;
 }
 
-std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
-  if (state_->stranger) throw Error(*state_->stranger);  // before a key is made
-  store::Database& database = db();
-  require_history();
-  const std::int64_t now = recordable_time(unix_micros());
-  const std::string path = journal_path(state_->folder);
+// Under the write lock, behind all that is recorded.
+Operation Repository::append(const std::string& kind, const Json& body) {
   const Signer& own = signer();
-  store::Transaction transaction(database);
-  catch_up(database, store(), state_->disk, state_->folder);
-  Json body = Json::object();
-  if (!make(body)) return std::nullopt;
-  if (state_->clock_doubt.empty()) state_->clock_doubt = doubt_of_clock(database, state_->root, now);
-  if (kind == kUndoKind) store().reload();  // all others are applied again
+  const std::int64_t now = recordable_time(unix_micros());
+  if (state_->clock_doubt.empty()) state_->clock_doubt = doubt_of_clock(db(), state_->root, now);
   Operation operation;
   operation.kind = kind;
-  operation.parents = select_heads(database);
+  operation.parents = select_heads(db());
   operation.actor = actor_of(state_->find_clone_id(), own.public_key);
   operation.time = now;
   operation.body = canonical(body);
@@ -351,10 +367,31 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  adopt(database, store(), operation);
-  store::Journal(path, state_->disk).append(bytes);
-  note_journal_size(database, path);
+  adopt(db(), store(), operation);
+  store::Journal(journal_path(state_->folder), state_->disk).append(bytes);
+  return operation;
+}
+
+std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
+  if (state_->stranger) throw Error(*state_->stranger);  // before a key is made
+  store::Database& database = db();
+  require_history();
+  (void)recordable_time(unix_micros());
+  (void)signer();
+  std::optional<Json> name;
+  if (!state_->is_introduced && !kind.starts_with("actor.")) name = introduction(*this);
+  if (name && !may_record(*this, "actor.describe")) name.reset();
+  store::Transaction transaction(database);
+  catch_up(database, store(), state_->disk, state_->folder);
+  Json body = Json::object();
+  if (!make(body)) return std::nullopt;
+  if (kind == kUndoKind) store().reload();  // all others are applied again
+  if (name) append("actor.describe", *name);
+  const Operation operation = append(kind, body);
+  note_journal_size(database, journal_path(state_->folder));
   transaction.commit();
+  state_->is_introduced = state_->is_introduced || !kind.starts_with("actor.");
+  state_->own_actors.reset();
   return operation;
 }
 
@@ -382,6 +419,7 @@ void Repository::merge(const std::vector<Operation>& operations) {
     for (const Operation& operation : unrecorded_in_packs(database, store(), operations)) unknown.add(operation);
     note_history_found(database);
   }
+  state_->own_actors.reset();
   unknown.settle();
   std::vector<Bytes> bytes;
   unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,11 @@ class Repository {
   void remove_clone_id();  // the next operation makes another
   // The pseudonymous id of that person in this clone; "" where there is no signer yet.
   std::string actor();
+  // The ids of all people who have recorded something in this clone, and that of the signer.
+  const std::set<std::string>& own_actors();
 
   // Writes one operation: object to the journal (synced), then its apply in a transaction. `body` is the kind's fields.
+  // Before it another that says who its actor is, where the settings give them a name that is not recorded yet.
   Operation record(const std::string& kind, const Json& body);
   // The same where the body depends on what stands in the database: `make` runs under the write lock, fills the body,
   // and returns false where nothing is to be recorded (then nullopt). What it throws leaves everything as before.
@@ -82,6 +86,7 @@ class Repository {
   std::string inside(const std::string& path, const std::string& current) const;
 
  private:
+  Operation append(const std::string& kind, const Json& body);
   struct State;
   std::unique_ptr<State> state_;
 };

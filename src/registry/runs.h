@@ -47,6 +47,7 @@ struct Run {
   std::string error;
   std::string actor;
   std::int64_t started = 0, ended = 0;
+  Digest operation;  // that started it
 };
 
 struct Checkpoint {
@@ -71,6 +72,9 @@ void end_run(Repository& repository, const std::string& run, const std::string& 
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
 std::vector<Run> runs(Repository& repository);  // oldest first
+// The versions among its outputs, by the names that they have here: of one content under several names those that this
+// run made, where there are such.
+std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 

@@ -105,6 +105,11 @@ CREATE TABLE erased_keys (key INTEGER NOT NULL, erasure BLOB NOT NULL, PRIMARY K
 CREATE TABLE taken (operation BLOB PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO meta (key, value) VALUES ('outdated', 1);
 )sql"},
+    {5, R"sql(
+-- Why an alias was moved; '' where nobody said.
+ALTER TABLE alias_moves ADD COLUMN message TEXT NOT NULL DEFAULT '';
+INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
+)sql"},
 };
 
 }  // namespace mlx::registry

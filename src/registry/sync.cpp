@@ -196,7 +196,7 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
 void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress& progress) {
   for (const std::string& what : remote.damage())
     progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name,
-                              what, config.name));
+                              what, shell_quoted(config.name)));
 }
 
 void warn_of_rollback(Repository& repository, const RemoteConfig& config, const std::vector<Digest>& heads,
@@ -205,7 +205,7 @@ void warn_of_rollback(Repository& repository, const RemoteConfig& config, const 
   if (lost.empty()) return;
   progress.warn(fmt::format(
       "'{}' went back to an earlier state: it no longer has operation {}, which it had; `mlx push {}` sends it again",
-      config.name, lost.front().brief(), config.name));
+      config.name, lost.front().brief(), shell_quoted(config.name)));
 }
 
 void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteConfig& config,

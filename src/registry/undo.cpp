@@ -40,6 +40,10 @@ class Graph {
  public:
   explicit Graph(const std::vector<Operation>& ordered) : ordered_(ordered), bodies_(ordered.size()) {
     for (std::size_t i = 0; i < ordered.size(); ++i) place_.emplace(ordered[i].id, i);
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      if (ordered[i].kind != kUndoKind) continue;
+      if (const auto target = find(Digest::parse(text_in(body(i), "operation")))) undos_[*target].push_back(i);
+    }
   }
 
   std::optional<std::size_t> find(const Digest& id) const {
@@ -77,10 +81,30 @@ class Graph {
     return found;
   }
 
+  // When an operation in force came into force: when it was made or, where it was taken back since, when the last of
+  // those undos was taken back in turn.
+  std::size_t in_force_since(std::size_t i, const std::vector<bool>& undone) const {
+    std::size_t since = i;
+    for (const std::size_t undo : undos_of(i)) {
+      if (!undone[undo]) continue;
+      for (const std::size_t redo : undos_of(undo)) {
+        if (!undone[redo]) since = std::max(since, in_force_since(redo, undone));
+      }
+    }
+    return since;
+  }
+
  private:
+  const std::vector<std::size_t>& undos_of(std::size_t i) const {
+    static const std::vector<std::size_t> none;
+    const auto found = undos_.find(i);
+    return found == undos_.end() ? none : found->second;
+  }
+
   const std::vector<Operation>& ordered_;
   std::vector<std::optional<Json>> bodies_;
   std::unordered_map<Digest, std::size_t, DigestHash> place_;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> undos_;  // operation → the undos that name it
 };
 
 std::vector<bool> undone_in(store::Database& db, const Graph& graph) {
@@ -117,33 +141,51 @@ std::size_t by_id(const Graph& graph, const std::string& text) {
   return found[0];
 }
 
-// The last of this clone's that is in force: an undo of a plain operation where `redo`, a plain operation otherwise.
+// An undo of a plain operation where `redo`, a plain operation otherwise. Who pushes is said by no command of the
+// user's.
+bool is_wanted(Graph& graph, std::size_t i, bool redo) {
+  const Operation& operation = graph.at(i);
+  if ((operation.kind == kUndoKind) != redo || operation.kind.starts_with("actor.")) return false;
+  return !redo || graph.at(*graph.find(Digest::parse(text_in(graph.body(i), "operation")))).kind != kUndoKind;
+}
+
+// This person's that came into force last.
 std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::string& actor, bool redo) {
-  for (std::size_t i = graph.size(); i-- > 0;) {
-    const Operation& operation = graph.at(i);
-    if (operation.actor != actor || undone[i] || (operation.kind == kUndoKind) != redo) continue;
-    if (operation.kind.starts_with("actor.")) continue;  // no command of the user's: push says who pushes
-    if (!redo || graph.at(*graph.find(Digest::parse(text_in(graph.body(i), "operation")))).kind != kUndoKind) return i;
+  std::optional<std::size_t> last;
+  bool any = false;
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    if (graph.at(i).actor != actor || !is_wanted(graph, i, redo)) continue;
+    any = true;
+    if (undone[i]) continue;
+    if (!last || graph.in_force_since(i, undone) > graph.in_force_since(*last, undone)) last = i;
   }
-  throw Error(ErrorKind::kNotFound,
-              redo ? "nothing to redo: this clone has taken nothing back" : "nothing to undo: this clone made nothing",
-              "`mlx audit log` lists all operations");
+  if (last) return *last;
+  const char* why = redo  ? "nothing to redo: nothing that you took back here is still taken back"
+                    : any ? "nothing to undo: all that you did here is taken back"
+                          : "nothing to undo: you have done nothing here yet";
+  throw Error(ErrorKind::kNotFound, why,
+              any && !redo ? "`mlx undo --redo` brings the last of it back; `mlx audit log` lists all operations"
+                           : "`mlx audit log` lists what was done, and by whom");
 }
 
 std::string named(const Operation& operation) {
   return fmt::format("{} ({})", operation.id.brief(), operation_text(operation));
 }
 
-void require_allowed(const Operation& operation, const Operation& subject, const std::string& actor) {
+void require_allowed(const Operation& operation, const Operation& subject, Repository& repository) {
   if (!can_be_undone(subject.kind)) {
     const bool run = subject.kind.starts_with("run.");
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: {}", named(subject), run ? "the record of a run is kept" : "this is never undone"),
                 "an earlier operation can be named: `mlx undo OPERATION`; `mlx audit log` lists them");
   }
-  if (operation.actor != actor) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: another clone made it ({})", named(operation), operation.actor),
-                "it is undone there; `mlx promote` and `mlx tag -d` change what it did");
+  if (operation.actor != repository.actor()) {
+    const bool here = repository.own_actors().contains(operation.actor);
+    throw Error(
+        ErrorKind::kRefused,
+        fmt::format("{}: {} made it ({})", named(operation), here ? "somebody else" : "another clone", operation.actor),
+        fmt::format("it is undone {}; `mlx promote` and `mlx tag -d` change what it did",
+                    here ? "with their key" : "there"));
   }
 }
 
@@ -213,7 +255,7 @@ Undoing plan_undo(Repository& repository, const std::string& id, bool redo) {
   plan.subject = graph.at(subject);
   plan.brings_back = undone[subject];
   plan.shared = repository.store().has(store::ObjectKind::kOperation, plan.operation.id);
-  require_allowed(plan.operation, plan.subject, repository.actor());
+  require_allowed(plan.operation, plan.subject, repository);
   plan.unchanged = undone[target];
   if (plan.unchanged) return plan;
   require_free(graph, undone, target, subject);

@@ -37,9 +37,9 @@ struct Undoing {
   bool unchanged = false;  // it is not in force already
   bool shared = false;     // it may have left this clone
 };
-// The last operation of this clone that is in force and no undo; with `redo` the last undo; the one whose id begins
-// with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs and for what other clones made,
-// kConflict where something later builds on it, naming it.
+// Of this person's operations in this clone the one that came into force last and is no undo; with `redo` the last
+// undo; the one whose id begins with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs
+// and for what other clones made, kConflict where something later builds on it, naming it.
 Undoing plan_undo(Repository& repository, const std::string& id, bool redo);
 // Plans under the write lock and records. The id of the new operation is in `made`, zero where unchanged.
 Undoing undo(Repository& repository, const std::string& id, bool redo, Digest* made = nullptr);

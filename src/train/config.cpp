@@ -162,11 +162,11 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   Json train = {{"batch", config.batch},
                 {"checkpoint_every", to_json(config.checkpoint_every)},
                 {"epochs", config.epochs},
-                {"label_smoothing", config.label_smoothing},
+                {"label_smoothing", shortest(config.label_smoothing)},
                 {"optimizer", optimizer_to_json(config.optimizer)},
                 {"seed", config.seed}};
   write_schedule(config.schedule, train);
-  if (config.optimizer.clip > 0) train["clip"] = config.optimizer.clip;
+  if (config.optimizer.clip > 0) train["clip"] = shortest(config.optimizer.clip);
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);

@@ -9,6 +9,7 @@ namespace mlx::train {
 
 graph::OptimizerSpec read_optimizer(TomlReader& train);
 Json optimizer_to_json(const graph::OptimizerSpec& optimizer);  // the keys that its optimizer has
+double shortest(float value);  // the double with the shortest decimals that mean it: 0.01, and not 0.009999999776
 double default_learning_rate(const graph::OptimizerSpec& optimizer);
 
 }  // namespace mlx::train

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "train/batches.h"
 #include "train/checkpointer.h"
 #include "train/diverged.h"
@@ -308,7 +309,7 @@ class Loop {
 }  // namespace
 
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", config.file, config.options, run);
+  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,

@@ -61,6 +61,17 @@ same "$out" ""
 expect 0 mlx -C colleague status
 has "$out" "clean"
 
+# bug: a bare repository whose HEAD names a branch that nobody pushed had "no mlx.toml".
+git clone -q --bare hub.git headless.git && git -C headless.git symbolic-ref HEAD refs/heads/master
+expect 0 mlx clone headless.git from-headless
+same "$(git -C from-headless branch --show-current)" main
+same "$(tree_of from-headless/data/x)" "$(tree_of project/data/x)"
+git -C headless.git branch other main
+error 2 "names none of its branches, which are main, other" mlx clone headless.git several
+[ ! -e several ] || fail "a refused clone was left behind"
+expect 0 mlx clone --branch other headless.git several
+same "$(git -C several branch --show-current)" other
+
 # A remote alone: the latest version of everything.
 expect 0 mlx clone store plain --json
 same "$(json 'd["schema"], [a["name"] for a in d["artifacts"]]')" "('mlx.clone/1', ['data/x@v2'])"

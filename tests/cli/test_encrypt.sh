@@ -53,6 +53,21 @@ has "$err" "has content under the key of the domain 'people'"
 error 5 "no key is unlocked" mlx push
 as ada expect 0 mlx push
 git add -A && git commit -qm x
+# bug: with a second, locked remote the hook said that no key is unlocked, and not whose data is on no remote.
+mlx remote add -q plain ../plain && mkdir data/bc && echo 1 >data/bc/f && mlx add -q data/bc
+git add -A && git commit -qm bc
+echo "refs/heads/x $(git rev-parse HEAD) refs/heads/x $(printf '%040d' 0)" >../hook
+expect 1 bash -c "'$mlx_binary' push --check --hook <../hook"
+has "$err" "mlx: data/bc"
+has "$err" "is on no remote that could be asked"
+has "$err" "'origin' could not be asked: keys of the remote 'origin': encrypted, and no key is unlocked"
+as ada expect 1 mlx push --check --json
+same "$(json '[p["artifact"] for p in d["lacking"]], d["silent"]')" "(['data/bc'], [])"
+expect 1 mlx push --check --json
+same "$(json 'sorted(p["artifact"] for p in d["lacking"]), [s["remote"] for s in d["silent"]]')" "(['data/SECRETNAME', 'data/bc', 'data/people'], ['origin'])"
+expect 5 mlx push --check origin
+has "$err" "no key is unlocked"
+git reset -q --hard HEAD^ && rm -r data/bc
 digest=$(sed -n 's/^digest //p' data/SECRETNAME.mlx)
 head=$(as ada mlx log --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["schema"])')
 has "$head" mlx.log

@@ -159,3 +159,35 @@ has "$out" "went back to an earlier state"
 as ada expect 0 mlx push
 has "$err" "went back"
 as ada expect 0 mlx audit verify --remote origin
+
+# Two people in one clone, each with their own key, name and settings: both are shown, each as they were then.
+cd "$work" && project shared ada
+as ada expect 0 mlx config --global user.name Ada
+MLX_USER_NAME="Bob B" MLX_USER_EMAIL=bob@example.com as bob expect 0 mlx tag by-bob d@v1
+echo 2 >d/file && as ada expect 0 mlx add d && as ada expect 0 mlx commit -m second
+echo 3 >d/file && as bob expect 0 mlx add d && MLX_USER_NAME="Bob Baker" as bob expect 0 mlx commit -m third
+# bug: of several people in one clone the log showed one, and ids for the others.
+as ada expect 0 mlx log
+same "$(grep ^By: <<<"$out" | tr -s ' ')" "By: Bob Baker
+By: Ada
+By: Ada"
+as ada expect 0 mlx audit log --json --kind tag
+same "$(json '[(o["name"], o["email"]) for o in d["operations"]]')" "[('Bob B', 'bob@example.com')]"
+as ada expect 0 mlx audit log
+has "$out" "Bob B "
+has "$out" "Bob Baker"
+same "$(as ada mlx audit log --actor me --kind version | wc -l)" 2
+same "$(as ada mlx audit log --json | python3 -c 'import json,sys; print(len({(o["actor"], o["signer"]) for o in json.load(sys.stdin)["operations"]}))')" 2
+as ada expect 0 mlx tag by-ada d@v1 && MLX_USER_NAME="Bob Baker" as bob expect 0 mlx tag last d@v1
+as ada expect 0 mlx undo
+has "$out" "as by-ada  undone"
+as ada expect 0 mlx undo --redo
+as bob error 5 "somebody else made it" mlx undo "$(as ada mlx audit log --json --kind version | python3 -c 'import json,sys; print(json.load(sys.stdin)["operations"][1]["id"][7:])')"
+as ada expect 0 mlx audit verify
+as ada mlx remote add -q origin ../shared-remote && as ada mlx push -q && cd .. && as ada mlx clone -q shared-remote shared-two
+as ada expect 0 mlx -C shared-two log
+has "$out" "By:     Bob Baker"
+# The promotion of a signed message: what was signed holds it.
+cd shared && as bob expect 0 mlx promote d@v1 production -m "the why"
+as bob expect 0 mlx audit log --json --kind alias.move
+has "$(mlx audit signature --message "$(json 'd["operations"][0]["id"]')")" '"message":"the why"'
