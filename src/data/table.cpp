@@ -53,10 +53,11 @@ bool is_infinity(std::string_view text) {
 
 ValueType type_of_csv(std::string_view cell) {
   cell = trimmed(cell);
+  if (!cell.empty() && is_digit(cell[0])) return type_of_number(cell);
   if (is_missing(cell)) return ValueType::kNull;
   if (is_infinity(cell)) return ValueType::kFloat;
   const char first = cell[0];
-  if (is_digit(first) || first == '-' || first == '+' || first == '.') return type_of_number(cell);
+  if (first == '-' || first == '+' || first == '.') return type_of_number(cell);
   if (is_word(cell, "true") || is_word(cell, "false")) return ValueType::kBool;
   return ValueType::kText;
 }

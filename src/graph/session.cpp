@@ -292,7 +292,7 @@ bool Session::state_is_finite() const {
   };
   const auto count = static_cast<std::int64_t>(slices.size());
   // Waking threads takes longer than to look at what is small.
-  if (s.pool.threads() > 1 && s.state_bytes() > 4 * kSlice) {
+  if (s.pool.threads() > 1 && state_bytes() > 4 * kSlice) {
     s.pool.run(count, look);
   } else {
     for (std::int64_t i = 0; i < count; ++i) look(i);

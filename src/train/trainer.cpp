@@ -9,6 +9,7 @@
 #include "registry/domains.h"
 #include "registry/live_runs.h"
 #include "registry/pointers.h"
+#include "store/keys.h"
 #include "train/base_model.h"
 #include "train/batches.h"
 #include "train/goes_on.h"
@@ -26,7 +27,7 @@ struct Inputs {
   registry::Version dataset;
   data::Description data;            // of the train split
   std::optional<Base> base;          // what the model starts from
-  std::optional<Digest> checkpoint;  // of a run on another device, which this one goes on from
+  std::optional<Digest> checkpoint;  // of another run, which this one goes on from
   nn::Built built;
   std::string params;
   Digest key;

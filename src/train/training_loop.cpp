@@ -104,7 +104,7 @@ class Loop {
 
   void restore() {
     now_ = starting_point(options_.resume);
-    if (now_.step >= total_steps_ && options_.from) {
+    if (now_.step >= total_steps_ && options_.from && !options_.resume) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the run to go on from has done {} of the {} steps that {} epochs are", config_.file,
                               now_.step, total_steps_, config_.epochs),
