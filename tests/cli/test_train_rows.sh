@@ -164,7 +164,7 @@ has "$out" "größe number, s4 number, s5 number; to learn: y number"
 lacks "$err" warning
 expect 0 mlx show plain --json
 run=$(json "d['run']")
-expect 0 mlx show "run:$run" --json
+expect 0 mlx show "$run" --json
 same "$(json "d['params']['train']['optimizer']['name'], d['params']['train']['batch'], d['summary']['valid_r2'] > 0.25, d['summary']['table']['columns'][2]['missing']")" "('adamw', 32, True, 1)"
 printf 'age;sex;bmi;bp;s1;s2;gr\366\337e;s4;s5\n0;0;NA;0;0;0;0;0;0\n' >asked.csv
 expect 0 mlx predict plain asked.csv --json
