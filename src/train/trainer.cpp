@@ -121,7 +121,7 @@ void go_on_from(registry::Repository& repository, Inputs& in, const TrainConfig&
   if (began_with) add(as_it_began, *began_with);
   const bool the_same = run.key == as_it_began.key;
   if (!the_same) {
-    check_goes_on(run, in.start);
+    check_goes_on(run, in.start, here);
     options.resume.clear();
   }
   in.checkpoint = the_same ? *began_with : last_checkpoint(repository, run);

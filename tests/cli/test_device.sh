@@ -150,7 +150,7 @@ has "$out" conv2d_backward_weights
 sed -i 's/^epochs = 2/epochs = 2\ncheckpoint_every = "20 steps"/' single.toml
 for resumed in "gpt2.toml bf16" "single.toml fp16"; do
   how=(-c "${resumed% *}" --device cuda --precision "${resumed#* }")
-  expect 0 gpu train "${how[@]}" --json
+  expect 0 gpu train "${how[@]}" --force --json  # its checkpoints are stored then: the next is killed behind one
   digest=$(json "d['digest']")
   mlx_before=$mlx_binary mlx_binary=$work/gpu/mlx
   killed_training 16 "${how[@]}" --force
