@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
+#include "cmd/show_metric.h"
 #include "registry/bring.h"
 #include "store/usage.h"
 
@@ -18,8 +19,8 @@ namespace {
 constexpr std::uint64_t kLargestJson = std::uint64_t{16} << 20;
 
 struct ShowOptions {
-  std::string reference;
-  bool stat = false;
+  std::string reference, metric;
+  bool stat = false, csv = false;
 };
 
 void field(Context& context, const char* name, const std::string& value) {
@@ -243,6 +244,11 @@ int run_show(const ShowOptions& options, Context& context) {
   const bool is_run = options.reference.starts_with("run:");
   if (is_run && options.stat)
     throw Error(ErrorKind::kUsage, "--stat: a run stores nothing of its own", "name a version");
+  if (!is_run && !options.metric.empty())
+    throw Error(ErrorKind::kUsage, "--metric: a version has none", "name a run: mlx show run:ID --metric train/loss");
+  if (options.csv && options.metric.empty())
+    throw Error(ErrorKind::kUsage, "--csv: it is for one metric", "add --metric train/loss");
+  if (!options.metric.empty()) return show_metric(options.reference, options.metric, options.csv, context);
   context.start_pager();
   return is_run ? show_run(options.reference, context) : show_version(options.reference, options.stat, context);
 }
@@ -257,8 +263,12 @@ Command add_show() {
   command.group = "versions";
   command.options = {
       argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
-      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions")};
-  command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a"};
+      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions"),
+      option("--metric", "NAME", options->metric,
+             "Of a run: the values of one metric, such as train/loss, step by step"),
+      flag("--csv", options->csv, "The metric as CSV")};
+  command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a",
+                      "mlx show run:3f2a --metric valid/accuracy --csv"};
   command.run = [options](Context& context) { return run_show(*options, context); };
   return command;
 }

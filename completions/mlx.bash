@@ -98,11 +98,12 @@ _mlx_command() {
       esac
       ;;
     'show')
-      options='--stat --json -C -q --quiet -v --verbose --color -h --help'
+      options='--stat --metric --csv --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
+        --metric) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -558,9 +559,10 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --resume --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
+        --set) kind=nothing ;;
         --resume) kind=run ;;
         --device) kind='choice auto cpu cuda' ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;

@@ -176,7 +176,7 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
 }
 
 void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error) {
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error, bool keep_state) {
   if (status != "done" && status != "failed" && status != "interrupted") {
     fail(ErrorKind::kUsage, "run {}: can not end as '{}'", run, status);
   }
@@ -189,6 +189,7 @@ void end_run(Repository& repository, const std::string& run, const std::string& 
   body["error"] = error;
   body["metrics"] = seal(repository, points);
   body["points"] = points.size();
+  if (keep_state) body["state"] = "kept";
   repository.record_with("run.end", [&](Json& own) {
     require_running(repository.db(), run);
     own = std::move(body);
@@ -248,6 +249,18 @@ std::vector<Version> made_by(Repository& repository, const Run& run) {
     }
   }
   return made;
+}
+
+std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key) {
+  store::Statement select = repository.db().prepare(
+      std::string(kSelectRun) +
+      "WHERE key = ? AND status != 'done' AND id IN (SELECT run FROM checkpoints) ORDER BY seq DESC");
+  select.bind(key);
+  for (Run& run : read_all(repository, select)) {
+    const Digest last = checkpoints(repository, run.id).back().manifest;
+    if (run.status != "running" && repository.store().has(store::ObjectKind::kManifest, last)) return std::move(run);
+  }
+  return std::nullopt;
 }
 
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name) {

@@ -65,9 +65,10 @@ void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
 // Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
-// Seals the series into a blob; checkpoints of a done run are let go.
+// Seals the series into a blob; checkpoints of a done run are let go, but for the last where `keep_state` says so.
 void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {});
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {},
+             bool keep_state = false);
 
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
@@ -76,6 +77,9 @@ std::vector<Run> runs(Repository& repository);  // oldest first
 // run made, where there are such.
 std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
+// The newest run with this key that ended before it was done (interrupted, killed, failed), in which nobody works, and
+// whose last checkpoint is in this store.
+std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 
 // What made a version and what was made from it.

@@ -33,9 +33,9 @@ const Row& row_of(const std::string& name) {
 
 }  // namespace
 
-graph::OptimizerSpec read_optimizer(TomlReader& train) {
+graph::OptimizerSpec read_optimizer(TomlReader& train, const std::string& fallback) {
   graph::OptimizerSpec out;
-  out.name = train.one_of("optimizer", graph::optimizer_names(), "sgd");
+  out.name = train.one_of("optimizer", graph::optimizer_names(), fallback);
   const Row& row = row_of(out.name);
   if (row.momentum >= 0) {
     out.momentum = static_cast<float>(train.number("momentum", 0, 0.9999, row.momentum));
