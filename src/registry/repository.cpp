@@ -105,7 +105,7 @@ std::string read_clone_id(const std::string& path) {
 
 std::string read_or_make_clone_id(const std::string& mlx_folder, store::Disk& disk) {
   const std::string path = clone_id_path(mlx_folder);
-  if (!path_exists(path)) write_small_file(disk, path, random_id() + "\n", 0600);
+  if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
   return read_clone_id(path);
 }
 

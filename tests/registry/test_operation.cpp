@@ -11,7 +11,7 @@
 
 using namespace mlx;
 using namespace mlx::registry;
-using test::fails_with;
+using mlx::registry::test::fails_with;
 
 namespace {
 

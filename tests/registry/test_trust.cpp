@@ -409,7 +409,10 @@ TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called
   ahead = signed_by(p.ada.repo(), ahead);
   p.ada.repo().merge({ahead});
   create_tag(p.ada.repo(), "y", version);
-  const TrustReport report = verify_trust(p.ada.repo(), p.ada.repo().operations());
+  OperationStage stage;
+  visit_operations(p.ada.repo().db(), [&](const Operation& operation) { stage.add(operation); });
+  stage.settle();
+  const TrustReport report = verify_trust(p.ada.root, stage, p.ada.pool);
   CHECK(report.problems.empty());
   REQUIRE(report.notes.size() == 1);
   CHECK(report.notes[0].find("tag") != std::string::npos);
