@@ -9,6 +9,7 @@
 #include "history_maker.h"
 #include "registry/audit_trust.h"
 #include "registry/clock_doubt.h"
+#include "registry/history.h"
 #include "registry/people.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
