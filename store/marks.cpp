@@ -7,13 +7,11 @@
 
 namespace mlx::store {
 
-Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture)
-    : Marks(store, picture, open(*picture)) {}
+Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture) : Marks(store, picture, open(*picture)) {}
 
 Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture, Packs packs)
     : store_(store), picture_(std::move(picture)), packs_(std::move(packs)) {
-  for (const auto& pack : packs_)
-    marks_.push_back(std::make_unique<std::atomic<std::uint8_t>[]>(pack->table().size()));
+  for (const auto& pack : packs_) marks_.push_back(std::make_unique<std::atomic<std::uint8_t>[]>(pack->table().size()));
 }
 
 Marks::Packs Marks::open(const Index& picture) {

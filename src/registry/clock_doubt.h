@@ -1,5 +1,5 @@
-// Whether this machine's clock can be right, by what it is to be written into. Order is the graph's affair: a wrong time
-// misleads people, and nothing else.
+// Whether this machine's clock can be right, by what it is to be written into. Order is the graph's affair: a wrong
+// time misleads people, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace mlx::registry {
 
-// The time that an operation recorded now bears, unix microseconds: none is before 1970. kIo where the clock says a year
-// that no operation can bear.
+// The time that an operation recorded now bears, unix microseconds: none is before 1970. kIo where the clock says a
+// year that no operation can bear.
 std::int64_t recordable_time(std::int64_t now);
 
 // One line where `now` is years after `before`, what was known of the time until then; "" where it is not.

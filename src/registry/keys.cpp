@@ -31,9 +31,10 @@ store::KeyFile Keys::file() const {
     return store::decode_key_file(read_file(path_), path_);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
-    throw Error(error.kind, error.message, 
-                "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
-                "file");
+    throw Error(
+        error.kind, error.message,
+        "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
+        "file");
   }
 }
 
@@ -62,8 +63,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
   for (const store::KeyPair& identity : known_) {
     if (auto access = store::unwrap_root(lock, identity)) return *access;
   }
-  const std::vector<store::KeyPair> identities =
-      unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>();
+  const std::vector<store::KeyPair> identities = unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>();
   for (const store::KeyPair& identity : identities) {
     auto access = store::unwrap_root(lock, identity);
     if (!access) continue;

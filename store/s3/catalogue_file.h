@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <vector>
-#include <string>
 
 #include "store/s3/catalogue.h"
 #include "store/s3/client.h"
