@@ -688,7 +688,7 @@ _mlx_command() {
       esac
       ;;
     'serve-store')
-      options='--stdio --root --read-only -C -q --quiet -v --verbose --color -h --help'
+      options='--stdio --root --read-only --repair -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=folder ;;
       esac

@@ -704,6 +704,7 @@ complete -c mlx -n '__mlx_at "serve-store"' -f -a '(__fish_complete_directories)
 complete -c mlx -n '__mlx_at "serve-store"' -l stdio -d 'Speak on stdin and stdout, which is the only way so far'
 complete -c mlx -n '__mlx_at "serve-store"' -l root -x -a '(__fish_complete_directories)' -d 'Serve only what lies in this folder'
 complete -c mlx -n '__mlx_at "serve-store"' -l read-only -d 'Refuse whatever would change a store'
+complete -c mlx -n '__mlx_at "serve-store"' -l repair -d 'Let clients leave out operations that are there, as `mlx push --repair` does'
 complete -c mlx -n '__mlx_at "serve-store"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
 complete -c mlx -n '__mlx_at "serve-store"' -s q -l quiet -d 'Print results and errors only'
 complete -c mlx -n '__mlx_at "serve-store"' -s v -l verbose -d 'Say more about what is done'
