@@ -115,4 +115,7 @@ if mount -t tmpfs -o size=2m none small 2>/dev/null; then
   expect 0 mlx commit -m more
   mlx cat data/z@v2:more | cmp - "$work/more" || fail "not what was added"
   cd "$work"
+else
+  echo "skipped: all but the full disk passed; no right to mount one"
+  exit 77
 fi
