@@ -16,6 +16,7 @@
 #include "registry/history.h"
 #include "registry/operation_text.h"
 #include "registry/people.h"
+#include "registry/remarks.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
 #include "registry/undo.h"
@@ -212,7 +213,10 @@ int verify(const AuditOptions& options, Context& context) {
   registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
                                                           context.repository().store_options());
   if (!options.head.empty()) check_head(options.head, report);
-  const registry::TrustReport trust = registry::verify_trust(context.repository(), report.operations);
+  registry::TrustReport trust = registry::verify_trust(context.repository(), report.operations);
+  for (const registry::Remark& remark : registry::remarks(context.repository())) {
+    if (remark.ignored) trust.notes.push_back(remark.text);
+  }
   report.problems.insert(report.problems.end(), trust.problems.begin(), trust.problems.end());
   std::size_t unfetched = 0;
   if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);

@@ -10,6 +10,8 @@
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
 #include "registry/bring.h"
+#include "registry/people.h"
+#include "registry/remarks.h"
 #include "store/usage.h"
 
 namespace mlx::cmd {
@@ -53,9 +55,42 @@ Json attachments_json(registry::Repository& repository, const registry::Version&
     list.push_back({{"kind", attachment.kind},
                     {"name", attachment.name},
                     {"digest", attachment.blob.text()},
+                    {"actor", attachment.actor},
                     {"time", iso_time(attachment.time)}});
   }
   return list;
+}
+
+Json makings_json(registry::Repository& repository, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::Making& making : registry::makings(repository, version))
+    list.push_back({{"actor", making.actor}, {"message", making.message}, {"time", iso_time(making.time)}});
+  return list;
+}
+
+Json remarks_json(registry::Repository& repository, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
+    list.push_back({{"operation", remark.operation.id.text()}, {"no_effect", remark.ignored}, {"text", remark.text}});
+  return list;
+}
+
+std::string person_name(const registry::Names& names, const std::string& actor) {
+  const registry::Person* const person = names.of(actor);
+  return person ? person->name : actor;
+}
+
+// Where others made the same version without knowing of it, who made it is not one person.
+void show_makers(Context& context, const registry::Version& version, const registry::Names& names) {
+  const std::vector<registry::Making> makings = registry::makings(context.repository(), version);
+  if (makings.empty()) return;  // not committed
+  field(context, "by", person_name(names, makings.front().actor));
+  for (std::size_t i = 1; i < makings.size(); ++i) {
+    const registry::Making& also = makings[i];
+    field(context, "also by",
+          fmt::format("{}  {}{}{}", person_name(names, also.actor), local_time(also.time), also.message.empty() ? "" : "  ",
+                      also.message));
+  }
 }
 
 // "clf@v1  sha256:…": a version by name, where it has one here; of `artifact` where several have this content.
@@ -136,15 +171,19 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
+    json["made_by"] = makings_json(repository, version);
+    json["remarks"] = remarks_json(repository, version);
     if (stat && !erasure) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
     return 0;
   }
+  const registry::Names names(repository);
   context.line(context.bold(version.name()) + names_text(context, version));
   field(context, "kind", registry::kind_name(version.kind));
   field(context, "digest", version.digest.text());
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
+  show_makers(context, version, names);
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
   if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
   for (const registry::Version& other : registry::versions(repository)) {
@@ -152,6 +191,8 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   }
   field(context, "message", version.message);
   if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
+  for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
+    field(context, "remark", remark.text);
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -159,7 +200,9 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     }
   }
   for (const Json& one : attached) {
-    field(context, "attached", one["kind"].get<std::string>() + "  " + one["name"].get<std::string>());
+    field(context, "attached",
+          fmt::format("{}  {}  by {}", one["kind"].get<std::string>(), one["name"].get<std::string>(),
+                      person_name(names, one["actor"].get<std::string>())));
   }
   if (layers) print_layers(context, *layers);
   if (erasure) return 0;

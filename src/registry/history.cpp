@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/ancestry.h"
 #include "registry/metric_series.h"
 #include "registry/repository.h"
 #include "registry/undo.h"
@@ -19,7 +20,7 @@ const std::vector<const char*> kProjected = {
     "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
     "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
     "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys",
-    "version_makers",  "erased_makers",     "forgotten"};
+    "version_makers",  "erased_makers",     "forgotten",     "remarks"};
 
 bool any_pack(const std::string& mlx_folder) {
   const std::string packs = join_path(mlx_folder, "packs");
@@ -134,25 +135,6 @@ std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
   return parents;
 }
 
-// What stands behind the ancestor in the fixed order leads nowhere.
-bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id) {
-  store::Statement parents = db.prepare(
-      "SELECT p.parent FROM operation_parents p JOIN operations o ON o.id = p.parent WHERE p.child = ?1 AND o.seq >="
-      " (SELECT seq FROM operations WHERE id = ?2)");
-  std::unordered_set<Digest, DigestHash> seen;
-  for (std::vector<Digest> todo = {id}; !todo.empty();) {
-    const Digest at = todo.back();
-    todo.pop_back();
-    for (parents.bind(at, ancestor); parents.step();) {
-      const Digest parent = parents.digest(0);
-      if (parent == ancestor) return true;
-      if (seen.insert(parent).second) todo.push_back(parent);
-    }
-    parents.reset();
-  }
-  return false;
-}
-
 std::vector<Operation> select_operations(store::Database& db) {
   std::vector<Operation> operations;
   store::Statement select = db.prepare("SELECT id, bytes FROM operations ORDER BY seq");
@@ -176,16 +158,24 @@ void note_journal_size(store::Database& db, const std::string& path) {
 }
 
 void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown) {
+  NoProgress quiet;
+  adopt(db, store, std::move(unknown), quiet);
+}
+
+void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown, Progress& progress) {
   require_parents(db, unknown);
   unknown = fixed_order(std::move(unknown));
   if (extends_heads(db, unknown) && std::ranges::none_of(unknown, is_undo)) {
-    for (const Operation& operation : unknown) apply(db, store, operation);
+    Ancestry ancestry(db);
+    for (const Operation& operation : unknown) {
+      progress.advance(1);
+      apply(db, store, operation, ancestry);
+    }
     return;
   }
   std::vector<Operation> all = select_operations(db);
   all.insert(all.end(), std::make_move_iterator(unknown.begin()), std::make_move_iterator(unknown.end()));
-  NoProgress quiet;
-  rebuild_projection(db, store, fixed_order(std::move(all)), quiet);
+  rebuild_projection(db, store, fixed_order(std::move(all)), progress);
 }
 
 void rebuild_projection(store::Database& db, const store::Store& store, const std::vector<Operation>& ordered,
@@ -194,8 +184,9 @@ void rebuild_projection(store::Database& db, const store::Store& store, const st
   for (const char* table : kProjected) db.run(fmt::format("DELETE FROM {}", table));
   const OperationSet undone = undone_operations(ordered);
   progress.begin("apply", ordered.size(), "operations");
+  Ancestry ancestry(db);
   for (const Operation& operation : ordered) {
-    apply(db, store, operation, undone.contains(operation.id));
+    apply(db, store, operation, ancestry, undone.contains(operation.id));
     progress.advance(1);
   }
   restore_live_metrics(db, live);

@@ -28,8 +28,6 @@ void note_history_found(store::Database& db);
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
-// Whether `ancestor` comes before `id` in the graph. Both are recorded, and not the same.
-bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id);
 std::vector<Operation> select_operations(store::Database& db);       // in the fixed order; each verified against its id
 bool journal_differs(store::Database& db, const std::string& path);  // from what the database last agreed with
 void note_journal_size(store::Database& db, const std::string& path);
@@ -37,6 +35,7 @@ void note_journal_size(store::Database& db, const std::string& path);
 // Applies operations that the database does not have: behind the others where the fixed order puts them there, else by
 // rebuilding the projection. Their parents must be recorded or among them (kCorrupt).
 void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown);
+void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown, Progress& progress);
 
 // Empties every projected table and applies `ordered` (the fixed order of all operations). Metrics of runs that are
 // still going on are kept: they stand in no operation yet.

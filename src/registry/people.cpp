@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/apply.h"
-#include "registry/history.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
@@ -42,16 +41,25 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
 void apply_actor_describe(const Application& a) {
   store::Statement forgotten = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
   for (forgotten.bind(a.operation.actor); forgotten.step();) {
-    if (!is_ancestor(a.db, forgotten.digest(0), a.operation.id)) return;
+    if (!a.follows(forgotten.digest(0))) return;
   }
   a.db.prepare("INSERT INTO people (seq, actor, blob) VALUES (?, ?, ?)")
       .bind(a.seq, a.operation.actor, a.digest("blob"))
       .run();
 }
 
+// Whoever knows the last one knows those before it.
 void apply_actor_forget(const Application& a) {
-  a.db.prepare("INSERT INTO forgotten (operation, actor) VALUES (?, ?)").bind(a.operation.id, a.string("actor")).run();
-  a.db.prepare("DELETE FROM people WHERE actor = ?").bind(a.string("actor")).run();
+  const std::string actor = a.string("actor");
+  store::Statement before = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
+  std::vector<Digest> known;
+  for (before.bind(actor); before.step();) {
+    if (a.follows(before.digest(0))) known.push_back(before.digest(0));
+  }
+  before.reset();
+  for (const Digest& id : known) a.db.prepare("DELETE FROM forgotten WHERE operation = ?").bind(id).run();
+  a.db.prepare("INSERT INTO forgotten (operation, actor) VALUES (?, ?)").bind(a.operation.id, actor).run();
+  a.db.prepare("DELETE FROM people WHERE actor = ?").bind(actor).run();
 }
 
 bool describe_actor(Repository& repository, const Person& person) {

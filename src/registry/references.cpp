@@ -2,6 +2,7 @@
 // resolve_selector.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -31,12 +32,16 @@ std::string label_of(const Version& version) {
   return fmt::format("{} ({})", version.name(), version.digest.brief());
 }
 
-// One version, or kConflict naming all that `selector` means.
+// One version, or kConflict naming all that `selector` means, and where that is known who says so.
 Version only_one(const std::vector<Version>& found, const std::string& artifact, const std::string& selector,
-                 const std::string& hint) {
+                 const std::string& hint, const std::map<Digest, std::string>& sayers = {}) {
   if (found.size() == 1) return found.front();
   std::string list;
-  for (const Version& version : found) list += (list.empty() ? "" : " and ") + label_of(version);
+  for (const Version& version : found) {
+    const auto sayer = sayers.find(version.digest);
+    list += (list.empty() ? "" : " and ") + label_of(version) +
+            (sayer == sayers.end() ? std::string() : " by " + sayer->second);
+  }
   throw Error(ErrorKind::kConflict, fmt::format("{}@{}: means {}", artifact, selector, list), hint);
 }
 
@@ -80,10 +85,14 @@ std::optional<Version> by_hex(Repository& repository, const std::string& artifac
 
 std::optional<Version> by_label(Repository& repository, const std::string& artifact, const std::string& label) {
   store::Statement select = repository.db().prepare(
-      "SELECT digest FROM aliases WHERE artifact = ?1 AND alias = ?2 UNION SELECT digest FROM tags WHERE artifact = ?1 "
-      "AND tag = ?2");
+      "SELECT digest, actor FROM aliases WHERE artifact = ?1 AND alias = ?2 UNION ALL SELECT digest, actor FROM tags"
+      " WHERE artifact = ?1 AND tag = ?2");
   std::set<Digest> digests;
-  for (select.bind(artifact, label); select.step();) digests.insert(select.digest(0));
+  std::map<Digest, std::string> sayers;
+  for (select.bind(artifact, label); select.step();) {
+    digests.insert(select.digest(0));
+    sayers.emplace(select.digest(0), select.text(1));
+  }
   const std::vector<Version> found = with_digests(repository, artifact, digests);
   if (found.empty()) return std::nullopt;
   return only_one(
@@ -91,7 +100,8 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
       fmt::format(
           "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
           "-d {} {}@vN`",
-          artifact, label, label, artifact));
+          artifact, label, label, artifact),
+      sayers);
 }
 
 std::optional<Version> resolve_selector(Repository& repository, const std::string& artifact,

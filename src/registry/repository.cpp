@@ -72,12 +72,6 @@ std::string clone_id_path(const std::string& mlx_folder) {
   return join_path(mlx_folder, "actor");
 }
 
-// mlx-format-operation(5), "actor".
-std::string actor_of(const std::string& clone_id, const Digest& public_key) {
-  constexpr std::size_t kDigits = 16;
-  return Digest::of("mlx actor 1\n" + clone_id + public_key.hex()).hex().substr(0, kDigits);
-}
-
 void write_small_file(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
   const std::string temporary = fmt::format("{}.{}", path, random_id());
   try {
@@ -104,6 +98,16 @@ std::string read_clone_id(const std::string& mlx_folder, store::Disk& disk) {
   }
   return text;
 }
+
+// What others made may be much to apply, and nobody has to wait for it.
+class Interruptible final : public Progress {
+ public:
+  void begin(std::string_view, std::uint64_t, std::string_view) override {}
+  void advance(std::uint64_t) override { check_interrupted(); }
+  void note(std::string_view) override {}
+  void end() override {}
+  void warn(std::string_view) override {}
+};
 
 // Migrations, and what a crash has left in the journal.
 void bring_up_to_date(store::Database& db, Repository& repository) {
@@ -298,7 +302,8 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   Operation operation;
   operation.kind = kind;
   operation.parents = select_heads(database);
-  operation.actor = actor_of(state_->find_clone_id(), own.public_key);
+  operation.clone = state_->find_clone_id();
+  operation.actor = actor_of(operation.clone, own.public_key);
   operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
   operation.body = canonical(body);
   operation.signer = own.public_key;
@@ -326,7 +331,8 @@ void Repository::merge(const std::vector<Operation>& operations) {
     bytes.push_back(encode(operation));
   }
   if (unknown.empty()) return;
-  adopt(database, store(), std::move(unknown));
+  Interruptible interruptible;
+  adopt(database, store(), std::move(unknown), interruptible);
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
   transaction.commit();

@@ -7,6 +7,7 @@
 #include "registry/live_runs.h"
 #include "registry/metric_series.h"
 #include "registry/random_id.h"
+#include "registry/signer.h"
 #include "store/keys.h"
 
 namespace mlx::registry {
@@ -156,6 +157,12 @@ std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& r
   return found;
 }
 
+bool is_own_run(Repository& repository, const std::string& run) {
+  store::Statement select =
+      repository.db().prepare("SELECT o.signer FROM runs r JOIN operations o ON o.seq = r.seq WHERE r.id = ?");
+  return select.bind(run).step() && !select.null(0) && select.digest(0) == repository.signer().public_key;
+}
+
 void resume_run(Repository& repository, const std::string& run, std::int64_t step) {
   repository.live_runs().hold(run);
   repository.record_with("run.resume", [&](Json& body) {
@@ -164,6 +171,10 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
     if (select.text(0) == "done") {
       throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
                   "start a new one");
+    }
+    if (!is_own_run(repository, run)) {
+      throw Error(ErrorKind::kRefused, fmt::format("run {}: somebody else started it", run),
+                  "start a new one, which can begin with what it made");
     }
     body["run"] = run;
     body["step"] = step;

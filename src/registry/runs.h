@@ -62,7 +62,10 @@ void log_metrics(Repository& repository, const std::string& run,
 // Records the checkpoint; forgets all but the last two and the best (their objects are gc's then).
 void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
-// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it.
+// Whether the person of this clone started it: what others say of a run has no effect.
+bool is_own_run(Repository& repository, const std::string& run);
+// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it,
+// kRefused where it is somebody else's.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
 // Seals the series into a blob; checkpoints of a done run are let go.
 void end_run(Repository& repository, const std::string& run, const std::string& status,

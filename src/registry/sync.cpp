@@ -21,10 +21,12 @@
 #include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "registry/remarks.h"
 #include "registry/seen_heads.h"
 #include "registry/transfer.h"
 #include "registry/trust.h"
 #include "registry/undo.h"
+#include "registry/unrelated.h"
 #include "store/remote.h"
 #include "store/repair.h"
 #include "store/transfer.h"
@@ -312,7 +314,9 @@ bool leaves_out(Repository& repository, store::Remote& remote, const RemoteConfi
   if (knows_all(all, heads)) return false;
   if (!repair) throw pull_first(config);
   try {
-    (void)require_vouched(repository, receive_operations(repository, remote, heads, progress));
+    const std::vector<Operation> received = receive_operations(repository, remote, heads, progress);
+    (void)require_vouched(repository, received);
+    require_related(repository, config, received);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
     progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
@@ -426,6 +430,8 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
+  if (!options.allow_unrelated) require_related(repository, config, received);
+  const std::vector<Operation> unrelated = unrelated_operations(repository, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
   result.versions = content.versions;
@@ -440,6 +446,8 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
   repository.merge(received);
+  if (!unrelated.empty()) join_histories(repository, unrelated);
+  result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
   for (const auto& [domain, blobs] : wanted_attachments(repository)) {

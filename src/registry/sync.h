@@ -29,6 +29,7 @@ struct SyncResult {
   std::uint64_t saved = 0;             // objects that were taken out of damaged packs (push with `repair`)
   std::vector<std::string> set_aside;  // paths of such packs
   std::vector<Digest> met;             // keys that this clone took on first contact (trust.h)
+  std::vector<std::string> remarks;    // on what came: what had no effect, or changed what others had made (remarks.h)
 };
 // kRefused where [people] does not vouch for what would be published; kConflict where the remote has operations that
 // are not here, and while a number or alias means two versions: what is published under a number keeps it. With
@@ -44,8 +45,10 @@ enum class FetchContent { kPointers, kEverything, kTrees };
 struct FetchOptions {
   FetchContent content = FetchContent::kPointers;
   bool dry_run = false;  // nothing changes here; `objects` of the result counts versions whose content would come
+  bool allow_unrelated = false;  // a history that has nothing in common with this clone's is joined to it
 };
-// kRefused, and nothing is recorded, where an operation does not count here (trust.h).
+// kRefused, and nothing is recorded, where an operation does not count here (trust.h), or belongs to no history that
+// this clone's was joined to (unrelated.h).
 SyncResult fetch(Repository& repository, const RemoteConfig& remote, const FetchOptions& options, Progress& progress);
 // A remote's heads, and the operations that they reach and this clone does not have; nothing is recorded.
 struct RemoteHistory {

@@ -64,22 +64,6 @@ Error refusal(const Operation& operation, const std::string& why, const People& 
   return Error(ErrorKind::kRefused, fmt::format("operation {} is refused: {}", described(operation), why), hint);
 }
 
-// An actor is one person in one clone: a second key under the same id would speak in somebody's name.
-void require_own_actors(store::Database& db, const std::vector<Operation>& arriving, const People& people) {
-  std::unordered_map<std::string, Digest> key_of;
-  store::Statement select = db.prepare("SELECT DISTINCT actor, signer FROM operations WHERE signer IS NOT NULL");
-  while (select.step()) key_of.emplace(select.text(0), select.digest(1));
-  for (const Operation& operation : arriving) {
-    if (!operation.is_signed()) continue;
-    const auto [known, fresh] = key_of.emplace(operation.actor, operation.signer);
-    if (fresh || known->second == operation.signer) continue;
-    throw refusal(
-        operation,
-        fmt::format("it is signed by {}, and its actor {} signs with another key", by_whom(operation), operation.actor),
-        people);
-  }
-}
-
 // The first of `operations` that does not count, by all cores.
 void require_none_objected(Pool& pool, const Trust& trust, const std::vector<Operation>& operations,
                            const People& people) {
@@ -160,7 +144,6 @@ std::vector<Digest> require_vouched(Repository& repository, const std::vector<Op
   const ById arriving_by_id = by_id(arriving);
   const Trust trust(people, known, first, parents_in(db, arriving_by_id));
   require_none_objected(repository.pool(), trust, arriving, people);
-  require_own_actors(db, arriving, people);
   if (!first || people.declared) return {};
   DigestSet met;
   for (const Operation& operation : arriving) {

@@ -40,6 +40,8 @@ std::vector<Digest> operations_in(TomlReader& reader, const char* key) {
 
 TrustedPerson read_person(TomlReader& reader, const std::string& name) {
   TrustedPerson person{name, {}, {}, operations_in(reader, "until")};
+  if (reader.has("until") && person.until.empty())
+    reader.fail_at("until", "names no operation: expected ids, or no person whose signatures do not count at all");
   for (const std::string& text : one_or_more(reader, "key")) {
     try {
       person.keys.push_back(store::parse_ssh_public_key(text, "key"));
@@ -118,7 +120,10 @@ People declared_people(const std::string& root) {
     TomlReader reader = table.table(name, true);
     found.people.push_back(read_person(reader, name));
   }
-  found.declared = !found.people.empty();
+  if (found.people.empty()) {
+    throw Error(ErrorKind::kUsage, "mlx.toml: [people] names nobody, so that nothing anybody signed would count",
+                "write down who counts, [people.NAME] with a key, or take the table out");
+  }
   return found;
 }
 

@@ -179,7 +179,7 @@ std::size_t by_id(const Graph& graph, const std::string& text) {
 std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::string& actor, bool redo) {
   for (std::size_t i = graph.size(); i-- > 0;) {
     const Operation& operation = graph.at(i);
-    if (operation.actor != actor || undone[i] || (operation.kind == kUndo) != redo) continue;
+    if (operation.actor != actor || !operation.is_signed() || undone[i] || (operation.kind == kUndo) != redo) continue;
     if (operation.kind.starts_with("actor.")) continue;  // no command of the user's: push says who pushes
     if (!redo || graph.at(*graph.find(Digest::parse(string_in(graph.body(i), "operation")))).kind != kUndo) return i;
   }
@@ -199,7 +199,7 @@ void require_allowed(const Operation& operation, const Operation& subject, const
                 fmt::format("{}: {}", named(subject), run ? "the record of a run is kept" : "this is never undone"),
                 "an earlier operation can be named: `mlx undo OPERATION`; `mlx audit log` lists them");
   }
-  if (operation.actor != actor) {
+  if (operation.actor != actor || !operation.is_signed()) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: another clone made it ({})", named(operation), operation.actor),
                 "it is undone there; `mlx promote` and `mlx tag -d` change what it did");
   }
@@ -263,10 +263,9 @@ std::vector<Operation> in_force(store::Database& db, std::vector<Operation> oper
 // The effect is in undone_operations(); here only that it can be one.
 void apply_operation_undo(const Application& a) {
   const Digest target = a.digest("operation");
-  store::Statement select = a.db.prepare("SELECT kind, actor FROM operations WHERE id = ?");
-  if (!select.bind(target).step() || !is_ancestor(a.db, target, a.operation.id))
-    a.corrupt("takes back an operation that is not before it");
-  if (select.text(1) != a.operation.actor) a.corrupt("takes back what another actor made");
+  store::Statement select = a.db.prepare("SELECT kind, bytes FROM operations WHERE id = ?");
+  if (!select.bind(target).step() || !a.follows(target)) a.corrupt("takes back an operation that is not before it");
+  if (!same_maker(decode(select.blob(1)), a.operation)) a.corrupt("takes back what another actor made");
   if (!can_be_undone(select.text(0))) a.corrupt("takes back what is never undone");
 }
 

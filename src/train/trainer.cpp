@@ -122,32 +122,40 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   if (!all.empty()) return all.back().manifest;
   if (const std::optional<Digest> began_with = checkpoint_input(run)) return *began_with;
   throw Error(ErrorKind::kConflict,
-              fmt::format("run:{} has no checkpoint to go on from, and what it began with computes otherwise: another "
-                          "device, driver, library or version of mlx",
+              fmt::format("run:{} has no checkpoint to go on from, and somebody else began it, or on what computes "
+                          "otherwise: another device, driver, library or version of mlx",
                           run.id),
               "train it anew, without --resume");
 }
 
+// A new run with the last checkpoint of that one.
+void begin_with(registry::Repository& repository, const registry::Run& run, const Digest& here, Inputs& in,
+                TrainOptions& options) {
+  add_checkpoint(in, last_checkpoint(repository, run), here);
+  options.resume.clear();
+}
+
 // Where the run to resume is the same training with other numerics (on a CPU instead of a GPU, with another driver or
-// version of mlx), what goes on here is a run of its own: it has the checkpoint as an input, since its result depends
-// on what either did. The one that was moved here is resumed with that input again.
+// version of mlx), or was begun by somebody else, what goes on here is a run of its own: it has the checkpoint as an
+// input, since its result depends on what either did. The one that was moved here is resumed with that input again.
 void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
   if (options.resume.empty()) return;
   const registry::Run run = registry::read_run(repository, options.resume);
-  if (run.command != "train" || run.key == in.key) return;
+  const bool stays = run.status == "done" || registry::is_own_run(repository, run.id);
+  if (run.command != "train" || (stays && run.key == in.key)) return;
   const Digest here = numerics_id(options.level, config.portable);
   Inputs as_it_began = in;
   if (const std::optional<Digest> began_with = checkpoint_input(run)) add_checkpoint(as_it_began, *began_with, here);
-  if (run.key == as_it_began.key) {
+  if (stays && run.key == as_it_began.key) {
     in = std::move(as_it_began);
     return;
   }
+  if (run.key == in.key || run.key == as_it_began.key) return begin_with(repository, run, here, in, options);
   const Json environment = parse_json(run.environment, "run:" + run.id);
   const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
   if (there == here) return;
   if (run.key != run_key("train", as_it_began.start.inputs, params_there(in, config, run), there)) return;
-  add_checkpoint(in, last_checkpoint(repository, run), here);
-  options.resume.clear();
+  begin_with(repository, run, here, in, options);
 }
 
 // The run to work in: a new one, or the one that is resumed.

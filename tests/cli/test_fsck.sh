@@ -89,7 +89,7 @@ expect 0 mlx fsck
 python3 - <<'PY'
 import sqlite3
 db = sqlite3.connect(".mlx/meta.db")
-db.execute("UPDATE versions SET message = 'changed'")
+db.execute("UPDATE version_makers SET message = 'changed'")
 db.commit()
 PY
 expect 6 mlx fsck

@@ -73,6 +73,14 @@ killed_training 30 --force
 sed 's/epochs = 4/epochs = 1/' train.toml >short.toml
 mlx train -c short.toml >/dev/null 2>&1
 error 4 "another config" mlx train -c short.toml --resume "$run"
+
+# bug: somebody else's run was gone on with in their name: it becomes one of one's own, that begins with its checkpoint.
+killed_training 30 --force
+ssh-keygen -q -t ed25519 -N "" -f colleague
+MLX_SIGNING_KEY=$PWD/colleague mlx train --resume "$run" --json >resumed.json 2>/dev/null || fail "a colleague does not go on"
+[ "$(field "['run']" <resumed.json)" != "${run#run:}" ] || fail "a colleague goes on in our run"
+[ "$(field "['summary']['resumed_from'] > 0" <resumed.json)" = True ] || fail "a colleague begins from nothing"
+[ "$(mlx show "$run" --json | field "['status']")" = killed ] || fail "a colleague ended our run"
 cd ..
 
 # SIGTERM and SIGINT make a checkpoint, say how to go on, and exit with their own codes.

@@ -144,6 +144,7 @@ TEST_CASE("bug: an operation was believed whoever made it") {
   const std::string before = dump(p.bob.repo());
   Operation operation = tag(p.ada, version, "forged");
   std::string words;
+  ErrorKind kind = ErrorKind::kRefused;
   SUBCASE("unsigned") {
     words = "nobody has signed it";
   }
@@ -159,14 +160,14 @@ TEST_CASE("bug: an operation was believed whoever made it") {
     words = "has signed nothing here before";
   }
   SUBCASE("by one colleague in the name of another") {
-    operation.actor = p.ada.repo().actor();
     p.declare("ada", p.ada, kEverything);
     p.declare("bob", p.bob, kEverything);
-    operation = signed_by(p.bob.repo(), operation);
-    words = "signs with another key";
+    operation = signed_by(p.bob.repo(), operation, p.ada.repo().actor());
+    words = "is not that of its clone and signer";
+    kind = ErrorKind::kCorrupt;
   }
   p.publish(p.ada, operation);
-  CHECK(fails_with(ErrorKind::kRefused, words, [&] { p.fetch(p.bob); }) == "");
+  CHECK(fails_with(kind, words, [&] { p.fetch(p.bob); }) == "");
   CHECK(dump(p.bob.repo()) == before);
 }
 
@@ -179,12 +180,66 @@ TEST_CASE("bug: an undo took back what somebody else had made") {
   p.fetch(p.bob);
   Operation undo;
   undo.kind = "operation.undo";
-  undo.actor = p.bob.repo().actor();
   undo.parents = p.bob.repo().heads();
   undo.body = canonical(Json{{"operation", p.ada.repo().operations().back().id.text()}});
   p.publish(p.bob, signed_by(p.bob.repo(), undo));
   CHECK(fails_with(ErrorKind::kCorrupt, "another actor", [&] { p.fetch(p.ada); }) == "");
   CHECK(versions(p.ada.repo()).size() == 1);
+}
+
+TEST_CASE("bug: whoever signed first under the id of an actor was that actor") {
+  Pair p;
+  Operation old = tag(p.ada, Version{}, "old");  // of a history from before there were signatures
+  old.kind = "domain.assign";
+  old.body = R"({"artifact":"data/x","domain":"people"})";
+  old.id = Digest::of(encode(old));
+  const auto decodes = [&](Clone& who, const std::string& actor) {
+    return fails_with(ErrorKind::kCorrupt, "is not that of its clone and signer",
+                      [&] { (void)decode(encode(signed_by(who.repo(), tag(who, Version{}, "x"), actor))); });
+  };
+  CHECK(decodes(p.bob, old.actor) == "");
+  CHECK(decodes(p.bob, p.ada.repo().actor()) == "");
+  const Operation own = signed_by(p.bob.repo(), tag(p.bob, Version{}, "x"));
+  CHECK(decode(encode(own)).actor == p.bob.repo().actor());
+  CHECK(decode(encode(own)).clone == own.clone);
+  // What nobody signed under ada's id is not hers to take back, and hers not that of nobody.
+  Operation forged = old;
+  forged.actor = p.ada.repo().actor();
+  CHECK_FALSE(same_maker(forged, signed_by(p.ada.repo(), tag(p.ada, Version{}, "x"))));
+}
+
+TEST_CASE("bug: what somebody signed in another project was taken for this one's") {
+  Pair p;
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, kEverything);
+  Clone another("another", p.ada_home.path());  // of ada too
+  make(another.repo(), "clf", "an experiment");
+  move_alias(another.repo(), "production", resolve(another.repo(), "clf@v1"));
+  make(p.bob.repo(), "clf", "of bob");
+  p.push(another);  // or put there by whoever can write to it
+  const std::string before = dump(p.bob.repo());
+  const std::string words = "2 operations that have nothing in common with the history of this clone: 2 of " +
+                            store::ssh_fingerprint(Pair::key(another));
+  CHECK(fails_with(ErrorKind::kRefused, words, [&] { p.fetch(p.bob); }) == "");
+  CHECK(dump(p.bob.repo()) == before);
+  SUBCASE("a repair of the remote leaves it out") {
+    registry::push(p.bob.repo(), p.origin, p.quiet, true);
+    CHECK(p.fetch(p.ada).operations == 1);
+    CHECK(dump(p.ada.repo()) == before);
+  }
+  SUBCASE("joined once, it is everybody's") {
+    FetchOptions options{FetchContent::kEverything};
+    options.allow_unrelated = true;
+    registry::fetch(p.bob.repo(), p.origin, options, p.quiet);
+    CHECK(p.bob.repo().heads().size() == 1);
+    CHECK(p.bob.repo().operations().back().kind == "history.join");
+    settle_numbers(p.bob.repo(), true);
+    p.push(p.bob);
+    p.fetch(another);
+    CHECK(dump(another.repo()) == dump(p.bob.repo()));
+    p.fetch(p.bob);  // nothing more to join
+    CHECK(p.bob.repo().heads() == another.repo().heads());
+  }
 }
 
 TEST_CASE("bug: a number that leaves none for the next was taken in") {
@@ -195,7 +250,6 @@ TEST_CASE("bug: a number that leaves none for the next was taken in") {
   p.push(p.ada);
   Operation create;
   create.kind = "version.create";
-  create.actor = "00112233aabbccdd";
   create.parents = p.ada.repo().heads();
   create.body = canonical(Json{{"artifact", "clf"},
                                {"bytes", 3},
@@ -302,6 +356,10 @@ TEST_CASE("a wrong [people] is an error with its line") {
   CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nmay = [\"rule\"]\n", "no right 'rule'") == "");
   CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nuntil = \"yesterday\"\n", "sha256:") == "");
   CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nages = 3\n", "ages") == "");
+  // bug: both counted as if nothing was said, and let everybody in
+  CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nuntil = []\n", "names no operation") == "");
+  CHECK(wrong("[people]\n", "names nobody") == "");
+  CHECK(wrong("[people]\nunsigned = []\n", "names nobody") == "");
   write_file_atomically(c.path("mlx.toml"), "[people.ada]\nkey = [\"" + key + "\"]\n");
   CHECK(declared_people(c.root).people.at(0).may == std::vector<Right>{Right::kCommit});
 }
