@@ -12,7 +12,8 @@ void Ancestry::read_on() {
   for (select.bind(read); select.step();) {
     const auto place = static_cast<std::size_t>(select.int64(0));
     while (first_parent_.size() < place + 2) first_parent_.push_back(parents_.size());
-    if (!select.null(1)) parents_.push_back(static_cast<Place>(select.int64(1)));
+    const std::int64_t parent = select.null(1) ? 0 : select.int64(1);
+    if (parent > 0 && parent < select.int64(0)) parents_.push_back(static_cast<Place>(parent));  // else altered rows
     first_parent_.back() = parents_.size();
   }
 }
@@ -45,8 +46,9 @@ void Ancestry::reach(std::int64_t of) {
 }
 
 bool Ancestry::precedes(std::int64_t ancestor, std::int64_t of) {
-  if (ancestor >= of) return false;
+  if (ancestor < 1 || ancestor >= of) return false;
   if (static_cast<std::size_t>(of) + 2 > first_parent_.size()) read_on();
+  if (static_cast<std::size_t>(of) + 2 > first_parent_.size()) return false;
   if (of != of_) reach(of);
   return before_[static_cast<std::size_t>(ancestor)];
 }

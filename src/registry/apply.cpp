@@ -71,7 +71,9 @@ void Application::changes(const std::string& what, const std::string& whose) con
 
 Made maker_at(store::Database& db, std::int64_t place) {
   store::Statement select = db.prepare("SELECT actor, signer FROM operations WHERE seq = ?");
-  CHECK(select.bind(place).step());
+  if (!select.bind(place).step())
+    throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operations: row {} is missing", place),
+                "run `mlx fsck --rebuild`");
   return {select.null(1) ? select.text(0) : select.digest(1).hex(), select.text(0)};
 }
 

@@ -93,7 +93,7 @@ db.execute("UPDATE version_makers SET message = 'changed'")
 db.commit()
 PY
 expect 6 mlx fsck
-has "$out" "the table 'versions' is not what the operations say"
+has "$out" "the table 'version_makers' is not what the operations say"
 expect 0 mlx fsck --repair
 expect 0 mlx log data/a --json
 same "$(json 'd["versions"][0]["message"]')" first

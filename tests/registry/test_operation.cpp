@@ -10,7 +10,7 @@
 
 using namespace mlx;
 using namespace mlx::registry;
-using test::fails_with;
+using mlx::registry::test::fails_with;
 
 namespace {
 
@@ -106,6 +106,8 @@ TEST_CASE("a signed operation reads back, and its signature holds for just what 
   const store::SigningKey key = store::generate_signing_key();
   Operation o = operation(7, {operation(1, {}).id}, R"({"n":1})");
   o.signer = key.public_key;
+  o.clone = "fedcba9876543210";
+  o.actor = actor_of(o.clone, o.signer);
   o.signature = store::sign(key, kOperationPurpose, signed_bytes(o));
   CHECK(signature_holds(o));
   const Operation back = decode(encode(o));
