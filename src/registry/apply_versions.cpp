@@ -49,14 +49,14 @@ void apply_version_create(const Application& a) {
   if (const std::string problem = artifact_name_problem(artifact); !problem.empty())
     a.corrupt("'artifact': " + problem);
   a.db.prepare("INSERT OR IGNORE INTO artifacts (name, kind) VALUES (?, ?)").bind(artifact, kind).run();
-  a.db.prepare("INSERT OR IGNORE INTO versions (seq, artifact, kind, digest, files, bytes) VALUES (?, ?, ?, ?, ?, ?)")
-      .bind(a.seq, artifact, kind, digest, a.integer("files", 0), a.integer("bytes", 0))
+  a.db.prepare("INSERT OR IGNORE INTO versions (seq, artifact, digest) VALUES (?, ?, ?)")
+      .bind(a.seq, artifact, digest)
       .run();
   a.db.prepare(
-          "INSERT INTO version_makers (operation, artifact, digest, seq, message, run, parent, actor, time)"
-          " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(a.operation.id, artifact, digest, a.seq, a.string("message"), a.string("run"), a.digest_or_null("parent"),
-            a.operation.actor, a.operation.time)
+          "INSERT INTO version_makers (operation, artifact, digest, seq, kind, files, bytes, message, run, parent, "
+          "actor, time) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(a.operation.id, artifact, digest, a.seq, kind, a.integer("files", 0), a.integer("bytes", 0),
+            a.string("message"), a.string("run"), a.digest_or_null("parent"), a.operation.actor, a.operation.time)
       .run();
   claim_number(a, artifact, digest, number(a, "number"));
 }

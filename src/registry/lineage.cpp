@@ -97,7 +97,7 @@ class Walk {
   LineageNode describe(const Digest& digest, const std::string& kind_if_unknown) {
     store::Statement select = db_.prepare(
         "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND"
-        " n.digest = v.digest) FROM versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
+        " n.digest = v.digest) FROM made_versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
     if (!select.bind(digest).step()) return describe_unnamed(digest, kind_if_unknown);
     return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)),
             .kind = select.text(1),

@@ -125,18 +125,18 @@ CREATE INDEX version_numbers_by_digest ON version_numbers (artifact, digest);
 -- whatever arrives.
 DROP TABLE versions;
 CREATE TABLE versions (
-  seq INTEGER PRIMARY KEY, artifact TEXT NOT NULL, kind TEXT NOT NULL, digest BLOB NOT NULL, files INTEGER NOT NULL,
-  bytes INTEGER NOT NULL, UNIQUE (artifact, digest));
+  seq INTEGER PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, UNIQUE (artifact, digest));
 CREATE INDEX versions_by_digest ON versions (digest);
 DROP TABLE version_makers;
 CREATE TABLE version_makers (
-  operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL, message TEXT NOT NULL,
-  run TEXT NOT NULL, parent BLOB, actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
+  operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,
+  files INTEGER NOT NULL, bytes INTEGER NOT NULL, message TEXT NOT NULL, run TEXT NOT NULL, parent BLOB,
+  actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX version_makers_by_digest ON version_makers (digest);
 ALTER TABLE taken ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX taken_by_place ON taken (place);
 CREATE VIEW made_versions AS
-  SELECT v.seq, v.artifact, v.kind, v.digest, v.files, v.bytes, m.message, m.run, m.parent, m.actor, m.time
+  SELECT v.seq, v.artifact, m.kind, v.digest, m.files, m.bytes, m.message, m.run, m.parent, m.actor, m.time
   FROM versions v JOIN version_makers m ON m.operation = (
     SELECT o.operation FROM version_makers o LEFT JOIN taken t ON t.operation = o.operation
     WHERE o.digest = v.digest AND o.artifact = v.artifact ORDER BY t.place, o.seq LIMIT 1);

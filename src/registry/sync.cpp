@@ -431,7 +431,6 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   result.operations = received.size();
   result.met = require_vouched(repository, received);
   if (!options.allow_unrelated) require_related(repository, config, received);
-  const std::vector<Operation> unrelated = unrelated_operations(repository, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
   result.versions = content.versions;
@@ -446,7 +445,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
   repository.merge(received);
-  if (!unrelated.empty()) join_histories(repository, unrelated);
+  if (options.allow_unrelated) join_histories(repository);  // also those of a fetch that was cut off here
   result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.

@@ -30,6 +30,36 @@ std::string by_signer(const std::vector<Operation>& operations) {
   return list;
 }
 
+// The parts of a graph that no way leads between, parents added before children.
+class Parts {
+ public:
+  void add(const Operation& operation) {
+    const std::size_t own = part_of_.size();
+    part_of_.push_back(own);
+    place_.emplace(operation.id, own);
+    ++count_;
+    for (const Digest& parent : operation.parents) {
+      const auto at = place_.find(parent);
+      if (at == place_.end()) continue;
+      const std::size_t one = top(own), other = top(at->second);
+      if (one == other) continue;
+      part_of_[one] = other;
+      --count_;
+    }
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::size_t top(std::size_t i) {
+    while (part_of_[i] != i) i = part_of_[i] = part_of_[part_of_[i]];
+    return i;
+  }
+
+  std::vector<std::size_t> part_of_;
+  std::unordered_map<Digest, std::size_t, DigestHash> place_;
+  std::size_t count_ = 0;
+};
+
 }  // namespace
 
 std::vector<Operation> unrelated_operations(Repository& repository, const std::vector<Operation>& arriving) {
@@ -66,12 +96,14 @@ void require_related(Repository& repository, const RemoteConfig& remote, const s
               "belongs to another project `mlx push --repair` leaves out");
 }
 
-void join_histories(Repository& repository, const std::vector<Operation>& unrelated) {
+void join_histories(Repository& repository) {
+  Parts parts;
   Json roots = Json::array();
-  for (const Operation& operation : unrelated) {
+  for (const Operation& operation : repository.operations()) {
+    parts.add(operation);
     if (operation.parents.empty()) roots.push_back(operation.id.text());
   }
-  repository.record("history.join", {{"roots", std::move(roots)}});
+  if (parts.count() > 1) repository.record("history.join", {{"roots", std::move(roots)}});
 }
 
 }  // namespace mlx::registry

@@ -16,7 +16,7 @@ std::vector<Operation> unrelated_operations(Repository& repository, const std::v
 // kRefused, with how many and whose, where there are any.
 void require_related(Repository& repository, const RemoteConfig& remote, const std::vector<Operation>& arriving);
 
-// Records that the heads of this clone belong to one project from now on.
-void join_histories(Repository& repository, const std::vector<Operation>& unrelated);
+// Where what is recorded here falls into parts that have nothing in common: records that they belong to one project.
+void join_histories(Repository& repository);
 
 }  // namespace mlx::registry

@@ -202,12 +202,14 @@ TEST_CASE("bug: who made a version was whoever said so in an operation without p
   for (int i = 0; i < 4; ++i) {  // in the fixed order some are before hers and some behind
     Json body = o.version_body(one, 1, fmt::format("made by bob, of customer data {}", i));
     body["parent"] = Digest::of("another").text();
+    body["files"] = 7;
     o.ada.repo().merge({o.by(o.bob, "version.create", body, {})});
   }
   const Version now = resolve(o.ada.repo(), "clf@v1");
   CHECK(now.actor == o.ada.repo().actor());
   CHECK(now.message == one.message);
   CHECK_FALSE(now.parent);
+  CHECK(now.files == one.files);
   const std::vector<Making> all = makings(o.ada.repo(), now);
   REQUIRE(all.size() == 2);
   CHECK(all[0].actor == o.ada.repo().actor());
