@@ -239,7 +239,7 @@ _mlx_command() {
       esac
       ;;
     'fetch')
-      options='--all -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --allow-unrelated-histories -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -249,7 +249,7 @@ _mlx_command() {
       esac
       ;;
     'pull')
-      options='--all --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --allow-unrelated-histories --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac

@@ -140,6 +140,6 @@ error 5 "have nothing in common with the history of this clone: 1 of SHA256:" ml
 error 5 "allow-unrelated-histories" mlx -C two fetch -n
 expect 0 mlx -C two pull --allow-unrelated-histories --renumber
 expect 0 mlx -C two push
-expect 0 mlx -C one pull
+expect 0 mlx -C one pull --all
 same "$(mlx -C one audit log | grep -c "joined histories")" 1
 same "$(mlx -C one cat d@v2:a)" two
