@@ -129,8 +129,8 @@ CREATE TABLE versions (
 CREATE INDEX versions_by_digest ON versions (digest);
 DROP TABLE version_makers;
 CREATE TABLE version_makers (
-  operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,
-  files INTEGER NOT NULL, bytes INTEGER NOT NULL, message TEXT NOT NULL, run TEXT NOT NULL, parent BLOB,
+  operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, message TEXT NOT NULL, seq INTEGER NOT NULL,
+  kind TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, run TEXT NOT NULL, parent BLOB,
   actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX version_makers_by_digest ON version_makers (digest);
 ALTER TABLE taken ADD COLUMN place INTEGER NOT NULL DEFAULT 0;

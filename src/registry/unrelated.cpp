@@ -90,7 +90,7 @@ void require_related(Repository& repository, const RemoteConfig& remote, const s
   const std::vector<Operation> apart = unrelated_operations(repository, arriving);
   if (apart.empty()) return;
   throw Error(ErrorKind::kRefused,
-              fmt::format("'{}' has {} that have nothing in common with the history of this clone: {}", remote.name,
+              fmt::format("'{}' has {} with nothing in common with the history of this clone: {}", remote.name,
                           counted(apart.size(), "operation"), by_signer(apart)),
               "where two clones of one project began apart: `mlx pull --allow-unrelated-histories` joins them; what "
               "belongs to another project `mlx push --repair` leaves out");

@@ -136,7 +136,7 @@ for name in one two; do
 done >/dev/null
 mlx -C one push -q
 error 4 "run \`mlx pull\` first" mlx -C two push
-error 5 "have nothing in common with the history of this clone: 1 of SHA256:" mlx -C two pull
+error 5 "1 operation with nothing in common with the history of this clone: 1 of SHA256:" mlx -C two pull
 error 5 "allow-unrelated-histories" mlx -C two fetch -n
 expect 0 mlx -C two pull --allow-unrelated-histories --renumber
 expect 0 mlx -C two push

@@ -219,7 +219,7 @@ TEST_CASE("bug: what somebody signed in another project was taken for this one's
   make(p.bob.repo(), "clf", "of bob");
   p.push(another);  // or put there by whoever can write to it
   const std::string before = dump(p.bob.repo());
-  const std::string words = "2 operations that have nothing in common with the history of this clone: 2 of " +
+  const std::string words = "2 operations with nothing in common with the history of this clone: 2 of " +
                             store::ssh_fingerprint(Pair::key(another));
   CHECK(fails_with(ErrorKind::kRefused, words, [&] { p.fetch(p.bob); }) == "");
   CHECK(dump(p.bob.repo()) == before);
