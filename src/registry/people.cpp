@@ -10,6 +10,8 @@ namespace mlx::registry {
 namespace {
 
 constexpr std::size_t kLargest = std::size_t{64} << 10;
+constexpr const char* kForgotten =
+    "SELECT o.seq, f.operation FROM forgotten f JOIN operations o ON o.id = f.operation WHERE f.actor = ?";
 
 Bytes encode_person(const Person& person) {
   const Json json = {
@@ -39,9 +41,9 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
 
 // A name that its actor gave without knowing that it was to be forgotten is forgotten too.
 void apply_actor_describe(const Application& a) {
-  store::Statement forgotten = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
+  store::Statement forgotten = a.db.prepare(kForgotten);
   for (forgotten.bind(a.operation.actor); forgotten.step();) {
-    if (!a.follows(forgotten.digest(0))) return;
+    if (!a.follows(forgotten.int64(0))) return;
   }
   a.db.prepare("INSERT INTO people (seq, actor, blob) VALUES (?, ?, ?)")
       .bind(a.seq, a.operation.actor, a.digest("blob"))
@@ -51,10 +53,10 @@ void apply_actor_describe(const Application& a) {
 // Whoever knows the last one knows those before it.
 void apply_actor_forget(const Application& a) {
   const std::string actor = a.string("actor");
-  store::Statement before = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
+  store::Statement before = a.db.prepare(kForgotten);
   std::vector<Digest> known;
   for (before.bind(actor); before.step();) {
-    if (a.follows(before.digest(0))) known.push_back(before.digest(0));
+    if (a.follows(before.int64(0))) known.push_back(before.digest(1));
   }
   before.reset();
   for (const Digest& id : known) a.db.prepare("DELETE FROM forgotten WHERE operation = ?").bind(id).run();
