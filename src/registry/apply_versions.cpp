@@ -68,13 +68,19 @@ void apply_version_renumber(const Application& a) {
   const Digest digest = a.digest("digest");
   const std::int64_t from = number(a, "from"), to = number(a, "to");
   require_version(a, artifact, digest);
-  std::vector<NumberClaim> claims = claims_on(a.db, artifact, from);
+  const std::vector<NumberClaim> claims = claims_on(a.db, artifact, from);
   const std::string maker = a.maker();
-  const auto other = std::ranges::find_if(
-      claims, [&](const NumberClaim& claim) { return claim.digest == digest && claim.maker != maker; });
+  const auto first_claim = [&](bool own) {
+    return std::ranges::find_if(
+        claims, [&](const NumberClaim& claim) { return claim.digest == digest && (claim.maker == maker) == own; });
+  };
+  const auto other = first_claim(false);
   const bool of_others = other != claims.end();
-  const bool gives_way = digest_to_give_way(claims, maker, a.operation.actor, a.ancestry) == digest;
-  if (of_others && !gives_way) return a.ignore(fmt::format("v{} was given by", from), other->actor);
+  if (digest_to_give_way(claims, maker, a.operation.actor, a.ancestry) != digest) {
+    if (of_others) return a.ignore(fmt::format("v{} was given by", from), other->actor);
+    if (first_claim(true) == claims.end())
+      return a.ignore(fmt::format("v{} was not given to it by", from), a.operation.actor);
+  }
   for (const NumberClaim& claim : claims_on(a.db, artifact, to)) {
     if (claim.digest != digest && claim.maker != maker && a.follows(claim.seq))
       return a.ignore(fmt::format("v{} is {}, made by", to, claim.digest.brief()), claim.actor);

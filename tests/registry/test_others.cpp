@@ -159,6 +159,8 @@ TEST_CASE("bug: the number of a version was given to another by somebody else") 
   o.ada.repo().merge({claim});
   renumber(one, 1, 4);
   CHECK(resolve(o.ada.repo(), "clf@v1").digest == one.digest);
+  renumber(one, 6, 5);  // a number that it never had
+  CHECK_FALSE(try_resolve(o.ada.repo(), "clf@v5"));
   renumber(evil, 2, 7);  // his own he may
   CHECK(resolve(o.ada.repo(), "clf@v7").digest == evil.digest);
   CHECK(o.is_projection());
