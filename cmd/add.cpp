@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/globs.h"
 #include "cmd/materialize.h"
@@ -42,7 +43,7 @@ void check_place(const std::string& path, const std::vector<registry::Pointer>& 
   for (const registry::Pointer& other : pointers) {
     if (path == registry::pointer_path(other.kind, other.artifact)) {
       throw Error(ErrorKind::kUsage, fmt::format("{} is a pointer", path),
-                  fmt::format("did you mean `mlx add {}`?", other.artifact));
+                  fmt::format("did you mean `mlx add {}`?", shell_quoted(other.artifact)));
     }
   }
 }
@@ -63,7 +64,7 @@ void check_shape(const std::string& full, const std::string& path, const std::ve
   }
   if (is_folder(full) && entries.size() == 1 && entries[0].path == base_name(path)) {
     throw Error(ErrorKind::kUsage, fmt::format("{} holds only a file of the same name", path),
-                fmt::format("add that file: `mlx add {}/{}`", path, entries[0].path));
+                fmt::format("add that file: `mlx add {}`", shell_quoted(path + "/" + entries[0].path)));
   }
 }
 
@@ -130,7 +131,7 @@ Added add_inside(registry::Repository& repository, const registry::Pointer& befo
   }
   if (summary.files == 0) {
     throw Error(ErrorKind::kUsage, fmt::format("{} would have no files left", before.artifact),
-                fmt::format("`mlx rm {}` removes the dataset", before.artifact));
+                fmt::format("`mlx rm {}` removes the dataset", shell_quoted(before.artifact)));
   }
   added.pointer.digest = summary.id;
   added.pointer.files = summary.files;
@@ -197,6 +198,7 @@ void leave_out_pointers(std::vector<std::string>& paths, const std::vector<regis
 
 int run_add(const std::vector<std::string>& words, Context& context) {
   registry::Repository& repository = context.repository();
+  repository.require_history();
   const std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
   std::vector<std::string> paths = expand_paths(words, context);
   leave_out_pointers(paths, pointers);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -12,13 +14,13 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/moment.h"
-#include "registry/audit_trust.h"
-#include "registry/history.h"
+#include "registry/names.h"
 #include "registry/operation_text.h"
 #include "registry/people.h"
 #include "registry/remarks.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 #include "registry/undo.h"
 
 namespace mlx::cmd {
@@ -26,8 +28,8 @@ namespace {
 
 struct AuditOptions {
   std::string reference, actor, kind, since, until, head, remote;
-  std::int64_t limit = 0;
-  bool jsonl = false, message = false;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  bool jsonl = false, message = false, all = false;
 };
 
 // What the log shows; an empty or zero condition holds for everything.
@@ -47,9 +49,22 @@ struct Filter {
   }
 };
 
+// Every kind, and what several begin with.
+std::vector<std::string> kinds_and_families() {
+  std::vector<std::string> words;
+  for (const std::string& kind : registry::operation_kinds()) {
+    const std::string family = kind.substr(0, kind.find('.'));
+    if (std::ranges::find(words, family) == words.end()) words.push_back(family);
+    if (kind != family) words.push_back(kind);
+  }
+  std::ranges::sort(words);
+  return words;
+}
+
 Filter filter_of(const AuditOptions& options, registry::Repository& repository) {
   Filter filter;
   filter.actor = options.actor == "me" ? repository.actor() : options.actor;
+  if (options.actor == "me" && filter.actor.empty()) filter.actor = "nobody";  // who signs nothing here made nothing
   filter.kind = options.kind;
   if (!options.since.empty()) filter.since = parse_moment(options.since, "--since");
   if (!options.until.empty()) filter.until = parse_moment(options.until, "--until");
@@ -65,30 +80,54 @@ Filter filter_of(const AuditOptions& options, registry::Repository& repository) 
   return filter;
 }
 
-// "Ann" or the id; what is shown beside each operation.
-std::string actor_text(const registry::Operation& operation, const registry::Names& names, const std::string& own) {
-  const registry::Person* person = names.of(operation);
-  const std::string name = person ? printable(person->name) : "";
-  if (!name.empty()) return name;
-  return operation.actor == own ? "this clone" : operation.actor;
-}
-
 Json operation_json(const registry::Operation& operation, bool undone, const registry::Names& names) {
   Json parents = Json::array();
   for (const Digest& parent : operation.parents) parents.push_back(parent.text());
-  const registry::Person* person = names.of(operation);
-  return {{"id", operation.id.text()},
-          {"time", iso_time(operation.time)},
-          {"actor", operation.actor},
-          {"name", person ? Json(person->name) : Json()},
-          {"email", person ? Json(person->email) : Json()},
-          {"host", person ? Json(person->host) : Json()},
-          {"signer", operation.is_signed() ? Json(store::ssh_fingerprint(operation.signer)) : Json()},
-          {"kind", operation.kind},
-          {"text", registry::operation_text(operation)},
-          {"undone", undone},
-          {"parents", parents},
-          {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
+  Json json = {{"id", operation.id.text()},
+               {"time", iso_time(operation.time)},
+               {"signer", operation.is_signed() ? Json(store::ssh_fingerprint(operation.signer)) : Json()},
+               {"kind", operation.kind},
+               {"text", registry::operation_text(operation)},
+               {"undone", undone},
+               {"parents", parents},
+               {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
+  json.update(author_json(names, operation.actor, operation.id));
+  return json;
+}
+
+// What a training leaves every few minutes is one line a run: that of the last checkpoint, with how many there are.
+// Newest first.
+struct LogRow {
+  registry::Operation operation;
+  std::size_t checkpoints = 1;  // that it stands for
+};
+
+std::vector<LogRow> folded(std::vector<registry::Operation> operations, bool fold) {
+  std::vector<LogRow> rows;
+  std::unordered_map<std::string, std::size_t> row_of_run;
+  for (registry::Operation& operation : operations) {
+    if (fold && operation.kind == "run.checkpoint") {
+      const auto [row, is_new] = row_of_run.emplace(registry::operation_subject(operation).run, rows.size());
+      if (!is_new) {
+        ++rows[row->second].checkpoints;
+        continue;
+      }
+    }
+    rows.push_back({std::move(operation)});
+  }
+  return rows;
+}
+
+void print_operation(Context& context, const LogRow& row, bool undone, const registry::Names& names) {
+  const registry::Operation& operation = row.operation;
+  std::string actor = author_name(names, operation.actor, operation.id);
+  registry::Repository& repository = context.repository();
+  // Where others work here too, each goes by their id.
+  if (actor == repository.actor() && repository.own_actors().size() == 1) actor = "this clone";
+  std::string text = printable(registry::operation_text(operation));
+  if (row.checkpoints > 1) text += fmt::format(", and {} before it", counted(row.checkpoints - 1, "other"));
+  context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
+                           context.dim(actor), undone ? context.dim(text + " (taken back)") : text));
 }
 
 int log(const AuditOptions& options, Context& context) {
@@ -99,52 +138,57 @@ int log(const AuditOptions& options, Context& context) {
   std::vector<registry::Operation> operations = repository.operations();
   std::erase_if(operations, [&](const registry::Operation& operation) { return !filter.matches(operation); });
   std::ranges::reverse(operations);
-  if (options.limit > 0 && operations.size() > static_cast<std::size_t>(options.limit))
-    operations.resize(static_cast<std::size_t>(options.limit));
+  const bool as_text = !options.jsonl && !context.wants_json();  // programs get every operation
+  std::vector<LogRow> rows = folded(std::move(operations), as_text && !options.all && options.kind != "run.checkpoint");
+  if (rows.size() > static_cast<std::size_t>(options.limit)) rows.resize(static_cast<std::size_t>(options.limit));
   const registry::Names names(repository);
   if (!options.jsonl) context.start_pager();
   Json list = Json::array();
-  for (const registry::Operation& operation : operations) {
-    const bool undone = registry::is_undone(repository.db(), operation.id);
+  for (const LogRow& row : rows) {
+    const bool undone = registry::is_undone(repository.db(), row.operation.id);
     if (options.jsonl) {
-      context.out(json_text(operation_json(operation, undone, names), -1) + "\n");
+      context.out(json_text(operation_json(row.operation, undone, names), -1) + "\n");
     } else if (context.wants_json()) {
-      list.push_back(operation_json(operation, undone, names));
+      list.push_back(operation_json(row.operation, undone, names));
     } else {
-      const std::string actor = actor_text(operation, names, repository.actor());
-      const std::string text = printable(registry::operation_text(operation));
-      context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
-                               context.dim(actor), undone ? context.dim(text + " (taken back)") : text));
+      print_operation(context, row, undone, names);
     }
   }
-  if (operations.empty() && !options.jsonl) context.line("no operations");
+  if (rows.empty() && !options.jsonl) context.line("no operations");
   if (context.wants_json()) context.json({{"schema", "mlx.audit.log/1"}, {"operations", list}});
   return 0;
 }
 
-// A head that someone kept elsewhere must be part of the history: else its end was cut off.
-void check_head(const std::string& wanted, registry::AuditReport& report) {
+void require_digits(const std::string& wanted) {
   const std::string digits = wanted.starts_with("sha256:") ? wanted.substr(7) : wanted;
-  if (digits.size() < 8 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+  if (!wanted.empty() && !registry::is_hex_prefix(digits))
     throw Error(ErrorKind::kUsage,
                 fmt::format("audit verify: --head {}: expected the hex digits of an operation's id", wanted),
                 "`mlx audit verify` prints the heads");
-  const bool there = std::ranges::any_of(
-      report.operations, [&](const registry::Operation& operation) { return operation.id.hex().starts_with(digits); });
-  if (!there) report.problems.push_back(fmt::format("head {} is not in this history: its end was cut off", wanted));
 }
 
 // What this clone made and a remote has must be here. What others made may not have been fetched yet.
 std::size_t check_remote(const std::string& name, registry::AuditReport& report, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
-  const registry::RemoteHistory history = registry::remote_history(repository, remote, context.progress());
+  registry::RemoteHistory history;
+  try {
+    history = registry::remote_history(repository, remote, context.progress());
+    (void)registry::require_vouched(repository, history.unknown);
+  } catch (const Error& error) {
+    const bool gone = error.kind == ErrorKind::kNotFound && registry::seen_head(repository, remote);
+    const bool refused = error.kind == ErrorKind::kRefused || error.kind == ErrorKind::kCorrupt;
+    if (!gone && !refused) throw;
+    report.problems.push_back(gone ? error.message
+                                   : fmt::format("'{}': a fetch is refused: {}", remote.name, error.message));
+    return 0;
+  }
   for (const Digest& lost : registry::rolled_back(repository, remote, history.heads, history.unknown))
     report.problems.push_back(fmt::format("'{}' went back to an earlier state: it had operation {} and has lost it",
                                           remote.name, lost.brief()));
   std::size_t unfetched = 0;
   for (const registry::Operation& operation : history.unknown) {
-    if (operation.actor != repository.actor()) {
+    if (!repository.own_actors().contains(operation.actor)) {
       ++unfetched;
       continue;
     }
@@ -195,6 +239,7 @@ int forget(const AuditOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const std::string actor = options.actor == "me" ? repository.actor() : options.actor;
   const bool known = registry::has_name(repository, actor);
+  if (known) registry::require_may_forget(repository, actor);
   if (known && !context.dry_run()) registry::forget_actor(repository, actor);
   const char* status = !known ? "unchanged" : context.dry_run() ? "would be forgotten" : "forgotten";
   context.line(fmt::format("{}  {}", actor, status));
@@ -210,36 +255,34 @@ int forget(const AuditOptions& options, Context& context) {
 
 int verify(const AuditOptions& options, Context& context) {
   const std::string root = context.repository().root();
+  require_digits(options.head);
   registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
-                                                          context.repository().store_options());
-  if (!options.head.empty()) check_head(options.head, report);
-  registry::TrustReport trust = registry::verify_trust(context.repository(), report.operations);
+                                                          context.repository().store_options(), options.head);
   for (const registry::Remark& remark : registry::remarks(context.repository())) {
-    if (remark.ignored) trust.notes.push_back(remark.text);
+    if (remark.ignored) report.notes.push_back(remark.text);
   }
-  report.problems.insert(report.problems.end(), trust.problems.begin(), trust.problems.end());
   std::size_t unfetched = 0;
   if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);
   Json heads = Json::array();
   for (const Digest& head : report.heads) heads.push_back(head.text());
   for (const std::string& problem : report.problems) context.line(context.red(printable(problem)));
-  for (const std::string& note : trust.notes) context.line(context.yellow(printable(note)));
+  for (const std::string& note : report.notes) context.line(context.yellow(printable(note)));
   if (report.problems.empty()) {
     for (const Digest& head : report.heads) context.line("head " + head.hex());
     context.line(fmt::format("{} and {} made from them are as they were written",
-                             counted(report.operations.size(), "operation"), counted(report.rows, "row")));
+                             counted(report.operations, "operation"), counted(report.rows, "row")));
     if (unfetched)
       context.line(fmt::format("{} has {} not fetched yet", options.remote, counted(unfetched, "operation")));
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.audit.verify/1"},
                   {"ok", report.problems.empty()},
-                  {"operations", report.operations.size()},
+                  {"operations", report.operations},
                   {"rows", report.rows},
                   {"heads", heads},
                   {"not_fetched", unfetched},
                   {"problems", report.problems},
-                  {"notes", trust.notes}});
+                  {"notes", report.notes}});
   }
   return report.problems.empty() ? 0 : 1;
 }
@@ -254,10 +297,12 @@ Command add_audit() {
   logging.options = {
       optional_argument("REF", options->reference, "Only about this artifact, version or run", Complete::kReference),
       option("--actor", "ID", options->actor, "Only by the clone whose id begins so; `me` is this one"),
-      option("--kind", "KIND", options->kind, "Only of this kind, such as alias.move, or family, such as run"),
+      choice("--kind", "KIND", kinds_and_families(), options->kind,
+             "Only of this kind, such as alias.move, or family, such as run"),
       option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
       option("--until", "TIME", options->until, "Not after this"),
       integer("--max-count", "N", options->limit, "At most this many"),
+      flag("--all", options->all, "Every checkpoint of a run on a line of its own"),
       flag("--jsonl", options->jsonl, "Print one JSON document a line"),
   };
   logging.examples = {"mlx audit log", "mlx audit log clf --kind alias.move",

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/bring.h"
 #include "store/checkout.h"
@@ -26,7 +27,7 @@ File find_file(const std::string& text, Context& context) {
   const registry::Reference reference = registry::parse_reference(text);
   if (reference.path.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("cat: '{}' names no file", text),
-                fmt::format("write {}:path/inside; `mlx ls {}` lists its files", text, text));
+                fmt::format("write {0}:path/inside; `mlx ls {0}` lists its files", shell_quoted(text)));
   }
   const registry::Version version = registry::resolve(repository, text);
   registry::need_files_of(repository, version.name(), version.digest);
@@ -38,7 +39,7 @@ File find_file(const std::string& text, Context& context) {
   throw Error(ErrorKind::kNotFound,
               is_folder ? fmt::format("{}: '{}' is a folder", version.name(), folder)
                         : fmt::format("{} has no file '{}'", version.name(), reference.path),
-              fmt::format("`mlx ls {}` lists its files", is_folder ? text : version.name()));
+              fmt::format("`mlx ls {}` lists its files", shell_quoted(is_folder ? text : version.name())));
 }
 
 void print(const File& file, Context& context) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
 #include "registry/bring.h"
@@ -69,7 +70,7 @@ std::vector<store::Entry> part_of(registry::Repository& repository, const regist
   std::vector<store::Entry> part = store::entries_inside(repository.store().entries(version.digest), path);
   if (part.empty()) {
     throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), printable(path)),
-                fmt::format("`mlx ls {}` lists its files", version.name()));
+                fmt::format("`mlx ls {}` lists its files", shell_quoted(version.name())));
   }
   registry::bring(repository, part, progress);
   return part;

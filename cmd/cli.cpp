@@ -105,6 +105,8 @@ class Parser {
       if (option.many) {
         for (; next < bare.size(); ++next) assign(option, option.names, bare[next]);
       } else if (next < bare.size()) {
+        // An unset variable in quotes is no way of leaving it out.
+        if (!option.required && bare[next].empty()) fail_usage(fmt::format("{} is empty", option.names));
         assign(option, option.names, bare[next++]);
       }
     }

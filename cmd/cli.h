@@ -59,6 +59,7 @@ class Context {
   virtual void json(const Json& document) = 0;   // the one document of --json; `schema` must be there
   virtual bool wants_json() const = 0;
   virtual bool quiet() const = 0;
+  virtual bool verbose() const = 0;  // -v: the result in more detail, and on stderr what is done
   virtual bool dry_run() const = 0;
   virtual bool colour() const = 0;  // of stdout
   virtual std::string bold(std::string_view) const = 0;
@@ -88,6 +89,7 @@ struct Command {
   std::vector<std::string> examples;  // shell lines for help and man page
   bool json = true;                   // has --json
   bool dry_run = false;               // has -n/--dry-run
+  std::string verbose;                // what its result shows besides under -v, one sentence; "" where it is the same
   std::vector<Command> subcommands;   // `mlx remote add`
   std::function<int(Context&)>
       run;  // returns an exit code; throws mlx::Error. Unset where only subcommands do anything

@@ -1,18 +1,17 @@
 // mlx clone: a repository of one's own from a project's git repository, or from a remote of mlx alone.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
+#include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "base/text.h"
+#include "cmd/new_folder.h"
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
 #include "cmd/unlock.h"
@@ -58,53 +57,6 @@ std::string folder_of(std::string url) {
   return name;
 }
 
-// The new folder, made beside its place under a name of its own and moved there when it is whole: a clone that fails
-// leaves nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next.
-class NewFolder {
- public:
-  explicit NewFolder(std::string path)
-      : path_(std::move(path)), made_(join_path(parent_path(path_), fmt::format(".{}.mlx-clone", base_name(path_)))) {
-    if (path_exists(path_) && (!is_folder(path_) || !list_folder(path_).empty())) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: stands already, and is not empty", path_),
-                  "name another folder");
-    }
-    make_folders(made_);
-    lock_ = open_file(made_, O_RDONLY | O_DIRECTORY);
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is at work there", path_),
-                  "wait for it to finish, or name another folder");
-    }
-    for (const std::string& name : list_folder(made_)) remove_tree(join_path(made_, name));
-  }
-  ~NewFolder() {
-    if (kept_) return;
-    try {
-      remove_tree(made_);
-    } catch (const Error&) {
-      // The next clone takes it away.
-    }
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  const std::string& path() const { return made_; }
-  // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
-  void keep(const std::string& current_folder) {
-    kept_ = true;
-    if (path_ != current_folder && ::rename(made_.c_str(), path_.c_str()) == 0) return;
-    if (!path_exists(path_)) fail_errno(errno, path_, "rename the clone to");
-    for (const std::string& name : list_folder(made_)) {
-      if (::rename(join_path(made_, name).c_str(), join_path(path_, name).c_str()) != 0)
-        fail_errno(errno, join_path(path_, name), "move the clone to");
-    }
-    remove_tree(made_);
-  }
-
- private:
-  std::string path_, made_;
-  Fd lock_;
-  bool kept_ = false;
-};
-
 // What git tells the programs that it runs about the repository at hand (git rev-parse --local-env-vars, without the
 // settings of `git -c`): in a hook, the new clone is not to be taken for it.
 const std::vector<std::string> kOfAnotherRepository = {
@@ -123,6 +75,47 @@ void clone_git(const CloneOptions& options, const std::string& folder) {
   if (result.exit_code == 127) throw Error(ErrorKind::kMissing, "git is not installed", "install git");
   std::string said = result.err.substr(0, result.err.find('\n'));
   throw Error(ErrorKind::kIo, fmt::format("git clone: {}", said), "see that `git clone` of it works");
+}
+
+std::vector<std::string> git_lines(const std::string& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), {"git", "-C", folder});
+  const ProcessResult result = run_process(words, {}, {}, kOfAnotherRepository);
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; result.exit_code == 0 && at < result.out.size();) {
+    const std::size_t end = std::min(result.out.find('\n', at), result.out.size());
+    lines.push_back(result.out.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// A bare repository whose HEAD names a branch that nobody has pushed, as one made before the project chose another name
+// for its main branch: git then checks out nothing. The only branch that there is is meant.
+void check_out_branch(const CloneOptions& options, const std::string& folder) {
+  if (!git_lines(folder, {"rev-parse", "--verify", "--quiet", "HEAD"}).empty()) return;
+  const std::vector<std::string> branches =
+      git_lines(folder, {"for-each-ref", "--format=%(refname:lstrip=3)", "refs/remotes/origin"});
+  if (branches.empty()) return;  // nobody has pushed anything
+  if (branches.size() > 1) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{}: HEAD names none of its branches, which are {}", options.url, fmt::join(branches, ", ")),
+        fmt::format("say which: mlx clone --branch {} {}", shell_quoted(branches.front()), shell_quoted(options.url)));
+  }
+  const std::vector<std::string> command = {"git",
+                                            "-C",
+                                            folder,
+                                            "checkout",
+                                            "--quiet",
+                                            "-B",
+                                            branches.front(),
+                                            "--track",
+                                            "refs/remotes/origin/" + branches.front(),
+                                            "--"};
+  const ProcessResult result = run_process(command, {}, {}, kOfAnotherRepository);
+  if (result.exit_code != 0)
+    throw Error(ErrorKind::kIo, fmt::format("git checkout: {}", result.err.substr(0, result.err.find('\n'))),
+                "see that `git clone` of it works");
 }
 
 // Where git brought nothing that says what a project stands at: every artifact at its latest version.
@@ -156,12 +149,14 @@ int run_clone(const CloneOptions& options, Context& context) {
   }
   NewFolder made(place);
   const std::string& folder = made.path();
-  if (git) clone_git(options, folder);
+  if (git) {
+    clone_git(options, folder);
+    check_out_branch(options, folder);
+  }
   if (git && !path_exists(join_path(folder, "mlx.toml"))) {
-    made.keep(context.folder());
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: cloned, but the project has no mlx.toml: it names no remote", place),
-                "`mlx init` there starts to use mlx");
+                fmt::format("{}: the project has no mlx.toml, so that it names no remote", options.url),
+                "`git clone` it, and `mlx init` there starts to use mlx");
   }
   registry::Repository::init(folder, context.disk(), options.encrypt);
   std::unique_ptr<registry::Repository> opened = open_repository(folder, context);
@@ -183,12 +178,12 @@ int run_clone(const CloneOptions& options, Context& context) {
     result.bytes += content.bytes;
   }
   set_up_git_clone(repository, context);
-  context.line(fmt::format("cloned into {}", place));
-  context.line(sync_text("fetched from", remote.name, result));
   say_met(context, result);
   const Json artifacts = check_out_pointers(repository, false, context);
   opened.reset();
   made.keep(context.folder());
+  context.line(fmt::format("cloned into {}", place));
+  context.line(sync_text("fetched from", remote.name, result));
   if (options.filter != "none") context.say("content of files is fetched when a command needs it");
   if (context.wants_json()) {
     Json json = sync_json("mlx.clone/1", remote.name, result);

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/pointers.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -18,7 +20,8 @@ registry::Version commit_one(registry::Repository& repository, const registry::P
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: the pointer names {}, which is not in this repository", pointer.artifact,
                             pointer.digest.brief()),
-                fmt::format("`mlx pull` fetches it, `mlx add {}` stores what stands there now", pointer.artifact));
+                fmt::format("`mlx pull` fetches it, `mlx add {}` stores what stands there now",
+                            shell_quoted(pointer.artifact)));
   }
   registry::NewVersion version;
   version.artifact = pointer.artifact;
@@ -44,7 +47,7 @@ std::set<std::string> chosen_artifacts(const CommitOptions& options, Context& co
     if (artifact.ends_with(".mlx")) artifact.resize(artifact.size() - 4);  // its pointer
     if (!registry::read_pointer(repository, artifact))
       throw Error(ErrorKind::kNotFound, fmt::format("{}: nothing was added there", path),
-                  fmt::format("`mlx add {}` stores it first", path));
+                  fmt::format("`mlx add {}` stores it first", shell_quoted(path)));
     chosen.insert(std::move(artifact));
   }
   return chosen;
@@ -60,6 +63,7 @@ int run_commit(const CommitOptions& options, Context& context) {
     if (pointer.kind != registry::ArtifactKind::kDataset) continue;  // training and quantizing make models' versions
     if (!chosen.empty() && !chosen.contains(pointer.artifact)) continue;
     if (registry::version_of(repository, pointer.artifact, pointer.digest)) continue;
+    registry::require_may_record(repository, "version.create");
     if (context.dry_run()) {
       context.line(
           fmt::format("would commit {}  {}", context.bold(pointer.artifact), files_text(pointer.files, pointer.size)));

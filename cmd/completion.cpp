@@ -1,6 +1,7 @@
 // mlx completion: prints a shell's script; the scripts ask back with the hidden --words for names that change.
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 #include <set>
 
@@ -29,7 +30,7 @@ class Nobody final : public registry::Unlocker {
   std::optional<store::Secret> passphrase(const std::string&) override { return std::nullopt; }
 };
 
-// Every way to name a version: NAME, and NAME@ with vN, aliases, tags and latest.
+// Every way to name a version: NAME, and NAME@ with vN, aliases, tags, latest and, where an alias was moved, previous.
 std::set<std::string> reference_words(registry::Repository& repository) {
   std::set<std::string> words;
   for (const registry::Version& version : registry::versions(repository)) {
@@ -38,6 +39,12 @@ std::set<std::string> reference_words(registry::Repository& repository) {
     words.insert(version.name());
     for (const std::string& alias : version.aliases) words.insert(version.artifact + "@" + alias);
     for (const std::string& tag : version.tags) words.insert(version.artifact + "@" + tag);
+  }
+  std::map<std::string, std::set<Digest>> named;  // by artifact and alias
+  for (const registry::AliasMove& move : registry::alias_moves(repository)) {
+    std::set<Digest>& versions = named[move.artifact + "@" + move.alias];
+    versions.insert(move.digest);
+    if (versions.size() > 1) words.insert(move.artifact + "@previous");
   }
   return words;
 }
@@ -69,12 +76,13 @@ std::set<std::string> words_of(const std::string& kind, const std::string& typed
   }
   if (!context.has_repository()) return words;
   registry::Repository& repository = context.repository();
-  if (kind == "reference")
+  const bool run_as_reference = kind == "reference" && typed.starts_with("run");
+  if (kind == "reference" && !typed.starts_with("run:"))
     words = typed.find(':') == std::string::npos ? reference_words(repository) : path_words(repository, typed);
   if (kind == "operation") {
     for (const registry::Operation& operation : repository.operations()) words.insert(operation.id.brief());
   }
-  if (kind == "run") {
+  if (kind == "run" || run_as_reference) {
     for (const registry::Run& run : registry::runs(repository)) words.insert("run:" + run.id);
   }
   if (kind == "remote") {

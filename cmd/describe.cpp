@@ -32,13 +32,14 @@ std::string erasure_text(const registry::Erasure& erasure) {
   return fmt::format("on {} by {}, with the domain '{}'", local_time(erasure.time), erasure.actor, erasure.domain);
 }
 
-Json run_json(const registry::Run& run) {
+Json run_json(registry::Repository& repository, const registry::Run& run) {
   const auto parsed = [](const std::string& text) { return text.empty() ? Json() : parse_json(text, "run"); };
-  Json inputs = Json::array(), outputs = Json::array();
+  Json inputs = Json::array(), outputs = Json::array(), made = Json::array();
   for (const auto& [role, digest] : run.inputs) inputs.push_back({{"role", role}, {"digest", digest.text()}});
   for (const registry::RunOutput& output : run.outputs) {
     outputs.push_back({{"role", output.role}, {"digest", output.version.text()}});
   }
+  for (const registry::Version& version : registry::made_by(repository, run)) made.push_back(version.name());
   return {{"id", "run:" + run.id},
           {"command", run.command},
           {"title", run.title},
@@ -51,6 +52,7 @@ Json run_json(const registry::Run& run) {
           {"error", run.error},
           {"inputs", inputs},
           {"outputs", outputs},
+          {"versions", made},
           {"params", parsed(run.params)},
           {"environment", parsed(run.environment)},
           {"code", parsed(run.code)},
@@ -84,6 +86,26 @@ Json difference_json(const store::Difference& difference) {
   }
   return {
       {"new", added}, {"modified", modified}, {"deleted", deleted}, {"moved", moved}, {"mode_changed", mode_changed}};
+}
+
+std::string author_name(const registry::Names& names, const std::string& actor, const Digest& operation) {
+  const registry::Person* person = names.of(actor, operation);
+  const std::string name = person ? printable(person->name) : "";
+  return name.empty() ? actor : name;
+}
+
+std::string author_text(const registry::Names& names, const std::string& actor, const Digest& operation) {
+  const registry::Person* person = names.of(actor, operation);
+  const std::string email = person ? printable(person->email) : "";
+  return author_name(names, actor, operation) + (email.empty() ? "" : fmt::format(" <{}>", email));
+}
+
+Json author_json(const registry::Names& names, const std::string& actor, const Digest& operation) {
+  const registry::Person* person = names.of(actor, operation);
+  return {{"actor", actor},
+          {"name", person ? Json(person->name) : Json()},
+          {"email", person ? Json(person->email) : Json()},
+          {"host", person ? Json(person->host) : Json()}};
 }
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes) {

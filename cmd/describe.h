@@ -9,6 +9,7 @@
 #include "cmd/foreign_text.h"
 #include "registry/artifacts.h"
 #include "registry/domains.h"
+#include "registry/people.h"
 #include "registry/runs.h"
 #include "store/manifest.h"
 #include "store/worktree.h"
@@ -18,11 +19,17 @@ namespace mlx::cmd {
 Json version_json(const registry::Version& version);
 Json erasure_json(const std::optional<registry::Erasure>& erasure);  // null where there was none
 std::string erasure_text(const registry::Erasure& erasure);  // "on 2026-01-31 12:00 by ID, with the domain 'main'"
-Json run_json(const registry::Run& run);
+Json run_json(registry::Repository& repository, const registry::Run& run);
 Json entry_json(const store::Entry& entry);  // "path_hex" too where the path is not UTF-8
 // "new", "modified", "deleted"; and of the same files once more, "moved" (one of "deleted" and one of "new" with its
 // content) and "mode_changed" (those of "modified" whose content is the same).
 Json difference_json(const store::Difference& difference);
+
+// Who did something by an operation of theirs, as they were known then: "Ann", else their id.
+std::string author_name(const registry::Names& names, const std::string& actor, const Digest& operation);
+std::string author_text(const registry::Names& names, const std::string& actor,
+                        const Digest& operation);  // with e-mail
+Json author_json(const registry::Names& names, const std::string& actor, const Digest& operation);
 
 std::string files_text(std::uint64_t files, std::uint64_t bytes);            // "4 files, 30.9 MiB"
 std::string names_text(Context& context, const registry::Version& version);  // " (production, tag: v1.0)", "" for none

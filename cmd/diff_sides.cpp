@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/diff.h"
 #include "registry/bring.h"
 #include "registry/domains.h"
@@ -80,7 +81,7 @@ DiffSide of_worktree(const std::string& artifact, Context& context) {
   const std::string full = join_path(repository.root(), artifact);
   if (!path_exists(full)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{} is not in the worktree", artifact),
-                fmt::format("`mlx checkout {}` brings it", artifact));
+                fmt::format("`mlx checkout {}` brings it", shell_quoted(artifact)));
   }
   const bool single = !is_folder(full);
   return {"worktree",
@@ -135,7 +136,7 @@ DiffPair against_worktree(const std::string& text, Context& context) {
     if (!named.selected) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("diff: {} is a model, and models have no files in the worktree", artifact),
-                  fmt::format("name the version to compare with: mlx diff {0}@~1 {0}", artifact));
+                  fmt::format("name the version to compare with: mlx diff {0}@~1 {0}", shell_quoted(artifact)));
     }
     pair.after = of_version(repository, registry::resolve(repository, artifact));
     pair.models = named.path.empty();

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cmd/cli.h"
 #include "registry/domains.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -39,6 +40,7 @@ void print(const char* title, const std::vector<registry::Version>& versions, Co
 int run_erase(const EraseOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::ErasePlan plan = registry::plan_erasure(repository, options.what);
+  registry::require_may_record(repository, "key.erase");
   if (!options.yes && !context.dry_run()) {
     throw Error(ErrorKind::kRefused,
                 fmt::format("erasing the domain '{}' makes {} unreadable for good, in every clone", plan.domain,

@@ -3,10 +3,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
+#include "base/error.h"
 #include "base/json.h"
+#include "base/path.h"
+#include "cmd/asked_model.h"
 #include "cmd/cli.h"
 #include "cmd/level.h"
+#include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "train/evaluate.h"
 
@@ -16,6 +21,7 @@ namespace {
 struct EvalOptions {
   std::string model, data, device, split = "test";
   bool force = false;
+  std::vector<std::string> require;
 };
 
 void print_classes(const train::Evaluation& e, Context& context) {
@@ -49,6 +55,20 @@ void print_confusion(const train::Evaluation& e, Context& context) {
   }
 }
 
+std::optional<registry::Version> known_version(const Digest& digest, Context& context) {
+  for (const registry::Version& version : registry::versions(context.repository()))
+    if (version.digest == digest && version.kind == registry::ArtifactKind::kModel) return version;
+  return std::nullopt;
+}
+
+std::string data_folder(const std::string& word, Context& context) {
+  const std::string folder = join_path(context.folder(), word);
+  if (is_folder(folder)) return folder;
+  throw Error(ErrorKind::kNotFound, fmt::format("--data {}: there is no such folder", word),
+              context.has_repository() ? "name a dataset of the repository, or a folder of data"
+                                       : "outside of a repository it is a folder of data");
+}
+
 // "accuracy 91.20 %", "r2 0.8312", "bits_per_byte 2.1043".
 std::string main_figure(const train::Evaluation& e) {
   const std::string name = train::main_metric(e);
@@ -77,11 +97,38 @@ void print_numbers(const train::Evaluation& e, Context& context) {
   }
 }
 
+// Of a folder with a model's files: recorded where it is a version of the repository, else measured alone, on a dataset
+// of the repository or on a folder of data.
+train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& context) {
+  const kernels::Level level = chosen_level(options.device, context.progress());
+  std::string reference = options.model;
+  train::EvaluateOutcome outcome;
+  std::optional<registry::Version> data;
+  if (context.has_repository()) data = registry::try_resolve(context.repository(), options.data);
+  if (names_model_folder(options.model, context)) {
+    AskedModel asked = open_model(options.model, context);
+    const std::optional<registry::Version> known = data ? known_version(asked.version.digest, context) : std::nullopt;
+    if (!known) {
+      outcome.recorded = false;
+      outcome.model = asked.version;
+      outcome.evaluation =
+          data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, level,
+                                    context.pool(), context.progress())
+               : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, level,
+                                           context.disk(), context.pool(), context.progress());
+      return outcome;
+    }
+    reference = known->name();
+  }
+  return train::evaluate_version(context.repository(), reference, options.data, options.split, options.force,
+                                 context.command_line(), level, context.progress());
+}
+
 int run_eval(const EvalOptions& options, Context& context) {
-  const train::EvaluateOutcome outcome = train::evaluate_version(
-      context.repository(), options.model, options.data, options.split, options.force, context.command_line(),
-      chosen_level(options.device, context.progress()), context.progress());
+  const std::vector<Condition> requirements = parse_requirements(options.require);
+  const train::EvaluateOutcome outcome = evaluate_asked(options, context);
   const train::Evaluation& e = outcome.evaluation;
+  const std::vector<Verdict> verdicts = judge(requirements, train::to_json(e));
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},
                  {"unchanged", outcome.unchanged},
@@ -89,6 +136,7 @@ int run_eval(const EvalOptions& options, Context& context) {
                  {"model", outcome.model.name()},
                  {"digest", outcome.model.digest.text()}};
     json.update(train::to_json(e));
+    json["requirements"] = verdicts_json(verdicts);
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
@@ -107,7 +155,8 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.line("");
     print_confusion(e, context);
   }
-  return 0;
+  print_verdicts(verdicts, context);
+  return all_met(verdicts) ? 0 : static_cast<int>(ErrorKind::kNo);
 }
 
 }  // namespace
@@ -118,17 +167,24 @@ Command add_eval() {
   command.name = "eval";
   command.summary = "Measure a model on a split: accuracy, errors or perplexity, figures by class, speed";
   command.group = "work";
-  Option data = option("-d,--data", "DATASET", options->data, "The dataset to measure on", Complete::kReference);
+  Option data = option("-d,--data", "DATASET", options->data,
+                       "The dataset to measure on, or for a model in a folder a folder of data", Complete::kReference);
   data.required = true;
   command.options = {
-      argument("MODEL", options->model, "The model's reference: clf, clf@v2, clf@production", Complete::kReference),
+      argument("MODEL", options->model,
+               "The model's reference (clf, clf@v2, clf@production) or a folder with its files", Complete::kReference),
       data,
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
       device_option(options->device),
       flag("--force", options->force, "Measure although the answer is known"),
+      {.names = "--require",
+       .value = "CONDITION",
+       .help = "Exit with 1 where it does not hold, like 'accuracy >= 0.93'; may be given several times",
+       .many = true,
+       .texts = &options->require},
   };
-  command.examples = {"mlx eval clf --data data/fashion --split test",
-                      "mlx eval clf@latest --data data/fashion --json"};
+  command.examples = {"mlx eval clf --data data/fashion --split test", "mlx eval clf@latest --data data/fashion --json",
+                      "mlx eval clf --data data/fashion --require 'accuracy >= 0.93' --require 'loss < 0.3'"};
   command.run = [options](Context& context) { return run_eval(*options, context); };
   return command;
 }

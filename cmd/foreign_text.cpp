@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/json.h"
@@ -31,11 +32,18 @@ Character first_of(std::string_view text) {
   return {text.substr(0, length), code, true};
 }
 
+// Unicode 15's categories Cf, Zl and Zp: what turns writing around, joins, breaks lines or is not seen at all. Without
+// the signs of Arabic, Syriac and Kaithi that are of Cf and seen.
+constexpr std::pair<std::uint32_t, std::uint32_t> kUnseen[] = {
+    {0x00AD, 0x00AD}, {0x061C, 0x061C}, {0x180E, 0x180E},   {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x206F},
+    {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
+
 // A terminal would act on it, or show other text than stands there.
 bool is_acted_on(const Character& one) {
   const std::uint32_t c = one.code;
   if (!one.valid || c < 0x20 || (c >= 0x7F && c < 0xA0)) return true;
-  return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+  return std::ranges::any_of(kUnseen, [&](const auto& range) { return c >= range.first && c <= range.second; });
 }
 
 bool is_plain(char c) {
@@ -111,10 +119,14 @@ std::string json_text(const Json& document, int indent) {
   const std::string text = document.dump(indent, ' ', false, Json::error_handler_t::replace);
   return replaced(text, [](std::string_view rest, std::string& out) {
     const Character one = first_of(rest);
-    if (one.code >= 0x20 && is_acted_on(one))
-      out += fmt::format("\\u{:04x}", one.code);
-    else
+    if (one.code < 0x20 || !is_acted_on(one)) {
       out += one.bytes;  // what is below 0x20 is the document's own
+    } else if (one.code < 0x10000) {
+      out += fmt::format("\\u{:04x}", one.code);
+    } else {  // as two surrogates
+      const std::uint32_t rest_of = one.code - 0x10000;
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest_of >> 10), 0xDC00 + (rest_of & 0x3FF));
+    }
     return one.bytes.size();
   });
 }

@@ -2,7 +2,8 @@
 // place that does so: all that is printed but contents (Context::out) goes through shown() or json_text().
 //
 // What a terminal would act on is shown as \xNN, byte by byte: control characters (C0, DEL, and C1 in UTF-8 too), bytes
-// that are not UTF-8, and the marks that turn the direction of writing around.
+// that are not UTF-8, and the characters of Unicode that turn the direction of writing around, break lines or are not
+// seen.
 #pragma once
 
 #include <string>

@@ -15,6 +15,7 @@
 #include "registry/fsck.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/own_folder.h"
 #include "store/layout.h"
 
 namespace mlx::cmd {
@@ -31,9 +32,12 @@ struct Findings {
   store::FsckReport store;
   std::vector<registry::Hit> hits;
   registry::MetadataCheck metadata;
-  std::optional<Error> locked_out;  // which versions are hit could not be seen without keys
+  std::vector<std::string> own_files;  // of this clone alone
+  std::optional<Error> locked_out;     // which versions are hit could not be seen without keys
 
-  std::size_t problems() const { return store.problems.size() + metadata.problems.size() + hits.size(); }
+  std::size_t problems() const {
+    return store.problems.size() + metadata.problems.size() + hits.size() + own_files.size();
+  }
 };
 
 std::string text_of(const registry::Hit& hit) {
@@ -43,6 +47,7 @@ std::string text_of(const registry::Hit& hit) {
 
 Findings examine(registry::Repository& repository, Context& context) {
   Findings findings;
+  findings.own_files = registry::check_own_files(repository, false);
   findings.store = repository.store().fsck(context.progress());
   try {
     findings.metadata = registry::check_metadata(repository);
@@ -58,7 +63,7 @@ Findings examine(registry::Repository& repository, Context& context) {
 
 // One line a problem; of many files of one version the first ones.
 void print(const Findings& findings, Context& context) {
-  for (const auto* problems : {&findings.store.problems, &findings.metadata.problems}) {
+  for (const auto* problems : {&findings.store.problems, &findings.metadata.problems, &findings.own_files}) {
     for (const std::string& problem : *problems) context.line(context.red("problem: ") + problem);
   }
   std::string name;
@@ -97,6 +102,7 @@ Repaired repair(const FsckOptions& options, const Findings& findings, registry::
   if (findings.locked_out) throw *findings.locked_out;  // what is lost has to be known before anything is set aside
   Repaired done;
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
+  (void)registry::check_own_files(repository, true);
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
   const std::vector<registry::Hit> hits = registry::versions_hit(repository, findings.store, context.progress());
   std::vector<registry::Hit> all = findings.hits;
@@ -135,12 +141,14 @@ Json hits_json(const std::vector<registry::Hit>& hits) {
 std::vector<std::string> all_problems(const Findings& findings) {
   std::vector<std::string> all = findings.store.problems;
   all.insert(all.end(), findings.metadata.problems.begin(), findings.metadata.problems.end());
+  all.insert(all.end(), findings.own_files.begin(), findings.own_files.end());
   for (const registry::Hit& hit : findings.hits) all.push_back(text_of(hit));
   return all;
 }
 
 // Without them nothing that is encrypted can be looked at.
 void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
+  if (repository.keys().mend()) context.line("written again: " + join_path(repository.mlx_folder(), "keys"));
   if (!repository.keys().damaged()) return;
   for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
     try {
@@ -152,16 +160,21 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
       context.progress().warn(fmt::format("'{}': {}", remote.name, error.message));
     }
   }
+  if (!repository.store().encrypted()) return;  // the rest can be looked at all the same
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}/keys: is damaged, and no remote that was asked has these keys", repository.mlx_folder()),
+              "restore a backup of that file: without it nothing that is encrypted here can be read");
 }
 
 int run_fsck(const FsckOptions& options, Context& context) {
   if (!options.remote.empty() && !options.repair) {
     throw Error(ErrorKind::kUsage, "--remote: only with --repair, which asks that remote",
-                fmt::format("`mlx push --repair {}` verifies and mends a remote", options.remote));
+                fmt::format("`mlx push --repair {}` verifies and mends a remote", shell_quoted(options.remote)));
   }
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
   const auto rebuild = [&] {
+    registry::require_no_stranger(repository->root(), context.environment());
     const std::string root = repository->root();
     const store::StoreOptions options_of_store = repository->store_options();
     repository.reset();  // its database may be set aside
@@ -172,7 +185,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   if (options.repair && change) {
     // Without it nothing else can be looked at.
     const std::string mlx = repository->mlx_folder();
-    if (store::repair_layout(mlx, context.disk(), path_exists(join_path(mlx, "keys"))))
+    if (store::repair_layout(mlx, repository->disk(), repository->keys().exist()))
       context.line("written again: " + join_path(mlx, "packs/FORMAT"));
   }
   if (options.rebuild && change) rebuild();

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/dvc.h"
 #include "registry/lfs.h"
@@ -60,7 +61,8 @@ int import_lfs(const std::vector<std::string>& paths, Context& context) {
   const int code = import_all("lfs", datasets, context);
   if (!context.dry_run()) {
     for (const ImportDataset& dataset : datasets)
-      context.say(fmt::format("git still tracks it: git rm -r -q --cached {0} && git add {0}.mlx", dataset.artifact));
+      context.say(fmt::format("git still tracks it: git rm -r -q --cached {} && git add {}",
+                              shell_quoted(dataset.artifact), shell_quoted(dataset.artifact + ".mlx")));
   }
   return code;
 }

@@ -10,6 +10,7 @@
 #include "cmd/cli.h"
 #include "cmd/new_keys.h"
 #include "registry/git_setup.h"
+#include "registry/own_folder.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
@@ -32,6 +33,7 @@ void tell_git(const std::string& folder, Context& context) {
 
 // The keys first: a store without keys could not be written to. Without them nothing is made.
 void make(const std::string& folder, const InitOptions& options, Context& context) {
+  registry::require_no_stranger(folder, context.environment());
   const std::string mlx = join_path(folder, ".mlx");
   if (options.encrypt) {
     registry::Keys keys(join_path(mlx, "keys"), context.disk());

@@ -100,7 +100,8 @@ std::vector<Option> common_options(const Command& command, Common& common) {
   if (command.json) all.push_back(flag("--json", common.json, "Print one JSON document"));
   all.push_back(option("-C", "DIR", common.folder, "Run as if started in this folder", Complete::kFolder));
   all.push_back(flag("-q,--quiet", common.quiet, "Print results and errors only"));
-  all.push_back(flag("-v,--verbose", common.verbose, "Say more about what is done"));
+  const std::string more = command.verbose.empty() ? "Say" : command.verbose + ", and say";
+  all.push_back(flag("-v,--verbose", common.verbose, more + " more about what is done"));
   all.push_back(choice("--color", "WHEN", {"auto", "always", "never"}, common.color, "When to use colour"));
   all.push_back(flag("-h,--help", common.help, "Print this help"));
   return all;

@@ -15,12 +15,14 @@
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct KeyOptions {
   std::string what, name, domain, passphrase_file, new_passphrase_file;
+  bool replace = false;
 };
 
 registry::Keys& keys_of(const KeyOptions& options, Context& context) {
@@ -57,7 +59,7 @@ int list(const KeyOptions& options, Context& context) {
   const store::KeyFile file = keys_of(options, context).file();
   Json members = Json::array(), domains = Json::array();
   const std::string ring = store::fingerprint(file.chain.front()), last = store::fingerprint(file.chain.back());
-  context.line(fmt::format("ring {}  revision {}", ring, file.revision()));
+  context.line(fmt::format("ring {}  revision {}  {}", ring, file.revision(), last));
   for (const store::Member& member : file.members) {
     const std::string key =
         member.kind == store::Member::Kind::kRecipient ? store::public_key_text(public_of(member)) : "";
@@ -124,6 +126,18 @@ int add_recipient(const KeyOptions& options, Context& context) {
   return 0;
 }
 
+// A member for a passphrase that opens nothing yet.
+store::Member fresh_member(const KeyOptions& options, const std::string& name, const store::KeyFile& file) {
+  const store::Secret passphrase = another_passphrase(options.new_passphrase_file, name);
+  const std::optional<store::KeyPair> known = store::passphrase_identity(file, passphrase);
+  if (known) {
+    const auto whose = std::ranges::find(file.members, known->public_key, &store::Member::public_key);
+    throw Error(ErrorKind::kUsage, fmt::format("{}: the new passphrase is that of '{}' already", name, whose->name),
+                "nothing was changed: choose another one");
+  }
+  return store::passphrase_member(passphrase, name, {}, unix_micros());
+}
+
 int add_passphrase(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::string name = options.name.empty() ? "passphrase" : options.name;
@@ -131,8 +145,7 @@ int add_passphrase(const KeyOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "'{}' can not name a member: {}", name, problem);
   if (!context.dry_run()) {
     (void)keys.unlocked();
-    const store::Secret passphrase = new_passphrase(context.environment(), options.new_passphrase_file, name);
-    const store::Member member = store::passphrase_member(passphrase, name, {}, unix_micros());
+    const store::Member member = fresh_member(options, name, keys.file());
     keys.change([&](store::UnlockedKeys& own) { store::add_member(own, member); });
   }
   report_change(context, context.bold(name), "added", {{"name", name}});
@@ -177,8 +190,7 @@ int change_passphrase(const KeyOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "'{}' is a recipient and has no passphrase", member.name);
   if (!context.dry_run()) {
     (void)keys.unlocked();
-    const store::Secret passphrase = new_passphrase(context.environment(), options.new_passphrase_file, member.name);
-    const store::Member fresh = store::passphrase_member(passphrase, member.name, {}, unix_micros());
+    const store::Member fresh = fresh_member(options, member.name, keys.file());
     keys.change([&](store::UnlockedKeys& own) { store::replace_member(own, member.public_key, fresh, unix_micros()); });
   }
   report_change(context, context.bold(member.name), "changed", {{"name", member.name}});
@@ -221,6 +233,7 @@ int add_domain(const KeyOptions& options, Context& context) {
 int assign(const KeyOptions& options, Context& context) {
   (void)keys_of(options, context);
   const std::string artifact = context.repository().inside(options.what, context.folder());
+  registry::require_may_record(context.repository(), "domain.assign");
   if (context.dry_run()) {
     report_change(context, context.bold(artifact) + "  " + options.domain, "assigned",
                   {{"artifact", artifact}, {"domain", options.domain}});
@@ -232,10 +245,22 @@ int assign(const KeyOptions& options, Context& context) {
   return 0;
 }
 
+// A pin only moves on: what this clone has may be older than what a colleague pinned, to keep somebody out.
+void require_onwards(const store::KeyFile& own, const registry::RemoteConfig& remote) {
+  if (remote.keys.empty() || store::find_fingerprint(own.chain, remote.keys) != nullptr) return;
+  throw Error(ErrorKind::kRefused,
+              fmt::format("revision {} of this clone's keys is without the one that mlx.toml pins for '{}', {}: an "
+                          "older state, or other keys",
+                          own.revision(), remote.name, remote.keys),
+              "a clone that has it puts it back with `mlx push`, then `mlx pull` here; --replace pins these keys "
+              "instead, and lets in again whoever was removed since");
+}
+
 // Which revision the remotes' keys must have, for everybody who has this mlx.toml.
 int pin(const KeyOptions& options, Context& context) {
   const std::string& root = context.repository().root();
-  const std::string fingerprint = store::fingerprint(keys_of(options, context).file().chain.back());
+  const store::KeyFile own = keys_of(options, context).file();
+  const std::string fingerprint = store::fingerprint(own.chain.back());
   std::vector<registry::RemoteConfig> remotes = registry::remotes(root);
   std::erase_if(remotes, [](const registry::RemoteConfig& remote) { return !remote.encrypt; });
   if (remotes.empty()) fail(ErrorKind::kNotFound, "mlx.toml names no encrypted remote whose keys could be pinned");
@@ -243,6 +268,9 @@ int pin(const KeyOptions& options, Context& context) {
   if (there) {
     report(context, fingerprint + "  unchanged", {{"keys", fingerprint}, {"status", "unchanged"}});
     return 0;
+  }
+  for (const registry::RemoteConfig& remote : remotes) {
+    if (!options.replace) require_onwards(own, remote);
   }
   for (const registry::RemoteConfig& remote : remotes) {
     if (!context.dry_run()) registry::pin_keys(root, remote.name, fingerprint);
@@ -298,7 +326,9 @@ Command add_key() {
       subcommand("rotate", "Encrypt what is stored from now on with new keys",
                  {optional_argument("DOMAIN", v.domain, "The domain; all by default"), passphrase_file(v)}, true,
                  values, rotate),
-      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have", {}, true, values, pin),
+      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have",
+                 {flag("--replace", v.replace, "Also where this clone's keys are without the revision that is pinned")},
+                 true, values, pin),
       domain,
       subcommand("assign", "Put an artifact into a domain, before its first add",
                  {argument("ARTIFACT", v.what, "A dataset's path or a model's name"),

@@ -20,6 +20,7 @@ namespace {
 
 struct PeopleOptions {
   std::string name, key, may;
+  bool replace = false, again = false, up_to_now = false;
 };
 
 int signing(const PeopleOptions&, Context& context) {
@@ -41,6 +42,18 @@ std::vector<std::string> names_of(const std::vector<registry::Right>& rights) {
   return names;
 }
 
+// A key that was retired, or a right that was taken away.
+Json former_json(const registry::FormerTrust& former) {
+  Json until = Json::array();
+  for (const Digest& id : former.until) until.push_back(id.text());
+  return {{"key", store::ssh_public_key(former.key)}, {"may", names_of(former.may)}, {"until", until}};
+}
+
+std::string former_text(const registry::FormerTrust& former) {
+  return fmt::format("  {}  {}  up to operation {}", fmt::join(names_of(former.may), ","),
+                     store::ssh_fingerprint(former.key), former.until.front().brief());
+}
+
 int people(const PeopleOptions&, Context& context) {
   const registry::People declared = registry::declared_people(context.repository().root());
   Json list = Json::array();
@@ -54,9 +67,15 @@ int people(const PeopleOptions&, Context& context) {
     for (const Digest& id : person.until) until.push_back(id.text());
     const std::string end =
         person.until.empty() ? "" : fmt::format("  up to operation {}", person.until.front().brief());
-    context.line(fmt::format("{}  {}  {}{}", context.bold(person.name), fmt::join(names_of(person.may), ","),
+    const std::vector<std::string> may = person.keys.empty() ? std::vector<std::string>() : names_of(person.may);
+    context.line(fmt::format("{}  {}  {}{}", context.bold(person.name), fmt::join(may, ","),
                              context.dim(fmt::format("{}", fmt::join(prints, " "))), end));
-    list.push_back({{"name", person.name}, {"keys", keys}, {"may", names_of(person.may)}, {"until", until}});
+    Json before = Json::array();
+    for (const registry::FormerTrust& former : person.before) {
+      context.line(context.dim(former_text(former)));
+      before.push_back(former_json(former));
+    }
+    list.push_back({{"name", person.name}, {"keys", keys}, {"may", may}, {"until", until}, {"before", before}});
   }
   if (declared.people.empty()) {
     context.line("nobody is declared: the keys that this clone has taken operations of count");
@@ -114,28 +133,38 @@ void say_who_is_missing(registry::Repository& repository, Context& context) {
                             store::ssh_public_key(key)));
 }
 
+// Retiring a key keeps what this clone's history holds, forged or not.
+void say_what_counts_on(const registry::TrustedPerson& person, Context& context) {
+  if (person.before.empty()) return;
+  for (const registry::FormerTrust& former : person.before) context.say("counts on:" + former_text(former));
+  context.say("look at `mlx audit log`: what should not count must not be before these operations");
+}
+
 int trust(const PeopleOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const Digest key = parse_key(options.key, context);
-  const registry::People declared = registry::declared_people(repository.root());
-  registry::TrustedPerson person{options.name, {}, {registry::Right::kCommit}, {}};
-  const auto known = std::ranges::find(declared.people, options.name, &registry::TrustedPerson::name);
-  if (known != declared.people.end()) person = *known;
-  if (std::ranges::find(person.keys, key) == person.keys.end()) person.keys.push_back(key);
-  if (!options.may.empty()) person.may = parse_rights(options.may);
-  person.until.clear();
-  if (!declared.declared && key != repository.signer().public_key) declare_self(repository, context);
+  if (options.up_to_now && (options.replace || options.again))
+    fail(ErrorKind::kUsage, "--up-to-now excludes --replace and --again: it trusts no key from now on");
+  registry::TrustChange change{options.name, parse_key(options.key, context)};
+  if (!options.may.empty()) change.may = parse_rights(options.may);
+  change.replace = options.replace;
+  change.again = options.again;
+  change.up_to_now = options.up_to_now;
+  const registry::TrustedPerson person = registry::changed_person(repository, change);
+  if (!registry::declared_people(repository.root()).declared && change.key != repository.signer().public_key)
+    declare_self(repository, context);
   const bool changed = registry::trust_person(repository.root(), person, context.dry_run());
   const char* status = !changed ? "unchanged" : context.dry_run() ? "would be trusted" : "trusted";
-  context.line(fmt::format("{}  {}  {}", context.bold(person.name), fmt::join(names_of(person.may), ","), status));
+  const std::vector<registry::Right>& may = options.up_to_now ? person.before.back().may : person.may;
+  context.line(fmt::format("{}  {}  {}", context.bold(person.name), fmt::join(names_of(may), ","), status));
   if (changed && !context.dry_run()) {
     say_who_is_missing(repository, context);
+    say_what_counts_on(person, context);
     context.say("it stands in mlx.toml: commit that with git, whose review guards it");
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.key.trust/1"},
                   {"name", person.name},
-                  {"may", names_of(person.may)},
+                  {"may", names_of(may)},
                   {"status", status},
                   {"dry_run", context.dry_run()}});
   }
@@ -164,9 +193,15 @@ std::vector<Command> people_commands() {
       "trust", "Count what somebody signs, in [people] of mlx.toml",
       {argument("NAME", v.name, "What to call them: letters, digits, '_' and '-'"),
        argument("KEY", v.key, "Their public key, `ssh-ed25519 AAAA…` in quotes, or a file with it", Complete::kFile),
-       option("--may", "RIGHTS", v.may, "What for, with commas: commit (the default), promote, erase, keys")},
+       option("--may", "RIGHTS", v.may,
+              "All that they may, with commas, in place of what stands there: commit (the default), promote, erase, "
+              "keys"),
+       flag("--replace", v.replace, "Retire their other keys: what those signed up to now counts, and nothing later"),
+       flag("--again", v.again, "Have a key count again that was retired, or whose owner's trust was ended"),
+       flag("--up-to-now", v.up_to_now,
+            "Count what the key signed in the history of this clone, and nothing later on that account")},
       true, values, trust);
-  trusting.examples = {"mlx key trust ada ada.pub --may commit,promote"};
+  trusting.examples = {"mlx key trust ada ada.pub --may commit,promote", "mlx key trust ada new.pub --replace"};
   return {subcommand("signing", "Print the public key that signs what you record here", {}, false, values, signing),
           subcommand("people", "List whose signatures count, and for what", {}, false, values, people), trusting,
           subcommand("distrust", "Count what somebody signed up to now, and nothing later",

@@ -27,12 +27,24 @@ kernels::Level chosen_level() {
   return kernels::parse_level(name == nullptr ? "" : name);
 }
 
+kernels::Level chosen_level(Progress& progress) {
+  const kernels::Level level = chosen_level();
+  const char* name = std::getenv("MLX_KERNELS");
+  const std::string problem = kernels::onednn_problem();
+  if ((name == nullptr || *name == '\0') && !problem.empty())
+    progress.warn(
+        fmt::format("computing with the kernels '{}', which are slower than oneDNN's and give other bits: {}; "
+                    "install mlx whole, with lib/mlx",
+                    kernels::name_of(level), problem));
+  return level;
+}
+
 kernels::Level chosen_level(const std::string& device, Progress& progress) {
   if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
   if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
   if (device == "auto" && kernels::cuda_is_unusable())
     progress.warn(fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));
-  return chosen_level();
+  return chosen_level(progress);
 }
 
 Option device_option(std::string& device) {

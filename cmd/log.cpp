@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <set>
 
@@ -19,7 +20,7 @@ struct LogOptions {
   std::string artifact;
   std::string since, until;
   bool runs = false, oneline = false;
-  std::int64_t limit = 0;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   RunFilter filter;
 };
 
@@ -43,13 +44,41 @@ std::string status_text(Context& context, const std::string& status) {
   return status == "running" ? context.yellow(status) : context.red(status);
 }
 
-void print_version(Context& context, const registry::Version& version,
-                   const std::optional<registry::Erasure>& erasure) {
+// What is shown beside versions, read once for all of them.
+struct Beside {
+  registry::Names names;
+  std::vector<registry::AliasMove> moves;
+};
+
+// The move by which an alias came to stand on the version.
+const registry::AliasMove* last_move(const Beside& beside, const registry::Version& version, const std::string& alias) {
+  const registry::AliasMove* last = nullptr;
+  for (const registry::AliasMove& move : beside.moves) {
+    if (move.artifact == version.artifact && move.alias == alias && move.digest == version.digest) last = &move;
+  }
+  return last;
+}
+
+// Why aliases stand here, of those for which somebody said so.
+void print_reasons(Context& context, const registry::Version& version, const Beside& beside) {
+  for (const std::string& alias : version.aliases) {
+    const registry::AliasMove* move = last_move(beside, version, alias);
+    if (!move || move->message.empty()) continue;
+    context.line(fmt::format("Alias:  {} since {}, by {}: {}", alias, local_time(move->time),
+                             author_name(beside.names, move->actor, move->operation),
+                             move->message.substr(0, move->message.find('\n'))));
+  }
+}
+
+void print_version(Context& context, const registry::Version& version, const std::optional<registry::Erasure>& erasure,
+                   const Beside& beside) {
   context.line(context.yellow("version " + version.digest.hex().substr(0, 16)) + "  " + context.bold(version.name()) +
                names_text(context, version));
+  context.line(fmt::format("By:     {}", author_text(beside.names, version.actor, version.operation)));
   context.line(fmt::format("Date:   {}", local_time(version.time)));
   context.line(fmt::format("Holds:  {}", files_text(version.files, version.bytes)));
   if (!version.run.empty()) context.line("Run:    run:" + version.run);
+  print_reasons(context, version, beside);
   if (erasure) context.line(context.red("Erased: " + erasure_text(*erasure)));
   if (!version.message.empty()) context.line("\n    " + version.message);
   context.line("");
@@ -71,7 +100,7 @@ void keep_between(std::vector<T>& list, const LogOptions& options, std::int64_t 
 
 template <typename T>
 void cut(std::vector<T>& list, std::int64_t limit) {
-  if (limit > 0 && list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
+  if (list.size() > static_cast<std::size_t>(limit)) list.resize(static_cast<std::size_t>(limit));
 }
 
 // Those that made, were given, or were to make versions of the artifact that the reference names.
@@ -96,6 +125,18 @@ void keep_of_artifact(const std::string& reference, registry::Repository& reposi
   if (runs.empty() && !named) (void)registry::resolve(repository, reference);  // says that there is no such thing
 }
 
+void print_run(Context& context, const registry::Run& run, const RunFilter& filter) {
+  const std::int64_t end = run.ended ? run.ended : unix_micros();
+  const bool known = run.status != "killed";  // when it was is not
+  std::string made;
+  for (const registry::Version& version : registry::made_by(context.repository(), run))
+    made += fmt::format("{}{}", made.empty() ? "  -> " : ", ", context.bold(version.name()));
+  context.line(fmt::format("{}  {}  {}  {:>9}  {}{}{}", context.yellow("run:" + run.id),
+                           status_text(context, run.status), local_time(run.started),
+                           known ? duration_text(end - run.started) : "-", context.bold(run.title), made,
+                           figures_text(filter, context.repository(), run)));
+}
+
 int log_runs(const LogOptions& options, Context& context) {
   std::vector<registry::Run> runs = registry::runs(context.repository());
   keep_of_artifact(options.artifact, context.repository(), runs);
@@ -104,15 +145,12 @@ int log_runs(const LogOptions& options, Context& context) {
   std::ranges::reverse(runs);
   apply(options.filter, context.repository(), runs);
   cut(runs, options.limit);
+  const registry::Names names(context.repository());
   Json list = Json::array();
   for (const registry::Run& run : runs) {
-    const std::int64_t end = run.ended ? run.ended : unix_micros();
-    const bool known = run.status != "killed";  // when it was is not
-    context.line(fmt::format("{}  {}  {}  {:>9}  {}{}", context.yellow("run:" + run.id),
-                             status_text(context, run.status), local_time(run.started),
-                             known ? duration_text(end - run.started) : "-", context.bold(run.title),
-                             figures_text(options.filter, context.repository(), run)));
-    list.push_back(run_json(run));
+    print_run(context, run, options.filter);
+    list.push_back(run_json(context.repository(), run));
+    list.back()["author"] = author_json(names, run.actor, run.operation);
   }
   if (!any) context.line("no runs yet");
   if (context.wants_json()) context.json({{"schema", "mlx.log/1"}, {"runs", list}});
@@ -131,7 +169,7 @@ std::vector<registry::Version> wanted_versions(const std::string& reference, reg
 
 int run_log(const LogOptions& options, Context& context) {
   if (options.limit < 0)
-    throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number", options.limit));
+    throw Error(ErrorKind::kUsage, fmt::format("log: -n {}: expected a positive number, or 0", options.limit));
   context.start_pager();
   if (options.runs || !options.filter.empty()) return log_runs(options, context);
   registry::Repository& repository = context.repository();
@@ -141,11 +179,13 @@ int run_log(const LogOptions& options, Context& context) {
   keep_between(versions, options, &registry::Version::time);
   std::ranges::reverse(versions);
   cut(versions, options.limit);
+  const Beside beside{registry::Names(repository), registry::alias_moves(repository)};
   Json list = Json::array();
   for (const registry::Version& version : versions) {
     const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.digest);
-    options.oneline ? print_line(context, version, erasure) : print_version(context, version, erasure);
+    options.oneline ? print_line(context, version, erasure) : print_version(context, version, erasure, beside);
     list.push_back(version_json(version));
+    list.back()["author"] = author_json(beside.names, version.actor, version.operation);
     list.back()["erased"] = erasure_json(erasure);
   }
   if (!any) context.line("no versions yet: `mlx add FOLDER`, then `mlx commit -m MESSAGE`");

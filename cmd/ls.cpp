@@ -14,6 +14,18 @@
 namespace mlx::cmd {
 namespace {
 
+// "  (production v2, staging v3)": where aliases stand.
+std::string aliases_text(Context& context, const std::vector<registry::Version>& versions) {
+  std::map<std::string, std::string> stand;  // several versions where an alias was moved on both sides
+  for (const registry::Version& version : versions) {
+    for (const std::string& alias : version.aliases)
+      stand[alias] += fmt::format("{}v{}", stand[alias].empty() ? " " : " and ", version.number);
+  }
+  std::string text;
+  for (const auto& [alias, where] : stand) text += (text.empty() ? "" : ", ") + alias + where;
+  return text.empty() ? "" : "  " + context.yellow("(" + text + ")");
+}
+
 int list_artifacts(Context& context) {
   std::map<std::string, std::vector<registry::Version>> artifacts;
   for (registry::Version& version : registry::versions(context.repository())) {
@@ -22,8 +34,9 @@ int list_artifacts(Context& context) {
   Json list = Json::array();
   for (const auto& [name, versions] : artifacts) {
     const registry::Version& last = versions.back();
-    context.line(fmt::format("{}  {}  {}, latest v{}: {}", context.bold(name), registry::kind_name(last.kind),
-                             counted(versions.size(), "version"), last.number, files_text(last.files, last.bytes)));
+    context.line(fmt::format("{}  {}  {}, latest v{}: {}{}", context.bold(name), registry::kind_name(last.kind),
+                             counted(versions.size(), "version"), last.number, files_text(last.files, last.bytes),
+                             aliases_text(context, versions)));
     Json all = Json::array();
     for (const registry::Version& version : versions) all.push_back(version_json(version));
     list.push_back({{"artifact", name}, {"kind", registry::kind_name(last.kind)}, {"versions", all}});
@@ -73,7 +86,7 @@ int list_files(const std::string& text, bool folders, Context& context) {
       store::entries_inside(repository.store().entries(version.digest), reference.path);
   if (entries.empty() && !reference.path.empty()) {
     throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), reference.path),
-                fmt::format("`mlx ls {}` lists its files", version.name()));
+                fmt::format("`mlx ls {}` lists its files", shell_quoted(version.name())));
   }
   Json files = Json::array(), listed = Json::array();
   if (folders) {

@@ -116,7 +116,8 @@ void add_commands(const Command& command, const std::string& title, std::string&
 constexpr const char* kExitStatus =
     ".SH EXIT STATUS\n"
     "0 done; 1 a check answered no; 2 usage; 3 not found; 4 conflict or busy; 5 refused by policy; 6 corrupt data;\n"
-    "7 I/O or remote failed; 8 device or dependency missing, or the GPU failed; 130, 143 interrupted.\n";
+    "7 I/O or remote failed; 8 device or dependency missing, or the GPU failed; 9 a training diverged; 130, 143 "
+    "interrupted.\n";
 
 }  // namespace
 

@@ -8,28 +8,26 @@
 
 #include "base/error.h"
 #include "cmd/level.h"
-#include "registry/repository.h"
-#include "train/inputs.h"
 
 namespace mlx::cmd {
 namespace {
 
 int run_predict(const PredictOptions& options, Context& context) {
   if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
-  registry::Repository& repository = context.repository();
-  PredictInputs inputs;
-  inputs.version = train::resolve_model(repository, options.model);
-  inputs.model = nn::load_model(repository.store(), inputs.version.digest);
+  const AskedModel inputs = open_model(options.model, context);
   const auto takes = [&](const char* input) { return inputs.model.graph.find(input) != graph::kNone; };
   if (takes("images")) return predict_images(options, inputs, context);
   if (inputs.model.preprocessing.rows) return predict_rows(options, inputs, context);
-  if (!options.inputs.empty())
+  const bool prompts = takes("ids") && options.inputs == std::vector<std::string>{"-"};
+  if (prompts && !options.prompt.empty())
+    fail(ErrorKind::kUsage, "--prompt and `-`, standard input, are both the prompt: say one of them");
+  if (!options.inputs.empty() && !prompts)
     fail(ErrorKind::kUsage, "{} is of family '{}' and takes no files", inputs.version.name(), inputs.model.family);
   if (takes("ids")) return predict_text(options, inputs, context);
   throw Error(ErrorKind::kUsage,
               fmt::format("{} is of family '{}', which takes neither images, rows nor text", inputs.version.name(),
                           inputs.model.family),
-              fmt::format("`mlx serve {}` answers for it", options.model));
+              "only these can be asked; `mlx show` says what the model takes");
 }
 
 }  // namespace
@@ -41,9 +39,13 @@ Command add_predict() {
   command.summary = "Ask a model: images and rows get labels or numbers, text goes on from a prompt";
   command.group = "work";
   command.options = {
-      argument("MODEL", options->model, "The model's reference: clf, gpt@v2, clf@production", Complete::kReference),
-      arguments("INPUT", options->inputs, "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets",
+      argument("MODEL", options->model,
+               "The model's reference (clf, gpt@v2, clf@production) or a folder with its files", Complete::kReference),
+      arguments("INPUT", options->inputs,
+                "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets; - is standard input",
                 Complete::kFile, false),
+      option("-o,--out", "FILE", options->out, "Write them as a table: .csv, .tsv, .jsonl; - is CSV on standard output",
+             Complete::kFile),
       option("-s,--split", "SPLIT", options->split, "Which split of a dataset (default: test)"),
       device_option(options->device),
       integer("--top", "N", options->top, "The N likeliest classes of each (default: 1)"),
@@ -57,8 +59,11 @@ Command add_predict() {
       integer("--count", "N", options->count, "So many texts (default: 1)"),
       option("--stop", "TEXT", options->stop, "End behind the first TEXT that is written"),
   };
-  command.examples = {"mlx predict clf shirt.pgm --top 3", "mlx predict clf data/fashion --split test --json",
-                      "mlx predict price offers.csv", "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
+  command.examples = {"mlx predict clf shirt.pgm --top 3",
+                      "mlx predict clf data/fashion --split test --json",
+                      "mlx predict price offers.csv --out prices.csv",
+                      "ls *.pgm | mlx predict clf - --out -",
+                      "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
                       "mlx predict gpt@v2 --temperature 0 --json < prompt.txt"};
   command.run = [options](Context& context) { return run_predict(*options, context); };
   return command;

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cmd/asked_model.h"
 #include "cmd/cli.h"
-#include "nn/model.h"
-#include "registry/artifacts.h"
 
 namespace mlx::cmd {
 
@@ -16,7 +15,7 @@ struct PredictOptions {
   std::string model, device;
   // Images and rows.
   std::vector<std::string> inputs;
-  std::string split = "test";
+  std::string split = "test", out;
   std::int64_t top = 1;
   // Text.
   std::string prompt, stop;
@@ -24,10 +23,7 @@ struct PredictOptions {
   double temperature = 0.8, top_p = 1;
 };
 
-struct PredictInputs {
-  registry::Version version;
-  nn::Model model;
-};
+using PredictInputs = AskedModel;
 
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context);

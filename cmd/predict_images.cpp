@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
+#include "cmd/standard_input.h"
 #include "data/image_files.h"
 #include "data/normalize.h"
 #include "data/split.h"
@@ -36,6 +37,20 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
           {examples.count, examples.height, examples.width, examples.channels, std::move(examples.pixels)}};
 }
 
+// `-` is a list of them, a line each.
+std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
+  std::vector<std::string> all;
+  for (const std::string& word : inputs) {
+    if (word != "-") {
+      all.push_back(word);
+      continue;
+    }
+    const std::vector<std::string> listed = lines_of_standard_input();
+    all.insert(all.end(), listed.begin(), listed.end());
+  }
+  return all;
+}
+
 void check_size(const Source& source, const PredictInputs& inputs) {
   const nn::Preprocessing& p = inputs.model.preprocessing;
   const data::IdxImages& images = source.images;
@@ -52,16 +67,16 @@ void check_size(const Source& source, const PredictInputs& inputs) {
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (options.inputs.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("{} classifies images: name some", inputs.version.name()),
-                "files (PGM, PPM, IDX) or a dataset with --split");
+                "files (PGM, PPM, IDX), a dataset with --split, or - for a list of files on standard input");
   }
+  Predictions predictions("image", options, inputs, context);
   std::vector<Source> sources;
   sources.reserve(options.inputs.size());
-  for (const std::string& word : options.inputs) {
+  for (const std::string& word : expanded(options.inputs)) {
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
   serve::Predictor predictor(inputs.model, kBatch, chosen_level(options.device, context.progress()), context.pool());
-  Predictions predictions("image", inputs, context);
   for (const Source& source : sources) {
     const std::int64_t size = predictor.example_size();
     for (std::int64_t first = 0; first < source.images.count; first += kBatch) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
+#include "cmd/standard_input.h"
 #include "data/split.h"
 #include "data/table.h"
 #include "registry/repository.h"
@@ -33,8 +34,28 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
   return table;
 }
 
+// What the text of a table begins as: an object is JSON lines, a tab in the first line before any comma TSV.
+data::TableKind kind_of_text(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '{') return data::TableKind::kJsonLines;
+  const std::size_t separator = text.substr(0, text.find('\n')).find_first_of(",\t");
+  return separator != std::string::npos && text[separator] == '\t' ? data::TableKind::kTsv : data::TableKind::kCsv;
+}
+
+Table read_standard_rows(const data::RowSchema& schema, Context& context) {
+  constexpr std::size_t kLargest = std::size_t{1} << 36;
+  const std::string name = "standard input";
+  const std::string text = read_standard_input(kLargest);
+  const data::RowFile file{data::memory_source(text), kind_of_text(text), name};
+  context.progress().begin("reading " + name, 0, "B");
+  Table table{"-", data::read_rows(file, schema, false, context.progress())};
+  context.progress().end();
+  return table;
+}
+
 Table read_table(const std::string& word, const PredictOptions& options, const data::RowSchema& schema,
                  Context& context) {
+  if (word == "-") return read_standard_rows(schema, context);
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return read_file_rows(word, source.path, schema, context);
   const registry::Version& version = source.dataset;
@@ -50,22 +71,26 @@ Table read_table(const std::string& word, const PredictOptions& options, const d
 void add_labels(const std::string& name, const data::RowSchema& schema, const double* probabilities, Predictions& out) {
   std::string text;
   Json labels = Json::array();
+  PredictionFile::Cells cells;
   for (std::size_t i = 0; i < schema.targets.size(); ++i) {
     text += fmt::format("{}{} {:.4f}", i ? "  " : "", schema.targets[i].name, probabilities[i]);
     labels.push_back({{"label", schema.targets[i].name}, {"probability", probabilities[i]}});
+    cells.emplace_back(schema.targets[i].name, fmt::format("{}", probabilities[i]));
   }
-  out.add(name, text, {{"labels", std::move(labels)}});
+  out.add(name, text, {{"labels", std::move(labels)}}, cells);
 }
 
 // In the units of the table.
 void add_numbers(const std::string& name, const data::RowSchema& schema, const double* values, Predictions& out) {
   std::string text;
   Json numbers = Json::object();
+  PredictionFile::Cells cells;
   for (std::size_t i = 0; i < schema.targets.size(); ++i) {
     text += fmt::format("{}{} {:.6g}", i ? "  " : "", schema.targets[i].name, values[i]);
     numbers[schema.targets[i].name] = values[i];
+    cells.emplace_back(schema.targets[i].name, fmt::format("{}", values[i]));
   }
-  out.add(name, text, {{"values", std::move(numbers)}});
+  out.add(name, text, {{"values", std::move(numbers)}}, cells);
 }
 
 }  // namespace
@@ -73,14 +98,14 @@ void add_numbers(const std::string& name, const data::RowSchema& schema, const d
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (options.inputs.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("{} reads rows: name some", inputs.version.name()),
-                "files (CSV, TSV, JSON lines) or a dataset with --split");
+                "files (CSV, TSV, JSON lines), a dataset with --split, or - for standard input");
   }
+  Predictions predictions("row", options, inputs, context);
   const data::RowSchema& schema = *inputs.model.preprocessing.rows;
   const auto outputs = static_cast<std::int64_t>(schema.outputs().size());
   std::vector<Table> tables;
   tables.reserve(options.inputs.size());
   for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
-  Predictions predictions("row", inputs, context);
   for (const Table& table : tables) {
     const train::RowPredictions said = train::predict_rows(
         inputs.model, table.rows, chosen_level(options.device, context.progress()), context.pool(), context.progress());

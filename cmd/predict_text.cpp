@@ -2,17 +2,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <limits>
-#include <system_error>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/level.h"
 #include "cmd/predict.h"
+#include "cmd/prediction_file.h"
+#include "cmd/standard_input.h"
 #include "nn/generate.h"
 #include "registry/repository.h"
 
@@ -37,22 +35,10 @@ void check(const PredictOptions& options) {
     fail(ErrorKind::kUsage, "--top-p: expected a number above 0 and at most 1, got {}", options.top_p);
 }
 
-// Standard input without its last newline; nothing from a terminal.
-std::string read_prompt() {
-  std::string text;
-  if (isatty(STDIN_FILENO)) return text;
-  std::array<char, 65536> block{};
-  for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
-    if (got < 0 && errno == EINTR) {
-      check_interrupted();
-      continue;
-    }
-    if (got < 0) fail(ErrorKind::kIo, "standard input: {}", std::generic_category().message(errno));
-    if (got == 0) break;
-    text.append(block.data(), static_cast<std::size_t>(got));
-    if (text.size() > kLongestPrompt) fail(ErrorKind::kUsage, "a prompt of more than {}", format_bytes(kLongestPrompt));
-  }
+// Standard input without its last newline; nothing from a terminal, unless that is asked for.
+std::string read_prompt(bool asked) {
+  if (!asked && isatty(STDIN_FILENO)) return {};
+  std::string text = read_standard_input(kLongestPrompt);
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -81,21 +67,23 @@ struct Speed {
 
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   check(options);
+  PredictionFile file(options.out, context);
   const data::Tokenizer& tokenizer = tokenizer_of(inputs);
-  const std::string prompt = options.prompt.empty() ? read_prompt() : options.prompt;
+  const std::string prompt = options.prompt.empty() ? read_prompt(!options.inputs.empty()) : options.prompt;
   const std::vector<std::int32_t> start = start_of(tokenizer, prompt), stop = tokenizer.encode(options.stop, "--stop");
   const nn::Sampling sampling{options.temperature, options.top_k, options.top_p,
                               static_cast<std::uint64_t>(options.seed)};
-  nn::Generator generator(inputs.model, chosen_level(options.device, context.progress()), context.repository().pool());
+  nn::Generator generator(inputs.model, chosen_level(options.device, context.progress()), context.pool());
   Json texts = Json::array();
   Speed speed;
   for (std::int64_t sample = 0; sample < options.count; ++sample) {
-    if (options.count > 1) context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
+    if (options.count > 1 && !file.wanted())
+      context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
     double first = 0;
     const nn::Generated made = generator.generate(start, options.max_tokens, sampling,
                                                   static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
                                                     if (first == 0) first = seconds_now();
-                                                    if (context.wants_json()) return;
+                                                    if (context.wants_json() || file.wanted()) return;
                                                     context.out(tokenizer.piece(token));
                                                     context.flush();
                                                   });
@@ -103,10 +91,12 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
       speed.seconds += seconds_now() - first;
       speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
     }
-    context.line("");
-    texts.push_back(
-        {{"text", tokenizer.decode(made.tokens)}, {"tokens", made.tokens}, {"end", made.stopped ? "stop" : "length"}});
+    if (!file.wanted()) context.line("");
+    const std::string text = tokenizer.decode(made.tokens), end = made.stopped ? "stop" : "length";
+    texts.push_back({{"text", text}, {"tokens", made.tokens}, {"end", end}});
+    file.add({{"prompt", prompt}, {"text", text}, {"end", end}}, {{"prompt", prompt}, {"text", text}, {"end", end}});
   }
+  file.finish();
   if (context.wants_json()) {
     context.json({{"schema", "mlx.predict/1"},
                   {"model", inputs.version.name()},

@@ -16,7 +16,7 @@ namespace mlx::cmd {
 PredictSource find_source(const std::string& word, Context& context) {
   const std::string path = join_path(context.folder(), word);
   if (path_exists(path) && !is_folder(path)) return {path, {}};
-  if (!registry::try_resolve(context.repository(), word))
+  if (!context.has_repository() || !registry::try_resolve(context.repository(), word))
     fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
   return {"", train::resolve_dataset(context.repository(), word, context.progress())};
 }
@@ -34,29 +34,40 @@ std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::
 void Predictions::add(const std::string& name, const std::vector<Ranked>& classes) {
   std::string text;
   Json top = Json::array();
+  PredictionFile::Cells cells;
   for (const Ranked& one : classes) {
+    const std::string nth = cells.empty() ? "" : fmt::format("_{}", cells.size() / 2 + 1);
+    cells.emplace_back("label" + nth, label(one.index));
+    cells.emplace_back("probability" + nth, fmt::format("{}", one.probability));
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : "  ", context_.bold(label(one.index)), one.probability);
     top.push_back({{"label", label(one.index)}, {"class", one.index}, {"probability", one.probability}});
   }
   Json members = top.at(0);
   members["top"] = std::move(top);
-  add(name, text, members);
+  add(name, text, members, cells);
 }
 
-void Predictions::add(const std::string& name, const std::string& text, const Json& members) {
-  context_.line(fmt::format("{}  {}", name, text));
-  if (!context_.wants_json()) return;
+void Predictions::add(const std::string& name, const std::string& text, const Json& members,
+                      const PredictionFile::Cells& cells) {
+  if (!file_.wanted()) context_.line(fmt::format("{}  {}", name, text));
+  if (!file_.wanted() && !context_.wants_json()) return;
   Json prediction = {{unit_, name}};
   prediction.update(members);
-  predictions_.push_back(std::move(prediction));
+  PredictionFile::Cells row{{unit_, name}};
+  row.insert(row.end(), cells.begin(), cells.end());
+  file_.add(row, prediction);
+  if (context_.wants_json()) predictions_.push_back(std::move(prediction));
 }
 
 void Predictions::finish() {
+  file_.finish();
   if (!context_.wants_json()) return;
-  context_.json({{"schema", "mlx.predict/1"},
-                 {"model", inputs_.version.name()},
-                 {"digest", inputs_.version.digest.text()},
-                 {"predictions", std::move(predictions_)}});
+  Json document = {{"schema", "mlx.predict/1"},
+                   {"model", inputs_.version.name()},
+                   {"digest", inputs_.version.digest.text()},
+                   {"predictions", std::move(predictions_)}};
+  if (!out_.empty()) document["out"] = out_;
+  context_.json(document);
 }
 
 std::string Predictions::label(std::int64_t index) const {

@@ -1,4 +1,5 @@
-// What models of images and of rows say, as it is printed: a line for each example, or one JSON document of all.
+// What models of images and of rows say, as it is printed: a line for each example, one JSON document of all, or a
+// table in a file.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "base/json.h"
 #include "cmd/predict.h"
+#include "cmd/prediction_file.h"
 #include "registry/artifacts.h"
 
 namespace mlx::cmd {
@@ -30,20 +32,22 @@ std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::
 class Predictions {
  public:
   // `unit` is what an example is called in JSON: "image", "row".
-  Predictions(const char* unit, const PredictInputs& inputs, Context& context)
-      : unit_(unit), inputs_(inputs), context_(context) {}
+  Predictions(const char* unit, const PredictOptions& options, const PredictInputs& inputs, Context& context)
+      : unit_(unit), out_(options.out), inputs_(inputs), context_(context), file_(options.out, context) {}
 
   void add(const std::string& name, const std::vector<Ranked>& classes);
-  // `text` and `members` say the same of an example.
-  void add(const std::string& name, const std::string& text, const Json& members);
+  // `text`, `members` and `cells` say the same of an example.
+  void add(const std::string& name, const std::string& text, const Json& members, const PredictionFile::Cells& cells);
   void finish();
 
   std::string label(std::int64_t index) const;
 
  private:
   const char* unit_;
+  std::string out_;
   const PredictInputs& inputs_;
   Context& context_;
+  PredictionFile file_;
   Json predictions_ = Json::array();
 };
 

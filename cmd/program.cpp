@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "cmd/foreign_text.h"
 #include "cmd/help.h"
 #include "cmd/invocation.h"
@@ -65,17 +66,7 @@ void report(const std::string& message, const std::string& hint, const std::stri
 // "mlx train -c 'my file.toml'": what a person would type again.
 std::string as_typed(const std::vector<std::string>& args) {
   std::string line = "mlx";
-  for (const std::string& arg : args) {
-    const bool plain = !arg.empty() && arg.find_first_of(" \t\n'\"\\$`*?[]{}()<>|&;#!~") == std::string::npos;
-    line += ' ';
-    if (plain) {
-      line += arg;
-      continue;
-    }
-    line += '\'';
-    for (const char c : arg) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
-  }
+  for (const std::string& arg : args) line += ' ' + shell_quoted(arg);
   return line;
 }
 

@@ -1,36 +1,56 @@
 // mlx promote: moves an alias such as `production` to a version; every move is kept.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct PromoteOptions {
-  std::string reference, alias;
+  std::string reference, alias, message;
 };
+
+// NAME@previous is what this alias named before, where it named anything: there may be others.
+registry::Version wanted_version(const PromoteOptions& options, registry::Repository& repository) {
+  const std::string& text = options.reference;
+  if (!text.starts_with("run:") && registry::parse_reference(text).selector == "previous") {
+    const std::string before = registry::parse_reference(text).name + "@" + options.alias + "~1";
+    if (auto version = registry::try_resolve(repository, before)) return *version;
+  }
+  return registry::resolve(repository, text);
+}
 
 int run_promote(const PromoteOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::Version version = registry::resolve(repository, options.reference);
-  const std::optional<registry::Version> before =
-      registry::try_resolve(repository, version.artifact + "@" + options.alias);
-  const bool there = std::find(version.aliases.begin(), version.aliases.end(), options.alias) != version.aliases.end();
-  if (!there && !context.dry_run()) registry::move_alias(repository, options.alias, version);
-  const std::string from = before && !there ? fmt::format(" (was v{})", before->number) : "";
+  const registry::Version version = wanted_version(options, repository);
+  // Several where it was moved on both sides, which a move settles.
+  const std::vector<registry::Version> before = registry::named_by_alias(repository, version.artifact, options.alias);
+  const bool there = before.size() == 1 && before.front().digest == version.digest;
+  if (!there) registry::require_may_record(repository, "alias.move");
+  if (!there && !context.dry_run()) registry::move_alias(repository, options.alias, version, options.message);
+  std::string was;
+  for (const registry::Version& one : before) was += fmt::format("{}v{}", was.empty() ? "" : " and ", one.number);
+  const std::string from = before.empty() || there ? "" : fmt::format(" (was {})", was);
   const char* status = there ? "unchanged" : context.dry_run() ? "would be moved" : "moved";
   context.line(
       fmt::format("{}@{} -> {}  {}{}", version.artifact, context.bold(options.alias), version.name(), status, from));
+  if (there && !options.message.empty())
+    context.say("the message is not kept: it belongs to a move, and nothing was moved");
   if (context.wants_json()) {
+    Json settled = Json::array();
+    for (const registry::Version& one : before) settled.push_back(one.name());
     context.json({{"schema", "mlx.promote/1"},
                   {"alias", options.alias},
                   {"version", version.name()},
                   {"digest", version.digest.text()},
-                  {"before", before ? Json(before->name()) : Json()},
+                  {"before", before.size() == 1 ? Json(before.front().name()) : Json()},
+                  {"settled", before.size() > 1 ? settled : Json::array()},
+                  {"message", options.message},
                   {"status", there ? "unchanged" : "moved"},
                   {"dry_run", context.dry_run()}});
   }
@@ -47,10 +67,12 @@ Command add_promote() {
   command.group = "release";
   command.dry_run = true;
   command.options = {
-      argument("REF", options->reference, "The version", Complete::kReference),
+      argument("REF", options->reference, "The version, or run:ID for the one that a run made", Complete::kReference),
       argument("ALIAS", options->alias, "The alias; made where it is new"),
+      option("-m,--message", "WHY", options->message, "Why, for those who look at it later"),
   };
-  command.examples = {"mlx promote clf@v2 production"};
+  command.examples = {"mlx promote clf@v2 production", "mlx promote run:3f2a staging -m \"best of the sweep\"",
+                      "mlx promote clf@previous production -m \"v3 is slow\""};
   command.run = [options](Context& context) { return run_promote(*options, context); };
   return command;
 }

@@ -15,6 +15,7 @@
 #include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/git_setup.h"
+#include "registry/own_folder.h"
 #include "registry/pointers.h"
 #include "registry/sync.h"
 
@@ -37,6 +38,7 @@ void make_repository_of_clone(Context& context) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: a fresh clone: there is no .mlx/ yet", root),
                 "`mlx pull` without -n makes it");
   }
+  registry::require_no_stranger(root, context.environment());
   registry::Repository::init(root, context.disk());
   context.say("made a repository in " + root);
 }

@@ -1,7 +1,6 @@
 // mlx push: sends operations and the content that they name to a remote; with --check only says whether what the
 // pointers name is on one, also for git's pre-push hook.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <iostream>
 #include <iterator>
@@ -17,8 +16,8 @@
 #include "registry/push_check.h"
 #include "registry/repair_remote.h"
 #include "registry/repository.h"
-#include "registry/settings.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -28,21 +27,14 @@ struct PushOptions {
   bool check = false, hook = false, repair = false;
 };
 
-// Whoever gave a name is known by it to those who receive the operations; nobody else is.
-void say_who_pushes(Context& context) {
-  const std::string name = context.settings().text("user.name");
-  if (name.empty()) return;
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = 0;
-  registry::describe_actor(context.repository(), {name, context.settings().text("user.email"), host});
-}
-
 void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig& remote, Context& context) {
   context.line(fmt::format("mended {}: its heads were lost, and are worked out from {}", remote.name,
                            counted(heads.operations, "operation")));
   if (heads.unknown > 0) {
-    context.say(fmt::format("{} there {} not known here: a push from the clone that has them adds them to the heads",
-                            counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
+    context.say(
+        fmt::format("{} there {} not in this clone's history, so not in the heads: what a colleague made comes "
+                    "back with a push of theirs, and what was refused here is left out",
+                    counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
   }
 }
 
@@ -50,12 +42,17 @@ int push(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
-  if (!dry_run) say_who_pushes(context);
+  // Also where nothing was recorded since the name was given.
+  if (!dry_run && registry::may_record(repository, "actor.describe")) registry::introduce(repository);
+  std::vector<std::string> mended;
   const std::optional<registry::MendedHeads> heads =
-      options.repair ? registry::mend_heads(repository, remote) : std::nullopt;
+      options.repair ? registry::mend_heads(repository, remote, mended) : std::nullopt;
   if (heads) say_mended(*heads, remote, context);
   const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote)
                                               : registry::push(repository, remote, context.progress(), options.repair);
+  mended.insert(mended.end(), result.mended.begin(), result.mended.end());
+  for (const std::string& name : mended)
+    context.line(fmt::format("mended {}: {}, of which a copy was missing or damaged", remote.name, name));
   for (const std::string& path : result.set_aside) context.line("set aside: " + path);
   if (result.saved > 0)
     context.line(fmt::format("mended {}: {} saved from damaged packs", remote.name, counted(result.saved, "object")));
@@ -66,6 +63,7 @@ int push(const PushOptions& options, Context& context) {
     json["saved_objects"] = result.saved;
     json["mended_heads"] = heads.has_value();
     json["set_aside"] = result.set_aside;
+    json["mended_files"] = mended;
     context.json(json);
   }
   return 0;
@@ -88,24 +86,32 @@ int check(const PushOptions& options, Context& context) {
   });
   std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
-  const std::vector<registry::Pointer> lacking =
-      pointers.empty() ? pointers : registry::on_no_remote(repository, pointers, remotes);
+  const registry::PushCheck found =
+      pointers.empty() ? registry::PushCheck() : registry::on_no_remote(repository, pointers, remotes);
   Json list = Json::array();
-  for (const registry::Pointer& pointer : lacking) {
+  for (const registry::Pointer& pointer : found.lacking) {
     list.push_back({{"artifact", pointer.artifact}, {"digest", pointer.digest.text()}});
-    const std::string line = fmt::format("{}  {}  is on no remote", pointer.artifact, pointer.digest.brief());
+    const std::string line = fmt::format("{}  {}  is on no remote{}", pointer.artifact, pointer.digest.brief(),
+                                         found.silent.empty() ? "" : " that could be asked");
     options.hook ? context.say("mlx: " + line) : context.line(line);  // git shows what its hooks say on stderr
   }
-  if (!lacking.empty()) {
+  if (!found.lacking.empty()) {
+    // With no answer at all it is the question that failed.
+    if (found.answered == 0 && !found.silent.empty()) throw Error(found.silent.front().why);
+    for (const auto& [remote, why] : found.silent)
+      context.say(fmt::format("'{}' could not be asked: {}", remote, why.message));
     context.say(remotes.empty() ? "there is no remote: `mlx remote add origin URL`, then `mlx push`"
                                 : "`mlx push` sends it; what a remote had and lost, `mlx push --repair` does");
   } else if (!options.hook) {
     context.line(fmt::format("the data of {} is on a remote", counted(pointers.size(), "pointer")));
   }
   if (context.wants_json()) {
-    context.json({{"schema", "mlx.push-check/1"}, {"pointers", pointers.size()}, {"lacking", list}});
+    Json silent = Json::array();
+    for (const auto& [remote, why] : found.silent) silent.push_back({{"remote", remote}, {"why", why.message}});
+    context.json(
+        {{"schema", "mlx.push-check/1"}, {"pointers", pointers.size()}, {"lacking", list}, {"silent", silent}});
   }
-  return lacking.empty() ? 0 : 1;
+  return found.lacking.empty() ? 0 : 1;
 }
 
 int run_push(const PushOptions& options, Context& context) {

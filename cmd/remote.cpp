@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli.h"
 #include "cmd/new_keys.h"
@@ -26,12 +27,27 @@ int list(Context& context) {
   return 0;
 }
 
+// New ones read nothing of what is under the old ones, and would be in the way when those come back.
+void require_no_lost_keys(registry::Repository& repository) {
+  const std::string lost = repository.mlx_folder() + "/keys: the keys of this repository are gone";
+  for (const registry::RemoteConfig& known : registry::remotes(repository.root())) {
+    if (known.encrypt && !known.keys.empty()) {
+      throw Error(ErrorKind::kConflict, fmt::format("{}: those of '{}' are its keys", lost, known.name),
+                  fmt::format("`mlx pull {0}` takes them from there; or restore a backup of .mlx/keys", known.name));
+    }
+  }
+  if (repository.store().encrypted())
+    throw Error(ErrorKind::kConflict, lost, "new ones could read nothing of it: restore a backup of .mlx/keys");
+}
+
 // Those of the remote where it has some, else new ones; true where they are new.
 bool get_keys(const registry::RemoteConfig& remote, const NewKeysOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (repository.keys().exist()) return false;
   repository.keys().set_unlocker(make_unlocker(context, options.passphrase_file));
-  return !registry::take_keys_of(repository, remote) && make_keys_where_missing(repository.keys(), options, context);
+  if (registry::take_keys_of(repository, remote)) return false;
+  require_no_lost_keys(repository);
+  return make_keys_where_missing(repository.keys(), options, context);
 }
 
 int add(registry::RemoteConfig remote, const NewKeysOptions& keys, Context& context) {

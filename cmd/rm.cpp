@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/globs.h"
 #include "cmd/materialize.h"
@@ -101,12 +102,12 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
     for (const std::string& part : task.parts) {
       if (store::entries_inside(base, part).empty()) {
         throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", pointer.artifact, printable(part)),
-                    fmt::format("`mlx ls {}` lists its files", pointer.artifact));
+                    fmt::format("`mlx ls {}` lists its files", shell_quoted(pointer.artifact)));
       }
     }
     if (store::with_parts(base, {}, task.parts).empty()) {
       throw Error(ErrorKind::kUsage, fmt::format("{} would have no files left", pointer.artifact),
-                  fmt::format("`mlx rm {}` removes the dataset", pointer.artifact));
+                  fmt::format("`mlx rm {}` removes the dataset", shell_quoted(pointer.artifact)));
     }
   }
   if (options.cached || !path_exists(folder)) return;

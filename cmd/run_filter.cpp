@@ -4,33 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <compare>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/toml.h"
+#include "cmd/condition.h"
 
 namespace mlx::cmd {
 namespace {
 
-struct Figure {
-  std::optional<double> number;
-  std::string text;  // where it is no number
-};
+constexpr const char* kWhere = "--where";
 
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-Figure figure_of(const Json& value) {
-  if (value.is_number()) return {value.get<double>(), {}};
-  return {std::nullopt, value.is_string() ? value.get<std::string>() : value.dump()};
+Condition where(const std::string& text) {
+  return parse_condition(text, kWhere, "valid_accuracy>=0.9");
 }
 
 Json document(const std::string& text, const registry::Run& run) {
@@ -46,6 +35,23 @@ const Json* member(const Json& object, std::string_view path) {
   return dot == std::string_view::npos ? &*found : member(*found, path.substr(dot + 1));
 }
 
+// Where a run keeps what its config has elsewhere.
+struct Nested {
+  std::string_view in_config, in_run;
+};
+constexpr Nested kNested[] = {{"train.", "train.optimizer."}, {"model.", "model.config."}};
+
+// A parameter by its path, as the config writes it or as the run keeps it.
+const Json* parameter(const Json& params, const std::string& path) {
+  if (const Json* found = member(params, path)) return found;
+  for (const Nested& nested : kNested) {
+    if (!path.starts_with(nested.in_config)) continue;
+    const std::string inner = std::string(nested.in_run) + path.substr(nested.in_config.size());
+    if (const Json* found = member(params, inner)) return found;
+  }
+  return nullptr;
+}
+
 std::optional<Figure> look_up(registry::Repository& repository, const registry::Run& run, const std::string& name) {
   if (name == "command") return Figure{std::nullopt, run.command};
   if (name == "status") return Figure{std::nullopt, run.status};
@@ -56,74 +62,35 @@ std::optional<Figure> look_up(registry::Repository& repository, const registry::
     if (points.empty()) return std::nullopt;
     return Figure{points.back().value, {}};
   }
-  for (const std::string& text : {run.summary, run.params}) {
-    const Json whole = document(text, run);
-    if (const Json* found = member(whole, name)) return figure_of(*found);
-  }
+  const Json summary = document(run.summary, run), params = document(run.params, run);
+  if (const Json* found = member(summary, name)) return figure_of(*found);
+  if (const Json* found = parameter(params, name)) return figure_of(*found);
   return std::nullopt;
 }
 
-struct Condition {
-  std::string name, operation, text;
-  std::optional<double> number;
-};
-
-Condition parse_condition(const std::string& text) {
-  const std::size_t at = text.find_first_of("<>=!");
-  const std::size_t end = at == std::string::npos ? at : text.find_first_not_of("<>=!", at);
-  Condition condition;
-  if (end != std::string::npos) {
-    const auto trimmed = [](std::string part) {
-      part.erase(0, std::min(part.find_first_not_of(' '), part.size()));
-      part.erase(part.find_last_not_of(' ') + 1);
-      return part;
-    };
-    condition = {trimmed(text.substr(0, at)), text.substr(at, end - at), trimmed(text.substr(end)), {}};
-    condition.number = number_of(condition.text);
-    if (condition.operation == "==") condition.operation.pop_back();
+void add_paths(const Json& object, const std::string& prefix, std::set<std::string>& to) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string path = prefix + key;
+    to.insert(path);
+    for (const Nested& nested : kNested) {
+      if (path.starts_with(nested.in_run)) to.insert(std::string(nested.in_config) + path.substr(nested.in_run.size()));
+    }
+    if (value.is_object()) add_paths(value, path + ".", to);
   }
-  const bool known = std::ranges::any_of(std::initializer_list<const char*>{"<", "<=", ">", ">=", "=", "!="},
-                                         [&](const char* one) { return condition.operation == one; });
-  if (!known || condition.name.empty() || condition.text.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("--where \"{}\": expected NAME, an operator and a value", text),
-                "like --where 'valid_accuracy>=0.9'; operators are < <= > >= = !=");
-  }
-  if (!condition.number && condition.operation.find_first_of("<>") != std::string::npos)
-    fail(ErrorKind::kUsage, "--where \"{}\": '{}' compares numbers", text, condition.operation);
-  return condition;
 }
 
-// Settings are kept in f32, so that 0.9 as it is written is none of them to the last digit of a double.
-std::partial_ordering compare(double a, double b) {
-  const bool fractions = std::isfinite(a) && std::isfinite(b) && a != std::floor(a);
-  if (fractions && static_cast<float>(a) == static_cast<float>(b)) return std::partial_ordering::equivalent;
-  return a <=> b;
-}
-
-bool holds(const Condition& condition, const Figure& figure) {
-  const std::string& operation = condition.operation;
-  if (!figure.number || !condition.number) {
-    if (operation != "=" && operation != "!=") return false;
-    const bool equal = !figure.number && figure.text == condition.text;
-    return equal == (operation == "=");
-  }
-  const std::partial_ordering order = compare(*figure.number, *condition.number);
-  if (operation == "=") return order == 0;
-  if (operation == "!=") return order != 0;
-  if (operation == "<") return order < 0;
-  if (operation == "<=") return order <= 0;
-  return operation == ">" ? order > 0 : order >= 0;
-}
-
-// Names that some run's figures have, for the did-you-mean.
-[[noreturn]] void refuse_name(const std::vector<registry::Run>& runs, const std::string& name) {
-  std::vector<std::string> names{"command", "status", "seconds", "title"};
+// With what runs have, for the did-you-mean.
+[[noreturn]] void refuse_name(registry::Repository& repository, const std::vector<registry::Run>& runs,
+                              const std::string& name) {
+  std::set<std::string> names{"command", "status", "seconds", "title"};
   for (const registry::Run& run : runs) {
-    const Json summary = document(run.summary, run);
-    for (const auto& [key, value] : summary.items()) names.push_back(key);
+    add_paths(document(run.summary, run), "", names);
+    add_paths(document(run.params, run), "", names);
+    if (name.find('/') == std::string::npos) continue;
+    for (const registry::MetricPoint& point : registry::metrics(repository, run.id)) names.insert(point.name);
   }
-  const std::string close = did_you_mean(name, names);
-  throw Error(ErrorKind::kNotFound,
+  const std::string close = did_you_mean(name, {names.begin(), names.end()});
+  throw Error(ErrorKind::kUsage,
               fmt::format("no run has '{}'{}", name, close.empty() ? "" : fmt::format("; did you mean '{}'?", close)),
               "`mlx show run:ID` lists figures and parameters");
 }
@@ -137,7 +104,7 @@ std::vector<std::optional<Figure>> figures(registry::Repository& repository, con
   const auto has_value = [](const auto& figure) { return figure.has_value(); };
   const auto has_it = [&](const registry::Run& run) { return look_up(repository, run, name).has_value(); };
   if (!all.empty() && std::ranges::none_of(found, has_value) && std::ranges::none_of(all, has_it))
-    refuse_name(all, name);
+    refuse_name(repository, all, name);
   return found;
 }
 
@@ -173,11 +140,12 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
   if (!filter.where.empty() || !filter.sort.empty()) all = runs;
   if (filter.reverse && filter.sort.empty()) std::ranges::reverse(runs);
   for (const std::string& text : filter.where) {
-    const Condition condition = parse_condition(text);
+    const Condition condition = where(text);
     const std::vector<std::optional<Figure>> found = figures(repository, all, runs, condition.name);
     std::vector<registry::Run> kept;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (found[i] && holds(condition, *found[i])) kept.push_back(std::move(runs[i]));
+      // Runs of an older mlx kept settings as the f32 that they are.
+      if (found[i] && holds(condition, *found[i], true)) kept.push_back(std::move(runs[i]));
     }
     runs = std::move(kept);
   }
@@ -188,14 +156,14 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
 std::vector<std::pair<std::string, std::string>> looked_at(const RunFilter& filter, registry::Repository& repository,
                                                            const registry::Run& run) {
   std::vector<std::string> names;
-  for (const std::string& where : filter.where) names.push_back(parse_condition(where).name);
+  for (const std::string& text : filter.where) names.push_back(where(text).name);
   if (!filter.sort.empty()) names.push_back(filter.sort);
   std::vector<std::pair<std::string, std::string>> found;
   for (const std::string& name : names) {
     if (name == "command" || name == "status" || name == "seconds" || name == "title") continue;
     if (std::ranges::find(found, name, &std::pair<std::string, std::string>::first) != found.end()) continue;
     const std::optional<Figure> figure = look_up(repository, run, name);
-    if (figure) found.emplace_back(name, figure->number ? fmt::format("{:.4g}", *figure->number) : figure->text);
+    if (figure) found.emplace_back(name, figure_text(*figure));
   }
   return found;
 }

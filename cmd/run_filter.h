@@ -17,9 +17,10 @@ struct RunFilter {
   bool empty() const { return status.empty() && where.empty() && sort.empty() && !reverse; }
 };
 
-// A name is a final figure ("loss"), a parameter ("train.batch"), a metric ("train/loss": its last value), or one of
+// A name is a final figure ("loss"), a parameter by its path in the config ("train.weight_decay") or in the run
+// ("train.optimizer.weight_decay"), a metric ("train/loss": its last value), or one of
 // command, status, seconds, title. A run without it fulfils no condition over it and comes last. kUsage for a condition
-// that cannot be read, kNotFound for a name that none of the runs has.
+// that cannot be read, and for a name that none of the runs has.
 void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs);
 
 // What the filter looked at of a run, as text by name, in the order in which it was asked for: so that a listing shows

@@ -1,10 +1,13 @@
 // mlx serve: answers inference requests over HTTP until it is told to stop.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <memory>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/path.h"
+#include "cmd/asked_model.h"
 #include "cmd/cli.h"
 #include "cmd/level.h"
 #include "registry/artifacts.h"
@@ -48,22 +51,23 @@ void check_range(const char* option, double value, double least, double most) {
   fail(ErrorKind::kUsage, "{} {}: expected {} to {}", option, value, least, most);
 }
 
-serve::ServerOptions server_options(const ServeOptions& options, const registry::Version& version) {
+serve::ServerOptions server_options(const ServeOptions& options, const registry::Version& version, Context& context) {
   check_range("--max-batch", static_cast<double>(options.max_batch), 1, 4096);
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
   check_range("--idle-timeout", options.idle_timeout, 0.1, 86400);
   serve::ServerOptions out;
   parse_listen(options.listen, out);
-  out.name = version.artifact;
-  out.version = std::to_string(version.number);
+  const bool folder = version.number == 0;
+  out.name = folder ? base_name(absolute_path(version.artifact)) : version.artifact;
+  out.version = folder ? version.digest.brief() : std::to_string(version.number);
   out.digest = version.digest.text();
   out.program_version = MLX_VERSION;
   out.max_batch = options.max_batch;
   out.max_body = options.max_body;
   out.queue_limit = static_cast<int>(options.queue);
   out.idle_timeout = options.idle_timeout;
-  out.level = chosen_level();
+  out.level = chosen_level(context.progress());
   return out;
 }
 
@@ -76,7 +80,7 @@ void announce(const registry::Version& version, const serve::ServerOptions& opti
     context.json({{"schema", "mlx.serve/1"},
                   {"url", url},
                   {"infer", infer},
-                  {"model", version.artifact},
+                  {"model", options.name},
                   {"version", options.version},
                   {"digest", options.digest},
                   {"kernels", kernels::name_of(options.level)}});
@@ -89,17 +93,12 @@ void announce(const registry::Version& version, const serve::ServerOptions& opti
 }
 
 int run_serve(const ServeOptions& options, Context& context) {
-  registry::Repository& repository = context.repository();
-  const registry::Version version = registry::resolve(repository, options.model);
-  if (version.kind != registry::ArtifactKind::kModel) {
-    throw Error(ErrorKind::kUsage, fmt::format("{} is a dataset", version.name()),
-                "name a model; `mlx log` lists them");
-  }
-  serve::ServerOptions server = server_options(options, version);
-  const nn::Model model = nn::load_model(repository.store(), version.digest);
-  server.listening = [&](std::uint16_t port) { announce(version, server, port, context); };
+  const AskedModel asked = open_model(options.model, context);
+  serve::ServerOptions server = server_options(options, asked.version, context);
+  std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
+  server.listening = [&](std::uint16_t port) { announce(asked.version, server, port, context); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
-  serve::serve(model, server, context.pool(), g_interrupted);
+  serve::serve(asked.model, server, context.pool(), g_interrupted);
   context.say("stopped");
   return 0;
 }
@@ -113,7 +112,8 @@ Command add_serve() {
   command.summary = "Answer inference requests over HTTP (KServe Open Inference Protocol v2)";
   command.group = "release";
   command.options = {
-      argument("MODEL", options->model, "The model's reference: clf, clf@v2, clf@production", Complete::kReference),
+      argument("MODEL", options->model,
+               "The model's reference (clf, clf@v2, clf@production) or a folder with its files", Complete::kReference),
       option("-l,--listen", "HOST:PORT", options->listen,
              "Where to listen; port 0 takes a free one (default: 127.0.0.1:8080)"),
       integer("--max-batch", "N", options->max_batch, "Most examples computed together (default: 64)"),
@@ -124,7 +124,7 @@ Command add_serve() {
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {
-      "mlx serve clf@production --listen 127.0.0.1:8080",
+      "mlx serve clf@production --listen 127.0.0.1:8080", "mlx checkout clf@v2 --to clf && mlx serve ./clf",
       "curl -H 'Content-Type: application/json' -d @request.json http://127.0.0.1:8080/v2/models/clf/infer"};
   command.run = [options](Context& context) { return run_serve(*options, context); };
   return command;

@@ -14,7 +14,7 @@ namespace mlx::cmd {
 namespace {
 
 struct ServeStoreOptions {
-  bool stdio = false, read_only = false;
+  bool stdio = false, read_only = false, repair = false;
   std::string path, root;
 };
 
@@ -59,7 +59,7 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.root.empty()) serving.root = options.root;
   serving.read_only = options.read_only;
   serving.program = "mlx " MLX_VERSION;
-  serving.check_heads = registry::check_published;
+  serving.check_heads = options.repair ? registry::check_published : registry::check_pushed;
   store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
   return 0;
 }
@@ -79,6 +79,7 @@ Command add_serve_store() {
       flag("--stdio", options->stdio, "Speak on stdin and stdout, which is the only way so far"),
       option("--root", "DIR", options->root, "Serve only what lies in this folder", Complete::kFolder),
       flag("--read-only", options->read_only, "Refuse whatever would change a store"),
+      flag("--repair", options->repair, "Let clients leave out operations that are there, as `mlx push --repair` does"),
   };
   command.examples = {"mlx serve-store --stdio --root /srv/mlx"};
   command.run = [options](Context& context) { return run_serve_store(*options, context); };

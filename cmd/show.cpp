@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
+#include "cmd/show_metric.h"
 #include "registry/bring.h"
 #include "registry/people.h"
 #include "registry/remarks.h"
@@ -20,8 +21,8 @@ namespace {
 constexpr std::uint64_t kLargestJson = std::uint64_t{16} << 20;
 
 struct ShowOptions {
-  std::string reference;
-  bool stat = false;
+  std::string reference, metric;
+  bool stat = false, csv = false;
 };
 
 void field(Context& context, const char* name, const std::string& value) {
@@ -80,16 +81,14 @@ std::string person_name(const registry::Names& names, const std::string& actor) 
   return person ? person->name : actor;
 }
 
-// Where others made the same version without knowing of it, who made it is not one person.
-void show_makers(Context& context, const registry::Version& version, const registry::Names& names) {
+// Who made the same version without knowing that it was there.
+void show_other_makers(Context& context, const registry::Version& version, const registry::Names& names) {
   const std::vector<registry::Making> makings = registry::makings(context.repository(), version);
-  if (makings.empty()) return;  // not committed
-  field(context, "by", person_name(names, makings.front().actor));
   for (std::size_t i = 1; i < makings.size(); ++i) {
     const registry::Making& also = makings[i];
     field(context, "also by",
-          fmt::format("{}  {}{}{}", person_name(names, also.actor), local_time(also.time), also.message.empty() ? "" : "  ",
-                      also.message));
+          fmt::format("{}  {}{}{}", author_name(names, also.actor, also.operation), local_time(also.time),
+                      also.message.empty() ? "" : "  ", also.message));
   }
 }
 
@@ -155,6 +154,33 @@ void print_files(Context& context, const std::vector<store::Entry>& entries) {
   if (entries.size() > kShown) context.line(fmt::format("  and {} more (`mlx ls` lists all)", entries.size() - kShown));
 }
 
+// Every time that an alias came to stand on the version, oldest first.
+std::vector<registry::AliasMove> moves_to(registry::Repository& repository, const registry::Version& version) {
+  std::vector<registry::AliasMove> moves = registry::alias_moves(repository, version.artifact);
+  std::erase_if(moves, [&](const registry::AliasMove& move) { return move.digest != version.digest; });
+  return moves;
+}
+
+void print_moves(Context& context, const registry::Names& names, const registry::Version& version) {
+  for (const registry::AliasMove& move : moves_to(context.repository(), version)) {
+    field(context, "promoted",
+          fmt::format("{} on {} by {}{}", move.alias, local_time(move.time),
+                      author_name(names, move.actor, move.operation), move.message.empty() ? "" : ": " + move.message));
+  }
+}
+
+Json moves_json(registry::Repository& repository, const registry::Names& names, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::AliasMove& move : moves_to(repository, version)) {
+    list.push_back({{"alias", move.alias},
+                    {"time", iso_time(move.time)},
+                    {"author", author_json(names, move.actor, move.operation)},
+                    {"message", move.message},
+                    {"operation", move.operation.text()}});
+  }
+  return list;
+}
+
 int show_version(const std::string& reference, bool stat, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = registry::resolve(repository, reference);
@@ -162,12 +188,15 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   if (!erasure) registry::need_files_of(repository, version.name(), version.digest);
   const Json model = erasure ? Json() : model_summary(repository, version);
   const Json attached = attachments_json(repository, version);
+  const registry::Names names(repository);
   std::optional<ModelLayers> layers;
   if (!model.is_null()) layers = model_layers(repository, version);
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}};
     json.update(version_json(version));
+    json["author"] = author_json(names, version.actor, version.operation);
     json["erased"] = erasure_json(erasure);
+    json["moves"] = moves_json(repository, names, version);
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
@@ -177,19 +206,20 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     context.json(json);
     return 0;
   }
-  const registry::Names names(repository);
   context.line(context.bold(version.name()) + names_text(context, version));
   field(context, "kind", registry::kind_name(version.kind));
   field(context, "digest", version.digest.text());
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
-  show_makers(context, version, names);
+  if (!version.operation.is_zero()) field(context, "by", author_text(names, version.actor, version.operation));
+  show_other_makers(context, version, names);
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
   if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
   for (const registry::Version& other : registry::versions(repository)) {
     if (other.parent == version.digest && other.digest != version.digest) field(context, "led to", other.name());
   }
   field(context, "message", version.message);
+  print_moves(context, names, version);
   if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
   for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
     field(context, "remark", remark.text);
@@ -224,9 +254,11 @@ void print_document(Context& context, const char* title, const std::string& text
 
 int show_run(const std::string& reference, Context& context) {
   const registry::Run run = registry::read_run(context.repository(), reference);
+  const registry::Names names(context.repository());
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.show/1"}, {"kind", "run"}};
-    json.update(run_json(run));
+    json.update(run_json(context.repository(), run));
+    json["author"] = author_json(names, run.actor, run.operation);
     context.json(json);
     return 0;
   }
@@ -234,6 +266,7 @@ int show_run(const std::string& reference, Context& context) {
   field(context, "title", run.title);
   field(context, "status", run.status + (run.error.empty() ? "" : ": " + run.error));
   field(context, "started", local_time(run.started));
+  field(context, "by", author_text(names, run.actor, run.operation));
   if (run.ended) field(context, "took", duration_text(run.ended - run.started));
   field(context, "key", run.key.text());
   for (const auto& [role, digest] : run.inputs)
@@ -251,6 +284,11 @@ int run_show(const ShowOptions& options, Context& context) {
   const bool is_run = options.reference.starts_with("run:");
   if (is_run && options.stat)
     throw Error(ErrorKind::kUsage, "--stat: a run stores nothing of its own", "name a version");
+  if (!is_run && !options.metric.empty())
+    throw Error(ErrorKind::kUsage, "--metric: a version has none", "name a run: mlx show run:ID --metric train/loss");
+  if (options.csv && options.metric.empty())
+    throw Error(ErrorKind::kUsage, "--csv: it is for one metric", "add --metric train/loss");
+  if (!options.metric.empty()) return show_metric(options.reference, options.metric, options.csv, context);
   context.start_pager();
   return is_run ? show_run(options.reference, context) : show_version(options.reference, options.stat, context);
 }
@@ -265,8 +303,12 @@ Command add_show() {
   command.group = "versions";
   command.options = {
       argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
-      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions")};
-  command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a"};
+      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions"),
+      option("--metric", "NAME", options->metric,
+             "Of a run: the values of one metric, such as train/loss, step by step"),
+      flag("--csv", options->csv, "The metric as CSV")};
+  command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a",
+                      "mlx show run:3f2a --metric valid/accuracy --csv"};
   command.run = [options](Context& context) { return run_show(*options, context); };
   return command;
 }

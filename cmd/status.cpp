@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
 #include "registry/checkouts.h"
@@ -20,7 +21,6 @@ namespace {
 
 struct StatusOptions {
   std::vector<std::string> paths;
-  bool all = false;
 };
 
 struct State {
@@ -104,7 +104,7 @@ std::string name_of(registry::Repository& repository, const std::string& artifac
 }
 
 std::string what_to_do(const State& state) {
-  const std::string& name = state.pointer.artifact;
+  const std::string name = shell_quoted(state.pointer.artifact);
   if (state.status == "behind") return fmt::format("`mlx checkout {}` brings what the pointer names", name);
   if (state.status == "modified" && state.drifted())
     return fmt::format("`mlx add {0}` stores the folder as it is, `mlx checkout {0} --force` discards its changes",
@@ -122,7 +122,7 @@ std::string what_to_do(const State& state) {
   return "";
 }
 
-void print(Context& context, const State& state, bool all) {
+void print(Context& context, const State& state) {
   registry::Repository& repository = context.repository();
   const std::string& artifact = state.pointer.artifact;
   const std::string name = state.version ? state.version->name() : artifact + " (not committed)";
@@ -136,7 +136,7 @@ void print(Context& context, const State& state, bool all) {
   }
   const bool against_checkout = state.drifted() && state.since;
   if (against_checkout && !state.since->empty()) context.line("    changed since the checkout:");
-  print_difference(context, against_checkout ? *state.since : state.difference, all ? SIZE_MAX : 10);
+  print_difference(context, against_checkout ? *state.since : state.difference, context.verbose() ? SIZE_MAX : 10);
   const std::string next = what_to_do(state);
   if (!next.empty()) context.line(context.dim("    " + next));
 }
@@ -159,49 +159,91 @@ Json state_json(registry::Repository& repository, const State& state) {
   return one;
 }
 
+// What a pointer's file is about, as far as its place tells.
+std::string artifact_at(std::string path) {
+  path.resize(path.size() - std::string_view(".mlx").size());
+  return path.starts_with("models/") ? path.substr(7) : path;
+}
+
+bool is_meant(const std::string& artifact, bool model, const std::string& path, const std::string& inside) {
+  return (model && artifact == path) || inside.empty() || artifact == inside || artifact.starts_with(inside + "/") ||
+         inside.starts_with(artifact + "/");
+}
+
+struct Pointers {
+  std::vector<registry::Pointer> whole;
+  std::vector<registry::BrokenPointer> unresolved;  // that git has not merged: a state like others
+};
+
+// One that is damaged is an error, before anything is said.
+Pointers read_pointers(registry::Repository& repository) {
+  Pointers all;
+  all.whole = registry::all_pointers(repository, all.unresolved);
+  for (const registry::BrokenPointer& pointer : all.unresolved) {
+    if (pointer.error.kind != ErrorKind::kConflict) throw Error(pointer.error);
+  }
+  return all;
+}
+
 // All pointers, or those that a path names or holds.
-std::vector<registry::Pointer> wanted_pointers(const StatusOptions& options, Context& context) {
+Pointers wanted_pointers(const StatusOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
-  if (options.paths.empty()) return pointers;
-  std::vector<registry::Pointer> wanted;
+  Pointers all = read_pointers(repository);
+  if (options.paths.empty()) return all;
+  Pointers wanted;
   for (const std::string& path : options.paths) {
     const std::string inside = repository.inside(path, context.folder());
-    const std::size_t before = wanted.size();
-    for (const registry::Pointer& pointer : pointers) {
-      const bool model = pointer.kind == registry::ArtifactKind::kModel && pointer.artifact == path;
-      if (model || inside.empty() || pointer.artifact == inside || pointer.artifact.starts_with(inside + "/") ||
-          inside.starts_with(pointer.artifact + "/")) {
-        wanted.push_back(pointer);
-      }
+    const std::size_t before = wanted.whole.size() + wanted.unresolved.size();
+    for (const registry::Pointer& pointer : all.whole) {
+      if (is_meant(pointer.artifact, pointer.kind == registry::ArtifactKind::kModel, path, inside))
+        wanted.whole.push_back(pointer);
     }
-    if (wanted.size() == before) {
+    for (const registry::BrokenPointer& pointer : all.unresolved) {
+      const bool named = inside == pointer.path || is_meant(artifact_at(pointer.path), true, path, inside);
+      const auto same = [&](const registry::BrokenPointer& other) { return other.path == pointer.path; };
+      if (named && std::ranges::none_of(wanted.unresolved, same)) wanted.unresolved.push_back(pointer);
+    }
+    if (wanted.whole.size() + wanted.unresolved.size() == before) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model is called so, nor stands there", path),
                   "`mlx status` lists all; `mlx add` stores data");
     }
   }
-  std::ranges::sort(wanted, {}, &registry::Pointer::artifact);
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::ranges::sort(wanted.whole, {}, &registry::Pointer::artifact);
+  wanted.whole.erase(std::unique(wanted.whole.begin(), wanted.whole.end()), wanted.whole.end());
   return wanted;
+}
+
+Json unresolved_json(const registry::BrokenPointer& pointer) {
+  return {{"artifact", artifact_at(pointer.path)}, {"pointer", pointer.path}, {"status", "unresolved"},
+          {"why", pointer.error.message},          {"version", Json()},       {"digest", Json()}};
+}
+
+void print_unresolved(Context& context, const std::vector<registry::BrokenPointer>& unresolved) {
+  for (const registry::BrokenPointer& pointer : unresolved) {
+    context.line(fmt::format("{}  {}", context.bold(pointer.path), context.red("unresolved")));
+    context.line(context.dim("    " + pointer.error.hint));
+  }
 }
 
 int run_status(const StatusOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const std::map<std::string, Digest> noted = registry::checked_out(repository);
-  const std::vector<registry::Pointer> pointers = wanted_pointers(options, context);
+  const Pointers pointers = wanted_pointers(options, context);
   Json list = Json::array();
-  for (const registry::Pointer& pointer : pointers) {
+  for (const registry::Pointer& pointer : pointers.whole) {
     const auto at = noted.find(pointer.artifact);
     const State state =
         look_at(repository, pointer, at == noted.end() ? std::nullopt : std::optional(at->second), context);
-    print(context, state, options.all);
+    print(context, state);
     if (context.wants_json()) list.push_back(state_json(repository, state));
     if (state.status == "clean" && pointer.kind == registry::ArtifactKind::kDataset &&
         (at == noted.end() || at->second != pointer.digest)) {
       registry::note_checked_out(repository, pointer.artifact, pointer.digest);
     }
   }
-  if (pointers.empty()) {
+  print_unresolved(context, pointers.unresolved);
+  for (const registry::BrokenPointer& pointer : pointers.unresolved) list.push_back(unresolved_json(pointer));
+  if (pointers.whole.empty() && pointers.unresolved.empty()) {
     context.line(registry::artifact_names(repository).empty()
                      ? "no data and no models yet: `mlx add FOLDER` stores data"
                      : "no data and no models here: `mlx ls` lists what is stored, `mlx checkout NAME` brings it");
@@ -222,9 +264,9 @@ Command add_status() {
   command.options = {
       arguments("PATH", options->paths, "Only the datasets and models of this name, or below this folder",
                 Complete::kFile, false),
-      flag("-v,--verbose", options->all, "List every file that differs"),
   };
-  command.examples = {"mlx status", "mlx status data/fashion", "mlx status --json"};
+  command.verbose = "List every file that differs";
+  command.examples = {"mlx status", "mlx status -v data/fashion", "mlx status --json"};
   command.run = [options](Context& context) { return run_status(*options, context); };
   return command;
 }

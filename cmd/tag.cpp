@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "cmd/describe.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -31,10 +33,11 @@ int create(const TagOptions& options, Context& context) {
   // `mlx promote` has them the other way round.
   if (options.tag.find('@') != std::string::npos && registry::try_resolve(repository, options.tag)) {
     throw Error(ErrorKind::kUsage, fmt::format("'{}' is a version, and the name comes first", options.tag),
-                fmt::format("mlx tag {} {}", options.reference, options.tag));
+                fmt::format("mlx tag {} {}", shell_quoted(options.reference), shell_quoted(options.tag)));
   }
   const registry::Version version = registry::resolve(repository, options.reference);
   const bool there = has_tag(version, options.tag);
+  if (!there) registry::require_may_record(repository, "tag.create");
   if (!there && !context.dry_run()) registry::create_tag(repository, options.tag, version);
   const char* status = there ? "unchanged" : context.dry_run() ? "would be tagged" : "tagged";
   context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));
@@ -56,7 +59,8 @@ registry::Version tagged_version(const TagOptions& options, registry::Repository
   }
   if (found.size() > 1)
     throw Error(ErrorKind::kConflict, fmt::format("{}: this tag stands on {}", options.tag, list),
-                fmt::format("say which one loses it: mlx tag -d {} {}", options.tag, found.back().name()));
+                fmt::format("say which one loses it: mlx tag -d {} {}", shell_quoted(options.tag),
+                            shell_quoted(found.back().name())));
   if (!found.empty()) return found.front();
   const std::string meant = did_you_mean(options.tag, known);
   throw Error(ErrorKind::kNotFound, fmt::format("no version has the tag '{}'", options.tag),
@@ -67,6 +71,7 @@ int remove(const TagOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = tagged_version(options, repository);
   const bool there = has_tag(version, options.tag);
+  if (there) registry::require_may_record(repository, "tag.delete");
   if (there && !context.dry_run()) registry::delete_tag(repository, options.tag, version);
   const char* status = !there ? "unchanged" : context.dry_run() ? "would be taken off" : "taken off";
   context.line(fmt::format("{}  {}  {}", context.bold(version.name()), options.tag, status));

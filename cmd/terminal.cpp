@@ -163,6 +163,7 @@ void Terminal::start_pager() {
 
 void Terminal::finish() {
   progress_.end();
+  if (repository_ && !repository_->clock_doubt().empty()) progress().warn(repository_->clock_doubt());
   flush();
   if (pager_) pager_->wait();
 }

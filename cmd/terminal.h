@@ -33,6 +33,7 @@ class Terminal final : public Context {
   void json(const Json& document) override;
   bool wants_json() const override { return common_.json; }
   bool quiet() const override { return common_.quiet; }
+  bool verbose() const override { return common_.verbose; }
   bool dry_run() const override { return common_.dry_run; }
   bool colour() const override { return colour_; }
   std::string bold(std::string_view text) const override { return paint("1", text); }

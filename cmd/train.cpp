@@ -15,6 +15,7 @@
 #include "cmd/cli.h"
 #include "cmd/level.h"
 #include "cmd/print_profile.h"
+#include "data/rows.h"
 #include "registry/repository.h"
 #include "train/trainer.h"
 
@@ -23,7 +24,8 @@ namespace {
 
 struct TrainOptions {
   std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
-  bool force = false, profile = false, merge = false;
+  std::vector<std::string> sets;
+  bool force = false, fresh = false, profile = false, merge = false;
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -68,15 +70,16 @@ void print(const train::TrainOutcome& outcome, Context& context) {
     if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), unit);
   }
   if (json_string(summary, "precision", what) != "f32") text += ", in " + json_string(summary, "precision", what);
-  text += fmt::format("; loss {:.4f}", json_number(summary, "loss", what));
+  text += fmt::format("; training data: loss {:.4f}", json_number(summary, "loss", what));
   if (summary.contains("accuracy"))
     text += fmt::format(", accuracy {:.2f} %", 100 * json_number(summary, "accuracy", what));
   const std::string held_out = held_out_text(summary);
-  if (!held_out.empty()) text += "; held out: " + held_out;
+  text += held_out.empty() ? "; nothing held out" : "; held out: " + held_out;
   if (summary.contains("kept_step")) text += fmt::format(" (of step {})", json_int(summary, "kept_step", what));
   if (summary.contains("stopped_early")) text += "; stopped early";
   if (from > 0) text += fmt::format("; went on from step {}", from);
   context.line(text);
+  if (summary.contains("table")) context.line("  " + data::columns_text(summary["table"]));
   if (summary.contains("memory")) {
     const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
     const char* of = summary["memory"].contains("device") ? "GPU memory" : "memory";
@@ -118,10 +121,19 @@ std::int64_t allowed_memory(const std::string& text) {
   fail(ErrorKind::kUsage, "--memory: expected more than 0 bytes");
 }
 
+// For a shell.
+std::string in_quotes(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   train::TrainOptions train;
   train.force = options.force;
+  train.fresh = options.fresh;
+  train.notice = [&](const std::string& text) { context.say(text); };
   train.merge = options.merge;
   train.memory = allowed_memory(options.memory);
   // Where nobody looks it is in the summary, unless it is about what was asked for.
@@ -129,7 +141,8 @@ int run_train(const TrainOptions& options, Context& context) {
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
-  train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config));
+  train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config), options.sets);
+  for (const std::string& set : options.sets) config.options += " --set " + in_quotes(set);
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
   // Portable numerics are those of CPUs: what is free to choose takes one.
@@ -166,8 +179,15 @@ Command add_train() {
   command.options = {
       option("-c,--config", "FILE", options->config, "What to train: [data], [model], [train] (default: train.toml)",
              Complete::kFile),
-      option("--resume", "RUN", options->resume, "Go on with a run that was stopped, from its last checkpoint",
+      {.names = "--set",
+       .value = "KEY=VALUE",
+       .help = "A key of the config, as if the file said so: train.epochs=20; may stand several times",
+       .many = true,
+       .texts = &options->sets},
+      option("--resume", "RUN", options->resume,
+             "Go on with a run that was stopped, from its last checkpoint, or for longer with one that is done",
              Complete::kRun),
+      flag("--fresh", options->fresh, "Begin anew, although the same training was stopped and has a checkpoint"),
       device_option(options->device),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "What products are made of (default: as the config says, or f32, on a GPU auto)"),
@@ -180,6 +200,7 @@ Command add_train() {
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),
   };
   command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
+                      "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'",
                       "mlx train --force --profile --trace steps.json"};
   command.run = [options](Context& context) { return run_train(*options, context); };
   return command;

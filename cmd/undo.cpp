@@ -10,6 +10,7 @@
 #include "cmd/cli.h"
 #include "registry/operation_text.h"
 #include "registry/repository.h"
+#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {
@@ -24,6 +25,7 @@ int run_undo(const UndoOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "undo: --redo and OPERATION exclude each other",
                 "name the undo itself to take it back: mlx undo OPERATION");
   registry::Repository& repository = context.repository();
+  registry::require_may_record(repository, "operation.undo");
   Digest made;
   const registry::Undoing undoing = context.dry_run()
                                         ? registry::plan_undo(repository, options.operation, options.redo)

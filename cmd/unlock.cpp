@@ -2,7 +2,6 @@
 #include "cmd/unlock.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/subprocess.h"
+#include "registry/signer.h"
 
 namespace mlx::cmd {
 namespace {
@@ -30,30 +30,11 @@ store::Secret first_line(Bytes bytes, const std::string& source) {
   return secret;
 }
 
-Bytes read_descriptor(int fd, const std::string& source) {
-  Bytes bytes(kMaxPassphrase + 2);
-  std::size_t size = 0;
-  while (size < bytes.size()) {
-    const ssize_t count = ::read(fd, bytes.data() + size, bytes.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno(errno, source, "read");
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
-  }
-  bytes.resize(size);
-  return bytes;
-}
+// One byte more than a passphrase may have, and its line feed.
+constexpr std::size_t kMostRead = kMaxPassphrase + 2;
 
-// kRefused where others than the owner can read it.
-Bytes read_private_file(const std::string& path) {
-  const Fd fd = open_file(path, O_RDONLY);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail_errno(errno, path, "stat");
-  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: others can read it (mode {:o})", path, info.st_mode & 0777),
-                fmt::format("chmod 600 {}", path));
-  }
-  return read_descriptor(fd.get(), path);
+store::Secret from_file(const std::string& path) {
+  return first_line(registry::read_private_file(path, kMostRead), path);
 }
 
 store::Secret from_command(const std::string& command) {
@@ -113,11 +94,23 @@ store::Secret ask(const Fd& terminal, const std::string& prompt) {
   return first_line(std::move(line), "terminal");
 }
 
+// Twice, as nobody sees what they type.
+store::Secret ask_for_new(const std::string& what, const char* otherwise) {
+  const Fd terminal = open_terminal();
+  if (!terminal) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
+                otherwise);
+  }
+  const store::Secret first = ask(terminal, "New passphrase for " + what);
+  if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
+  return first;
+}
+
 // What is given without asking anybody.
 std::optional<store::Secret> given_passphrase(const Environment& environment, const std::string& file) {
-  if (file == "-") return first_line(read_descriptor(STDIN_FILENO, "stdin"), "stdin");
-  if (!file.empty()) return first_line(read_private_file(file), file);
-  if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return first_line(read_private_file(*path), *path);
+  if (file == "-") return first_line(registry::read_secret(STDIN_FILENO, "stdin", kMostRead), "stdin");
+  if (!file.empty()) return from_file(file);
+  if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return from_file(*path);
   if (const auto command = environment.get("MLX_PASSPHRASE_COMMAND")) return from_command(*command);
   return {};
 }
@@ -158,17 +151,18 @@ std::unique_ptr<registry::Repository> open_repository(const std::string& folder,
   return repository;
 }
 
-store::Secret new_passphrase(const Environment& environment, const std::string& passphrase_file,
-                             const std::string& what) {
+store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
+                               const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
-  const Fd terminal = open_terminal();
-  if (!terminal) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
-                "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
-  }
-  const store::Secret first = ask(terminal, "New passphrase for " + what);
-  if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
-  return first;
+  return ask_for_new(
+      what, "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
+}
+
+store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
+  if (!passphrase_file.empty()) return *given_passphrase({}, passphrase_file);
+  return ask_for_new(what,
+                     "give it with --new-passphrase-file: what MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND "
+                     "give is the one that unlocks");
 }
 
 std::string identity_path(const Environment& environment) {
@@ -182,7 +176,7 @@ store::KeyPair read_identity(const Environment& environment) {
   if (!path_exists(path))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no identity", path),
                 "`mlx key new-identity` makes one");
-  Bytes bytes = read_private_file(path);
+  Bytes bytes = registry::read_private_file(path, kMostRead);
   const store::KeyPair identity = store::parse_identity(as_text(bytes), path);
   store::wipe(bytes);
   return identity;

@@ -1,8 +1,6 @@
 // mlx version: which mlx this is, and with -v on what it stands.
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
@@ -47,18 +45,24 @@ Json details_json() {
           {"sqlite", sqlite_version()},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
           {"onednn", onednn.empty() ? Json() : Json(onednn)},
+          {"onednn_problem", kernels::onednn_problem().empty() ? Json() : Json(kernels::onednn_problem())},
           {"isa", kernels::isa_name()},
           {"gpu", gpu_text()},
           {"kernels", kernels::name_of(chosen_level())},
           {"cores", cores()}};
 }
 
-int run_version(bool details, Context& context) {
+int run_version(Context& context) {
   Json document = {{"schema", "mlx.version/1"}, {"version", MLX_VERSION}};
   context.line(fmt::format("mlx {}", MLX_VERSION));
-  if (details) {
+  if (context.verbose()) {
     const Json more = details_json();
     for (const auto& [name, value] : more.items()) {
+      if (name == "onednn_problem") continue;  // stands where its version would
+      if (name == "onednn" && value.is_null() && more["onednn_problem"].is_string()) {
+        context.line(fmt::format("{:<10}none: {}", name, more["onednn_problem"].get<std::string>()));
+        continue;
+      }
       context.line(fmt::format("{:<10}{}", name,
                                value.is_string() ? value.get<std::string>()
                                : value.is_null() ? "none"
@@ -77,14 +81,13 @@ std::string version_text() {
 }
 
 Command add_version() {
-  auto details = std::make_shared<bool>(false);
   Command command;
   command.name = "version";
   command.summary = "Print the version; with -v, what it was built from and runs on";
   command.group = "meta";
   command.examples = {"mlx version -v"};
-  command.options = {flag("-v,--verbose", *details, "Libraries, processor and kernels too")};
-  command.run = [details](Context& context) { return run_version(*details, context); };
+  command.verbose = "Print libraries, processor and kernels too";
+  command.run = [](Context& context) { return run_version(context); };
   return command;
 }
 

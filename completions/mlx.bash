@@ -49,7 +49,7 @@ _mlx_command() {
       esac
       ;;
     'status')
-      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=file ;;
       esac
@@ -98,11 +98,12 @@ _mlx_command() {
       esac
       ;;
     'show')
-      options='--stat --json -C -q --quiet -v --verbose --color -h --help'
+      options='--stat --metric --csv --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
+        --metric) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -316,12 +317,13 @@ _mlx_command() {
       esac
       ;;
     'promote')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         1) kind=nothing ;;
       esac
       case $2 in
+        -m|--message) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -335,13 +337,13 @@ _mlx_command() {
       esac
       ;;
     'audit log')
-      options='--actor --kind --since --until --max-count --jsonl --json -C -q --quiet -v --verbose --color -h --help'
+      options='--actor --kind --since --until --max-count --all --jsonl --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind=nothing ;;
+        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;
@@ -464,7 +466,7 @@ _mlx_command() {
       esac
       ;;
     'key pin')
-      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--replace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -515,7 +517,7 @@ _mlx_command() {
       esac
       ;;
     'key trust')
-      options='--may -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--may --replace --again --up-to-now -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=nothing ;;
         1) kind=file ;;
@@ -557,9 +559,10 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --resume --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
+        --set) kind=nothing ;;
         --resume) kind=run ;;
         --device) kind='choice auto cpu cuda' ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
@@ -571,7 +574,7 @@ _mlx_command() {
       esac
       ;;
     'eval')
-      options='-d --data -s --split --device --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='-d --data -s --split --device --force --require --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -579,17 +582,19 @@ _mlx_command() {
         -d|--data) kind=reference ;;
         -s|--split) kind=nothing ;;
         --device) kind='choice auto cpu cuda' ;;
+        --require) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
       ;;
     'predict')
-      options='-s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
       esac
       case $2 in
+        -o|--out) kind=file ;;
         -s|--split) kind=nothing ;;
         --device) kind='choice auto cpu cuda' ;;
         --top) kind=nothing ;;
@@ -676,14 +681,14 @@ _mlx_command() {
       esac
       ;;
     'version')
-      options='-v --verbose --json -C -q --quiet -v --verbose --color -h --help'
+      options='--json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
       ;;
     'serve-store')
-      options='--stdio --root --read-only -C -q --quiet -v --verbose --color -h --help'
+      options='--stdio --root --read-only --repair -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=folder ;;
       esac

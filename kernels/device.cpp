@@ -2,6 +2,7 @@
 // process.
 #include "kernels/device.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct Cuda {
 
 constexpr const char* kNoModule = "this mlx was built without CUDA";
 
-// What stands in the description where nothing is wrong. The last is cudaGetErrorString(cudaErrorNoDevice).
+// What the description begins with where nothing is wrong. The last is cudaGetErrorString(cudaErrorNoDevice).
 constexpr std::array kAbsent = {kNoModule, "no CUDA driver is installed", "the driver shows no GPU",
                                 "no CUDA-capable device is detected"};
 
@@ -56,7 +57,7 @@ Cuda open_cuda() {
   const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
   if (!module.problem.empty()) {
-    opened.description = module.found ? module.problem : kNoModule;
+    opened.description = module.found ? module.problem : fmt::format("{}: {}", kNoModule, module.problem);
     return opened;
   }
   opened.kernels = std::move(opened_module.kernels);
@@ -100,7 +101,9 @@ std::string cuda_description() {
 }
 
 bool cuda_is_unusable() {
-  return !cuda().device && std::ranges::find(kAbsent, std::string_view(cuda().description)) == kAbsent.end();
+  return !cuda().device && std::ranges::none_of(kAbsent, [](std::string_view absent) {
+    return std::string_view(cuda().description).starts_with(absent);
+  });
 }
 
 std::vector<Kernel> cuda_kernels() {

@@ -2,12 +2,14 @@
 
 #include <string_view>
 
+#include "kernels/library_settings.h"
 #include "kernels_sources.h"
 
 namespace mlx::kernels {
 
 KernelModule open_kernel_module(const std::string& name) {
   KernelModule opened;
+  clear_library_settings();
   opened.module = open_module(name + ".so");
   if (!opened.module.handle) return opened;
   const auto sources = reinterpret_cast<const char* (*)()>(opened.module.symbol((name + "_sources").c_str()));

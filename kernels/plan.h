@@ -15,6 +15,7 @@ struct State {
   Geometry g;
   std::int64_t items[kMaxPhases] = {};  // what each phase is cut by: images, rows, channels, blocks of elements
   int slices[kMaxPhases] = {};
+  std::int64_t slice_bytes = 0;  // of workspace that each slice has to itself, where a kernel wants that
 };
 
 using Run = void (*)(const void* state, const Args& args, int phase, int slice);

@@ -11,8 +11,8 @@ std::vector<Kernel> avx2_kernels() {
 }
 
 std::vector<Kernel> avx512_kernels() {
-  std::vector<Kernel> rows{avx512::kRows, avx512::kRows + avx512::kRowCount};
-  rows.push_back({Op::kConv2d, Backend::kAvx512, avx512::prepare_conv_first_int8});
+  std::vector<Kernel> rows{{Op::kConv2d, Backend::kAvx512, avx512::prepare_conv_first_int8}};
+  rows.insert(rows.end(), avx512::kRows, avx512::kRows + avx512::kRowCount);
   for (const Op op : {Op::kLinear, Op::kLinearBackwardData, Op::kLinearBackwardWeights})
     rows.push_back({op, Backend::kAvx512, avx512::prepare_linear_bf16});
   return rows;

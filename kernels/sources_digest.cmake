@@ -1,8 +1,9 @@
-# Writes a header that defines NAME as the SHA-256 over every source in FOLDERS (names, then contents, in a fixed order):
-# what can change a result.
+# Writes a header that defines NAME as the SHA-256 over every source in FOLDERS (names, then contents, in a fixed order),
+# and their CMakeLists.txt, which has the flags of instruction sets: what can change a result.
 set(patterns "")
 foreach(folder ${FOLDERS})
-  list(APPEND patterns ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.h)
+  list(APPEND patterns ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.h
+       ${ROOT}/${folder}/CMakeLists.txt)
 endforeach()
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${patterns})
 list(FILTER sources EXCLUDE REGEX "^kernels/cuda_emulation/")  # for tests only
@@ -13,4 +14,5 @@ foreach(source ${sources})
   string(APPEND all "${source} ${digest}\n")
 endforeach()
 string(SHA256 digest "${all}")
-file(WRITE ${OUT} "// Made by kernels/sources_digest.cmake.\n#pragma once\n#define ${NAME} \"${digest}\"\n")
+list(JOIN FOLDERS " " names)
+file(WRITE ${OUT} "// Made by kernels/sources_digest.cmake of: ${names}\n#pragma once\n#define ${NAME} \"${digest}\"\n")

@@ -34,7 +34,9 @@ std::string bf16_problem(Level level);
 Level portable_level(Level wanted);
 // Says which ISA results depend on: "avx2", "avx512_vnni_bf16"; part of the numerics id.
 std::string isa_name();
-std::string onednn_version();  // of the library that is loaded; "" where there is none
+std::string
+onednn_problem();  // why the best kernels are not used though this CPU could: the module's; "" where they are
+std::string onednn_version();  // of the library that is loaded, with the ISA that it uses; "" where there is none
 
 // Where the kernels of a level find their tensors. kMissing where there is no GPU.
 const Device& device_of(Level level);

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "store/batch.h"
 #include "store/chunker.h"
@@ -143,6 +144,9 @@ void check_tree(const std::vector<Entry>& sorted) {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     if (!is_safe_relative(sorted[i].path) || has_private_part(sorted[i].path))
       fail(ErrorKind::kUsage, "'{}': not a path that can be stored", sorted[i].path);
+    if (is_too_long(sorted[i].path)) {
+      fail(ErrorKind::kUsage, "'{}…': longer than 4095 bytes, or a part of it than 255", sorted[i].path.substr(0, 80));
+    }
     if (i > 0 && sorted[i].path == sorted[i - 1].path) fail(ErrorKind::kUsage, "'{}': occurs twice", sorted[i].path);
   }
   if (auto clash = find_path_clash(sorted)) {

@@ -19,6 +19,15 @@ namespace mlx::store {
 
 namespace {
 
+// Of what is opened without following links.
+[[noreturn]] void fail_open(int error, const std::string& path) {
+  if (error == ELOOP) {
+    throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and nothing is written through links", path),
+                "remove it, and see who can write there");
+  }
+  fail_errno(error, path, "open");
+}
+
 class RealDisk final : public Disk {
  public:
   explicit RealDisk(int kill_at) : kill_at_(kill_at) {}
@@ -33,8 +42,8 @@ class RealDisk final : public Disk {
 
   Fd open_append(const std::string& path) override {
     kill_point();
-    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) fail_errno(errno, path, "open");
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) fail_open(errno, path);
     return Fd(fd);
   }
 
@@ -68,7 +77,9 @@ class RealDisk final : public Disk {
 
   void truncate(const std::string& path, std::uint64_t size) override {
     kill_point();
-    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) fail_errno(errno, path, "truncate");
+    const Fd fd(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) fail_open(errno, path);
+    if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) fail_errno(errno, path, "truncate");
   }
 
   void remove(const std::string& path) override {
@@ -90,7 +101,7 @@ class RealDisk final : public Disk {
 }  // namespace
 
 void replace_shredding(Disk& disk, const std::string& from, const std::string& to) {
-  Fd old(::open(to.c_str(), O_WRONLY | O_CLOEXEC));
+  Fd old(::open(to.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));  // of a link, the link alone is replaced
   disk.rename(from, to);
   disk.sync_folder(parent_path(to));
   if (!old) return;

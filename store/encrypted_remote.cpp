@@ -124,6 +124,16 @@ void EncryptedRemote::receive(const std::vector<ObjectKey>& keys, const TakeStor
   inner_->receive(asked, open, progress);
 }
 
+// Under every key that one of them may stand under.
+bool EncryptedRemote::drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) {
+  std::vector<ObjectKey> stored;
+  for (const ObjectKey& key : keys) {
+    for (const DomainKey* with : keys_for(key.kind)) stored.push_back({storage_id(*with, key.id), key.kind});
+  }
+  found_.clear();
+  return inner_->drop(stored, report, progress);
+}
+
 void EncryptedRemote::expect_operations(const std::vector<Digest>& ids) {
   for (const DomainKey* key : keys_for(ObjectKind::kOperation)) {
     for (const Digest& id : ids) operations_.emplace(storage_id(*key, id), id);

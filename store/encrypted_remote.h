@@ -34,6 +34,8 @@ class EncryptedRemote final : public Remote {
   std::vector<std::string> damage() override { return inner_->damage(); }
   std::vector<std::string> look_for_lost() override { return inner_->look_for_lost(); }
   bool repair(RepairReport& report, Progress& progress) override { return inner_->repair(report, progress); }
+  bool drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) override;
+  std::vector<std::string> mended() override { return inner_->mended(); }
   std::optional<Bytes> read_file(const std::string& name) override { return inner_->read_file(name); }
   bool write_file(const std::string& name, const std::optional<Bytes>& expected, ByteView bytes) override {
     return inner_->write_file(name, expected, bytes);

@@ -2,14 +2,17 @@
 // lock.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "store/folder_remote.h"
+#include "store/layout.h"
 #include "store/limits.h"
 #include "store/repair.h"
 #include "store/small_file.h"
@@ -54,10 +57,26 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
   return heads;
 }
 
+// Whoever else can write to a remote may put a link in the place of what a push writes to.
+void require_no_links(const std::string& folder) {
+  for (const FolderEntry& entry : list_entries(folder)) {
+    const std::string path = join_path(folder, entry.name);
+    struct stat found {};
+    if (entry.is_real_folder || ::lstat(path.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) continue;
+    throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and nothing of a remote is one", path),
+                "see who put it there; a folder may be mounted in its place");
+  }
+}
+
 class FolderRemote final : public Remote {
  public:
-  FolderRemote(std::string folder, const RemoteOptions& options, Disk& disk, Pool& pool)
-      : folder_(std::move(folder)), disk_(disk), store_(folder_, disk, pool), check_heads_(options.check_heads) {
+  FolderRemote(std::string folder, const RemoteOptions& options, std::vector<std::string> mended, Disk& disk,
+               Pool& pool)
+      : folder_(std::move(folder)),
+        disk_(disk),
+        store_(folder_, disk, pool),
+        check_heads_(options.check_heads),
+        mended_(std::move(mended)) {
     if (!options.create) return;
     store_.keep_found();  // what missing() does not name stays until the heads are published
     begin_heads();
@@ -135,6 +154,26 @@ class FolderRemote final : public Remote {
     return true;
   }
 
+  bool drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) override {
+    const std::unordered_set<ObjectKey, ObjectKeyHash> dropped(keys.begin(), keys.end());
+    FsckReport found;
+    store_.reload();
+    const std::shared_ptr<const Index> index = StoreAccess::state(store_).index();
+    index->visit([&](const Location& location) {
+      if (!dropped.contains(location.record.key)) return;
+      const Digest pack = index->pack_id(location.pack);
+      found.damaged_objects.push_back({pack, location.record.key.kind, location.record.key.id});
+      if (std::ranges::find(found.damaged_packs, pack) == found.damaged_packs.end())
+        found.damaged_packs.push_back(pack);
+    });
+    RepairReport done = set_damage_aside(store_, found, progress);
+    report.saved_objects += done.saved_objects;
+    report.set_aside.insert(report.set_aside.end(), done.set_aside.begin(), done.set_aside.end());
+    return true;
+  }
+
+  std::vector<std::string> mended() override { return mended_; }
+
  private:
   std::string heads_path() const { return join_path(folder_, "heads"); }
 
@@ -145,6 +184,7 @@ class FolderRemote final : public Remote {
 
   // Held while the heads or a file are compared and replaced.
   Fd take_lock() {
+    require_no_links(folder_);
     std::string path = heads_path() + ".lock";
     Fd lock = disk_.open_append(path);
     while (::flock(lock.get(), LOCK_EX) != 0) {
@@ -181,7 +221,9 @@ class FolderRemote final : public Remote {
       const std::string first = name.ends_with(".copy") ? name.substr(0, name.size() - 5) : name;
       if (first != "heads" && !first.starts_with("file-")) continue;
       const SmallFile file = read_small_file(join_path(folder_, first));
-      if (file.state == SmallFile::State::kHalf) write(join_path(folder_, first), file.content);
+      if (file.state != SmallFile::State::kHalf) continue;
+      write(join_path(folder_, first), file.content);
+      mended_.push_back(first);
     }
   }
 
@@ -196,6 +238,7 @@ class FolderRemote final : public Remote {
   Disk& disk_;
   Store store_;
   CheckHeads check_heads_;
+  std::vector<std::string> mended_;
 };
 
 // The folder that a URL names.
@@ -212,13 +255,18 @@ std::string folder_of(const std::string& url) {
 std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteOptions& options, Disk& disk,
                                            Pool& pool) {
   std::string folder = folder_of(url);
-  if (options.create) Store::create(folder, disk);
+  if (is_folder(folder)) require_no_links(folder);
+  std::vector<std::string> mended;
+  if (options.create) {
+    if (layout_is_damaged(folder)) mended.emplace_back("packs/FORMAT");
+    Store::create(folder, disk);
+  }
   if (!path_exists(folder)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no such remote folder", folder),
                 "`mlx push` makes it; is its disk mounted?");
   }
   try {
-    return std::make_unique<FolderRemote>(folder, options, disk, pool);
+    return std::make_unique<FolderRemote>(folder, options, std::move(mended), disk, pool);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),

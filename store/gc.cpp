@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -67,6 +70,9 @@ struct Gc {
   bool keep_what_came_to_life();
   void merge_indexes();
   void write_index_of_rest();
+  bool is_needed(std::size_t pack, const std::vector<std::size_t>& by);
+  std::optional<std::size_t> not_needed_of(std::vector<std::size_t> going);
+  void remove_leaving();
   void remove();
 };
 
@@ -284,6 +290,63 @@ bool Gc::keep_what_came_to_life() {
   return any;
 }
 
+// Whether an object that goes with one of the packs `by` names one that is in `pack` alone. What stays needs none of
+// it, or it would not go.
+bool Gc::is_needed(std::size_t pack, const std::vector<std::size_t>& by) {
+  Marks theirs = marks.blank();
+  for (std::size_t other : by) {
+    if (other != pack) theirs.add_pack(other);
+  }
+  theirs.follow(progress);
+  for (std::uint64_t i = 0; i < marks.pack(pack).table().size(); ++i) {
+    if (theirs.marked(pack, i) && !marks.marked(pack, i)) return true;
+  }
+  return false;
+}
+
+// Objects name what was there before them, so that the youngest pack is mostly the one.
+std::optional<std::size_t> Gc::not_needed_of(std::vector<std::size_t> going) {
+  std::ranges::sort(going, std::ranges::greater(), [&](std::size_t pack) {
+    struct stat status {};
+    (void)::stat(picture->pack_path(pack).c_str(), &status);
+    return std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  });
+  for (std::size_t pack : going) {
+    if (!is_needed(pack, going)) return pack;
+  }
+  return std::nullopt;
+}
+
+// All of them as one step; a full disk has no room for the announcement of that, and gets some by a pack that can go
+// alone, which is one step too, or by what can be made again.
+void Gc::remove_leaving() {
+  std::vector<std::size_t> going;
+  for (std::size_t pack = 0; pack < plans.size(); ++pack) {
+    if (plans[pack].fate != Fate::kStay) going.push_back(pack);
+  }
+  std::vector<std::string> spare = options.spare;
+  for (;;) {
+    std::vector<Digest> ids;
+    for (std::size_t pack : going) ids.push_back(picture->pack_id(pack));
+    try {
+      remove_packs(store.packs_folder, ids, store.disk);
+      return;
+    } catch (const Error& error) {
+      // Nothing has gone unless the removal was announced; then whoever takes the lock next ends it.
+      if (error.kind != ErrorKind::kIo || !condemned_packs(store.packs_folder).empty()) throw;
+      if (const std::optional<std::size_t> alone = not_needed_of(going)) {
+        remove_packs(store.packs_folder, {picture->pack_id(*alone)}, store.disk);
+        std::erase(going, *alone);
+      } else if (!spare.empty()) {
+        for (const std::string& path : spare) store.disk.remove(path);
+        spare.clear();
+      } else {
+        throw;
+      }
+    }
+  }
+}
+
 void Gc::remove() {
   RemovalLock lock(store.packs_folder, store.disk, RemovalLock::How::kExclusive);
   // Pins before references: whoever has let go of a pin has recorded its reference by then. Nobody pins meanwhile.
@@ -298,14 +361,7 @@ void Gc::remove() {
   mark_roots();
   while (keep_what_came_to_life()) marks.follow(progress);
   progress.begin("Removing packs", 0, "packs");
-  try {
-    remove_packs(store.packs_folder, leaving(), store.disk);
-  } catch (const Error& error) {
-    // Nothing has gone unless the removal was announced; then the second attempt ends it.
-    if (error.kind != ErrorKind::kIo || options.spare.empty()) throw;
-    for (const std::string& path : options.spare) store.disk.remove(path);
-    remove_packs(store.packs_folder, leaving(), store.disk);
-  }
+  remove_leaving();
   progress.end();
 }
 

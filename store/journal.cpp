@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -64,7 +65,32 @@ Bytes encode_batch(const std::vector<ByteView>& operations, std::uint64_t offset
   return out.take();
 }
 
-// The payload's length where a batch header with the right check stands at `offset`.
+std::uint64_t file_size(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail_errno(errno, path, "stat");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Bytes read_range(int fd, std::uint64_t offset, std::uint64_t count, const std::string& path) {
+  Bytes bytes(count);
+  bytes.resize(read_at(fd, bytes.data(), count, offset, path));
+  return bytes;
+}
+
+// A journal's file as it was when it was looked at; read in pieces, since it grows with the history.
+struct JournalFile {
+  int fd;
+  std::uint64_t size;
+  const std::string& path;
+  // Short at the end.
+  Bytes read(std::uint64_t offset, std::uint64_t count) const {
+    return offset >= size ? Bytes() : read_range(fd, offset, std::min(count, size - offset), path);
+  }
+};
+
+constexpr std::uint64_t kPiece = 1 << 20;
+
+// The payload's length where a batch header with the right check stands in front; `offset` is its place in the file.
 std::optional<std::uint64_t> valid_header(ByteView rest, std::uint64_t offset) {
   if (rest.size() < kBatchHeader || as_text(rest.first(4)) != kBatchMagic) return {};
   Bytes check = header_check(rest, offset);
@@ -76,13 +102,17 @@ std::optional<std::uint64_t> valid_header(ByteView rest, std::uint64_t offset) {
 }
 
 // The size of the valid batch at `offset`, or nullopt where there is none (torn or damaged).
-std::optional<std::uint64_t> valid_batch(ByteView rest, std::uint64_t offset) {
-  auto length = valid_header(rest, offset);
-  if (!length || rest.size() < kBatchHeader + *length + kBatchTrailer) return {};
-  if (Digest::of(rest.subspan(kBatchHeader, *length)) != Digest::from(rest.subspan(16, 32))) return {};
-  ByteReader trailer(rest.subspan(kBatchHeader + *length, kBatchTrailer));
-  std::uint64_t size = kBatchHeader + *length + kBatchTrailer;
-  if (trailer.u64() != size) return {};
+std::optional<std::uint64_t> valid_batch(const JournalFile& file, std::uint64_t offset) {
+  const Bytes header = file.read(offset, kBatchHeader);
+  const auto length = valid_header(header, offset);
+  if (!length || file.size - offset < kBatchHeader + *length + kBatchTrailer) return {};
+  Sha256 hash;
+  for (std::uint64_t done = 0; done < *length; done += kPiece)
+    hash.update(file.read(offset + kBatchHeader + done, std::min(kPiece, *length - done)));
+  if (hash.finish() != Digest::from(ByteView(header).subspan(16, 32))) return {};
+  const std::uint64_t size = kBatchHeader + *length + kBatchTrailer;
+  const Bytes trailer = file.read(offset + kBatchHeader + *length, kBatchTrailer);
+  if (trailer.size() != kBatchTrailer || ByteReader(trailer).u64() != size) return {};
   return size;
 }
 
@@ -114,30 +144,33 @@ bool check_file_header(ByteView file, const std::string& path) {
 }
 
 // Throws kCorrupt where a valid batch header stands behind the invalid bytes at `offset`.
-void require_torn_tail(ByteView file, std::uint64_t offset, const std::string& path) {
-  std::string_view text = as_text(file);
-  for (std::size_t at = text.find(kBatchMagic, offset + 1); at != std::string_view::npos;
-       at = text.find(kBatchMagic, at + 1)) {
-    if (valid_header(file.subspan(at), at)) {
+void require_torn_tail(const JournalFile& file, std::uint64_t offset) {
+  for (std::uint64_t from = offset + 1; from < file.size; from += kPiece) {
+    const Bytes piece =
+        file.read(from, kPiece + kBatchHeader - 1);  // a header may begin in one piece and end in the next
+    const std::string_view text = as_text(piece);
+    for (std::size_t at = text.find(kBatchMagic); at != std::string_view::npos && at < kPiece;
+         at = text.find(kBatchMagic, at + 1)) {
+      if (!valid_header(ByteView(piece).subspan(at), from + at)) continue;
       throw Error(ErrorKind::kCorrupt,
-                  fmt::format("{}: offset {}: damaged operations with whole ones behind them", path, offset),
+                  fmt::format("{}: offset {}: damaged operations with whole ones behind them", file.path, offset),
                   "pull the operations from a remote, or restore the file from a backup");
     }
   }
 }
 
 // The length of what is whole: the end of the last valid batch, 0 where there is not even a file header.
-std::uint64_t valid_length(ByteView file, const std::string& path) {
-  if (file.empty()) return 0;
-  if (!check_file_header(file, path)) {
-    require_torn_tail(file, 0, path);
+std::uint64_t valid_length(const JournalFile& file) {
+  if (file.size == 0) return 0;
+  if (!check_file_header(file.read(0, kFileHeader), file.path)) {
+    require_torn_tail(file, 0);
     return 0;
   }
   std::uint64_t offset = kFileHeader;
-  while (offset < file.size()) {
-    auto size = valid_batch(file.subspan(offset), offset);
+  while (offset < file.size) {
+    const auto size = valid_batch(file, offset);
     if (!size) {
-      require_torn_tail(file, offset, path);
+      require_torn_tail(file, offset);
       break;
     }
     offset += *size;
@@ -145,30 +178,16 @@ std::uint64_t valid_length(ByteView file, const std::string& path) {
   return offset;
 }
 
-std::uint64_t file_size(int fd, const std::string& path) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) fail_errno(errno, path, "stat");
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-Bytes read_range(int fd, std::uint64_t offset, std::uint64_t count, const std::string& path) {
-  Bytes bytes(count);
-  bytes.resize(read_at(fd, bytes.data(), count, offset, path));
-  return bytes;
-}
-
 // True where the file ends in a whole batch, found from the end without reading what is before it.
-bool ends_whole(int fd, std::uint64_t size, const std::string& path) {
-  if (size < kFileHeader + kBatchHeader + kBatchTrailer) return false;
-  Bytes header = read_range(fd, 0, kFileHeader, path);
-  if (header != file_header()) return false;
-  Bytes trailer = read_range(fd, size - kBatchTrailer, kBatchTrailer, path);
+bool ends_whole(const JournalFile& file) {
+  if (file.size < kFileHeader + kBatchHeader + kBatchTrailer) return false;
+  if (file.read(0, kFileHeader) != file_header()) return false;
+  const Bytes trailer = file.read(file.size - kBatchTrailer, kBatchTrailer);
   if (trailer.size() != kBatchTrailer) return false;
-  std::uint64_t length = ByteReader(trailer).u64();
+  const std::uint64_t length = ByteReader(trailer).u64();
   if (length < kBatchHeader + kBatchTrailer || length > kMaxPayload + kBatchHeader + kBatchTrailer) return false;
-  if (length > size - kFileHeader) return false;
-  Bytes batch = read_range(fd, size - length, length, path);
-  return valid_batch(batch, size - length) == length;
+  if (length > file.size - kFileHeader) return false;
+  return valid_batch(file, file.size - length) == length;
 }
 
 // Released when the descriptor is closed.
@@ -189,11 +208,11 @@ void Journal::append_all(const std::vector<Bytes>& operations) {
   if (operations.empty() && !path_exists(path_)) return;
   Fd fd = disk_.open_append(path_);
   lock(fd.get(), LOCK_EX, path_);
-  std::uint64_t found = file_size(fd.get(), path_);
-  std::uint64_t end = found;
-  if (!ends_whole(fd.get(), found, path_)) {
-    end = valid_length(read_range(fd.get(), 0, found, path_), path_);
-    if (end < found) disk_.truncate(path_, end);
+  const JournalFile found{fd.get(), file_size(fd.get(), path_), path_};
+  std::uint64_t end = found.size;
+  if (!ends_whole(found)) {
+    end = valid_length(found);
+    if (end < found.size) disk_.truncate(path_, end);
   }
   if (operations.empty()) return;
   ByteWriter out;
@@ -214,28 +233,34 @@ void Journal::append_all(const std::vector<Bytes>& operations) {
   }
 }
 
+// What was whole under the lock never changes again, and is read without it.
 std::uint64_t Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) const {
   if (!path_exists(path_)) return 0;
-  Bytes file;
-  {
-    Fd fd = open_file(path_, O_RDONLY);
-    lock(fd.get(), LOCK_SH, path_);
-    file = read_range(fd.get(), 0, file_size(fd.get(), path_), path_);
-  }
-  std::uint64_t end = valid_length(file, path_);
+  const Fd fd = open_file(path_, O_RDONLY);
+  lock(fd.get(), LOCK_SH, path_);
+  const JournalFile file{fd.get(), file_size(fd.get(), path_), path_};
+  const std::uint64_t end = valid_length(file);
+  lock(fd.get(), LOCK_UN, path_);
   for (std::uint64_t offset = kFileHeader; offset < end;) {
-    ByteReader header(ByteView(file).subspan(offset), fmt::format("journal {} at offset {}", path_, offset));
+    const std::string what = fmt::format("journal {} at offset {}", path_, offset);
+    const Bytes bytes = file.read(offset, kBatchHeader);
+    ByteReader header(bytes, what);
     header.take(4);
-    std::uint32_t count = header.u32();
-    std::uint64_t length = header.u64();
-    ByteReader payload(ByteView(file).subspan(offset + kBatchHeader, length),
-                       fmt::format("journal {} at offset {}", path_, offset));
+    const std::uint32_t count = header.u32();
+    const std::uint64_t payload_end = offset + kBatchHeader + header.u64();
+    std::uint64_t at = offset + kBatchHeader;
+    const auto take = [&](std::uint64_t size) {
+      if (size > payload_end - at) fail(ErrorKind::kCorrupt, "{}: an operation is longer than its batch", what);
+      Bytes taken = file.read(at, size);
+      at += size;
+      return taken;
+    };
     for (std::uint32_t i = 0; i < count; ++i) {
-      ByteView operation = payload.take(payload.u32());
+      const Bytes operation = take(ByteReader(take(4), what).u32());
       visit(Digest::of(operation), operation);
     }
-    payload.expect_end();
-    offset += kBatchHeader + length + kBatchTrailer;
+    if (at != payload_end) fail(ErrorKind::kCorrupt, "{}: {} bytes are left over", what, payload_end - at);
+    offset = payload_end + kBatchTrailer;
   }
   return end;
 }

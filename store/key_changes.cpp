@@ -103,6 +103,11 @@ void add_member(UnlockedKeys& keys, const Member& member) {
   Member added = member;
   wrap_root(keys.file, keys.access.root, added);
   keys.file.members.push_back(std::move(added));
+  if (!can_be_opened(keys.file)) {
+    keys.file.members.pop_back();
+    throw Error(ErrorKind::kRefused, "these keys have as many passphrases as may be tried: 16",
+                "remove one, or add a recipient: `mlx key new-identity` makes one");
+  }
   finish_revision(keys);
 }
 

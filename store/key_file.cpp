@@ -17,6 +17,13 @@ constexpr std::size_t kMacSize = 32, kNameSize = 64;
 constexpr std::size_t kSealedKey = 32 + kSealedExtra;
 constexpr std::uint32_t kMaxMembers = 1024, kMaxKeys = 65536;
 constexpr int kMinLog2N = 10, kMaxLog2N = 20, kMaxR = 16, kMaxP = 16;
+// Bytes that scrypt goes through for one passphrase and for all of a file: whoever holds a remote writes the costs that
+// its clones pay, 1.6 seconds and 256 MiB at most.
+constexpr std::uint64_t kMaxScrypt = std::uint64_t{256} << 20, kMaxScryptOfAll = std::uint64_t{1} << 30;
+
+std::uint64_t bytes_of(const ScryptCost& cost) {
+  return (std::uint64_t{128} << cost.log2_n) * static_cast<std::uint64_t>(cost.r) * static_cast<std::uint64_t>(cost.p);
+}
 
 void put_zeros(ByteWriter& out, std::size_t count) {
   out.raw(Bytes(count));
@@ -53,7 +60,7 @@ Member get_member(ByteReader& in, bool named) {
     member.kind = Member::Kind::kPassphrase;
     const ScryptCost& cost = member.cost;
     if (cost.log2_n < kMinLog2N || cost.log2_n > kMaxLog2N || cost.r < 1 || cost.r > kMaxR || cost.p < 1 ||
-        cost.p > kMaxP) {
+        cost.p > kMaxP || bytes_of(cost) > kMaxScrypt) {
       in.corrupt("scrypt parameters out of bounds");
     }
   } else if (kind != static_cast<std::uint8_t>(Member::Kind::kRecipient)) {
@@ -103,6 +110,7 @@ void check_members(const KeyFile& file, const ByteReader& in) {
   Membership members;
   for (const Member& member : file.members) members.emplace(member.public_key, member.signing_key);
   if (members.size() != file.members.size()) in.corrupt("a member stands twice");
+  if (!can_be_opened(file)) in.corrupt("passphrases that cost too much to try");
   if (members != members_after(file.chain, file.chain.back())) in.corrupt("members that its history does not lead to");
 }
 
@@ -116,6 +124,14 @@ void check_keys(const KeyFile& file, const ByteReader& in) {
 }
 
 }  // namespace
+
+bool can_be_opened(const KeyFile& file) {
+  std::uint64_t bytes = 0;
+  for (const Member& member : file.members) {
+    if (member.kind == Member::Kind::kPassphrase) bytes += bytes_of(member.cost);
+  }
+  return bytes <= kMaxScryptOfAll;
+}
 
 bool DataKey::erased() const {
   return std::ranges::all_of(sealed, [](std::uint8_t byte) { return byte == 0; });

@@ -2,6 +2,7 @@
 #include "store/keys.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::store {
 
@@ -31,7 +32,7 @@ const DomainKey* KeyRing::find_current(const std::string& domain) const {
 const DomainKey& KeyRing::current(const std::string& domain) const {
   if (const DomainKey* key = find_current(domain)) return *key;
   throw Error(ErrorKind::kRefused, fmt::format("the domain '{}' has no key: it was erased, or never made", domain),
-              fmt::format("`mlx key domain add {}` makes one; `mlx key list` lists them", domain));
+              fmt::format("`mlx key domain add {}` makes one; `mlx key list` lists them", shell_quoted(domain)));
 }
 
 Digest storage_id(const DomainKey& key, const Digest& id) {

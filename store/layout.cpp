@@ -58,6 +58,12 @@ bool read_layout(const std::string& folder) {
               "if a newer mlx wrote it, upgrade this one");
 }
 
+bool layout_is_damaged(const std::string& folder) {
+  const SmallFile file = read_small_file(format_of(folder));
+  if (file.state == State::kAbsent) return any_pack(folder);
+  return is_lost(file) || (file.state == State::kHalf && is_known(file));
+}
+
 std::string layout_problem(const std::string& folder) {
   const SmallFile file = read_small_file(format_of(folder));
   if (file.state != State::kHalf) return {};

@@ -11,6 +11,7 @@ namespace mlx::store {
 // Whether everything in its packs is encrypted. kNotFound where there is no store, kCorrupt where the file is lost or
 // of a layout that this version does not know.
 bool read_layout(const std::string& folder);
+bool layout_is_damaged(const std::string& folder);  // a copy or both are lost, so that settle_layout writes it again
 std::string layout_problem(const std::string& folder);  // one line, or "" where nothing is to be mended
 // Makes the file where there is none, and whole again where a copy or both are lost: from the other copy, else as
 // `encrypted` says. A layout that this version does not know is left alone.

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kPublishSlice = std::uint64_t{256} << 20;  // sto
 
 // A file whose size no version says: what is not believed above it is a list that names the same chunks again and
 // again.
-inline constexpr std::uint64_t kMaxUnannounced = std::uint64_t{64} << 30;
+inline constexpr std::uint64_t kMaxUnannounced = std::uint64_t{1} << 30;
 inline constexpr std::size_t kMaxNamedFile = std::size_t{2}
                                              << 20;  // bytes of heads, keys and their like as they stand on disk
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 
 namespace mlx::store {
@@ -58,6 +59,7 @@ std::string read_path(ByteReader& in, const std::string* previous) {
   std::string path(as_text(raw));
   if (!is_safe_relative(path)) in.corrupt("path is empty, absolute or leaves its folder");
   if (has_private_part(path)) in.corrupt("path goes through .git or .mlx");
+  if (is_too_long(path)) in.corrupt("path is longer than 4095 bytes, or a part of it than 255");
   if (previous && !(*previous < path)) in.corrupt("paths are not sorted or occur twice");
   return path;
 }
@@ -77,19 +79,14 @@ bool ends_shard(const std::string& path) {
   return head % kShardModulus == 0;
 }
 
+// All that begin with a path follow it: "a", "a-b", "a/b".
 std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted) {
-  auto before = [](const Entry& entry, const std::string& path) { return entry.path < path; };
-  std::string known;  // the folder that was looked up last: neighbours share it
-  for (const Entry& entry : sorted) {
-    std::size_t slash = entry.path.rfind('/');
-    if (slash == std::string::npos || entry.path.compare(0, slash, known) == 0) continue;
-    known = entry.path.substr(0, slash);
-    for (std::size_t end = known.find('/');; end = known.find('/', end + 1)) {
-      std::string folder = known.substr(0, end);
-      auto at = std::lower_bound(sorted.begin(), sorted.end(), folder, before);
-      if (at != sorted.end() && at->path == folder) return folder;
-      if (end == std::string::npos) break;
-    }
+  for (auto at = sorted.begin(); at != sorted.end(); ++at) {
+    if (at + 1 == sorted.end() || !(at + 1)->path.starts_with(at->path)) continue;
+    const std::string folder = at->path + "/";
+    const auto inside = std::lower_bound(at + 1, sorted.end(), folder,
+                                         [](const Entry& entry, const std::string& path) { return entry.path < path; });
+    if (inside != sorted.end() && inside->path.starts_with(folder)) return at->path;
   }
   return {};
 }

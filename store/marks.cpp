@@ -7,13 +7,20 @@
 
 namespace mlx::store {
 
-Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture)
-    : store_(store), picture_(std::move(picture)) {
-  for (std::size_t pack = 0; pack < picture_->pack_count(); ++pack) {
-    packs_.push_back(std::make_unique<const PackIndex>(picture_->pack_path(pack), picture_->pack_id(pack)));
-    packs_.back()->verify(picture_->pack_path(pack));  // a flipped id would make a living object look dead
-    marks_.push_back(std::make_unique<std::atomic<std::uint8_t>[]>(packs_.back()->table().size()));
+Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture) : Marks(store, picture, open(*picture)) {}
+
+Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture, Packs packs)
+    : store_(store), picture_(std::move(picture)), packs_(std::move(packs)) {
+  for (const auto& pack : packs_) marks_.push_back(std::make_unique<std::atomic<std::uint8_t>[]>(pack->table().size()));
+}
+
+Marks::Packs Marks::open(const Index& picture) {
+  Packs packs;
+  for (std::size_t pack = 0; pack < picture.pack_count(); ++pack) {
+    packs.push_back(std::make_shared<const PackIndex>(picture.pack_path(pack), picture.pack_id(pack)));
+    packs.back()->verify(picture.pack_path(pack));  // a flipped id would make a living object look dead
   }
+  return packs;
 }
 
 bool Marks::names_others(const PackRecord& record) {

@@ -18,6 +18,8 @@ namespace mlx::store {
 class Marks {
  public:
   Marks(const Store::State& store, std::shared_ptr<const Index> picture);
+  // None yet, over the same picture, also where some of its packs are gone by now.
+  Marks blank() const { return Marks(store_, picture_, packs_); }
 
   void add_manifest(const Digest& id) { add(store_.key_of(ObjectKind::kManifest, id)); }
   void add_blob(const Digest& id);
@@ -38,6 +40,9 @@ class Marks {
   static bool names_others(const PackRecord& record);
 
  private:
+  using Packs = std::vector<std::shared_ptr<const PackIndex>>;
+  Marks(const Store::State& store, std::shared_ptr<const Index> picture, Packs packs);
+  static Packs open(const Index& picture);
   void add(const ObjectKey& key);
   void add_record(std::size_t pack, std::uint64_t record, const PackRecord& found);
   void add_base(const Index& index, const Location& delta);
@@ -47,7 +52,7 @@ class Marks {
 
   const Store::State& store_;
   std::shared_ptr<const Index> picture_;
-  std::vector<std::unique_ptr<const PackIndex>> packs_;
+  Packs packs_;
   std::vector<std::unique_ptr<std::atomic<std::uint8_t>[]>> marks_;
   std::mutex mutex_;
   std::vector<ObjectKey> waiting_;  // marked, and what they name is not yet

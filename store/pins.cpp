@@ -65,6 +65,18 @@ PackSet decode_condemned(std::string_view text, const std::string& path) {
   return parse_lines(covered.substr(kPinsMagic.size()), path);
 }
 
+void announce(const std::string& folder, const std::vector<Digest>& packs, Disk& disk) {
+  TemporaryFiles temporaries(folder, disk);
+  const std::string temporary = temporaries.next();
+  const Fd fd = disk.create(temporary);
+  disk.write(fd, as_bytes(encode_condemned(packs)), temporary);
+  disk.sync(fd, temporary);
+  disk.rename(temporary, condemned_path(folder));
+  temporaries.published(temporary);
+  disk.sync_folder(folder);
+  temporaries.release();
+}
+
 // The announcement goes last.
 void remove_announced(const std::string& folder, const PackSet& packs, Disk& disk) {
   for (const Digest& pack : packs) disk.remove(pack_path(folder, pack));
@@ -148,17 +160,12 @@ PackSet condemned_packs(const std::string& folder) {
 
 void remove_packs(const std::string& folder, const std::vector<Digest>& packs, Disk& disk) {
   if (packs.empty()) return;
-  {
-    TemporaryFiles temporaries(folder, disk);
-    std::string temporary = temporaries.next();
-    Fd fd = disk.create(temporary);
-    disk.write(fd, as_bytes(encode_condemned(packs)), temporary);
-    disk.sync(fd, temporary);
-    disk.rename(temporary, condemned_path(folder));
-    temporaries.published(temporary);
+  if (packs.size() == 1) {
+    disk.remove(pack_path(folder, packs.front()));
     disk.sync_folder(folder);
-    temporaries.release();
+    return;
   }
+  announce(folder, packs, disk);
   remove_announced(folder, PackSet(packs.begin(), packs.end()), disk);
 }
 

@@ -65,7 +65,8 @@ PinnedPacks read_pins(const std::string& folder);
 // Packs that are being removed, named by packs/condemned: readers count them as gone. Empty where there is no such file
 // or it is damaged.
 PackSet condemned_packs(const std::string& folder);
-// Removes packs as one step: after a crash all of them are there or none. Needs the exclusive lock.
+// Removes packs as one step: after a crash all of them are there or none. Several are announced first, for which the
+// disk needs room; a single one takes none. Needs the exclusive lock.
 void remove_packs(const std::string& folder, const std::vector<Digest>& packs, Disk& disk);
 
 }  // namespace mlx::store

@@ -61,6 +61,13 @@ class Remote {
   // Reads and verifies all that it holds, and sets damaged packs aside (repair.h): what was lost is missing then, and
   // can be sent again; in a bucket it looks for what is lost. False, and nothing, where nobody there can.
   virtual bool repair(RepairReport&, Progress&) { return false; }
+  // Takes these objects out wherever they stand there, and leaves what stands beside them: they are missing then, and
+  // can be sent again. For whoever has seen that they are not what their ids say, where the remote itself cannot.
+  // False, and nothing, where it is behind a server, which looks for itself.
+  virtual bool drop(const std::vector<ObjectKey>&, RepairReport&, Progress&) { return false; }
+  // Small files, by their names there, that opening it for writing or repair() has written again: one of their copies
+  // or both were damaged.
+  virtual std::vector<std::string> mended() { return {}; }
   // For EncryptedRemote alone: whether what it is given is encrypted, and under which domain's keys from now on ("":
   // it looks under all of them).
   virtual bool encrypted() const { return false; }
@@ -77,6 +84,7 @@ struct RemoteOptions {
   Environment environment;   // for what backends leave to the user's own settings (AWS_PROFILE …)
   std::string cache_folder;  // where a backend may keep what never changes (indexes of packs); "" for nowhere
   CheckHeads check_heads;    // may be empty
+  bool repair = false;       // asks a server for what only a repair may do: leave out operations that are there
 };
 
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound

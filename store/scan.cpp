@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "store/batch.h"
 #include "store/chunker.h"
 #include "store/walk.h"
@@ -99,7 +100,7 @@ void require_shape(const Walk& found, const std::string& folder) {
   }
   if (!found.single && found.files.size() == 1 && found.files[0].path == base_name(folder)) {
     throw Error(ErrorKind::kUsage, fmt::format("{} holds only a file of the same name", folder),
-                fmt::format("add that file: `mlx add {}`", join_path(folder, found.files[0].path)));
+                fmt::format("add that file: `mlx add {}`", shell_quoted(join_path(folder, found.files[0].path))));
   }
 }
 

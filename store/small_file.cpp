@@ -33,33 +33,6 @@ std::optional<Bytes> read_if_there(const std::string& path) {
   }
 }
 
-void replace(Disk& disk, const std::string& path, ByteView whole, const SmallFileOptions& options) {
-  const std::string& temporary = options.temporary;
-  disk.remove(temporary);  // left by a process that died
-  try {
-    {
-      const Fd fd = disk.create(temporary);
-      if (options.mode != 0 && ::fchmod(fd.get(), options.mode) != 0)
-        fail_errno(errno, temporary, "change the mode of");
-      disk.write(fd, whole, temporary);
-      disk.sync(fd, temporary);
-    }
-    if (options.shred) {
-      replace_shredding(disk, temporary, path);
-    } else {
-      disk.rename(temporary, path);
-      disk.sync_folder(parent_path(path));
-    }
-  } catch (const Error&) {
-    try {
-      disk.remove(temporary);
-    } catch (const Error&) {
-      // The first error says what is wrong.
-    }
-    throw;
-  }
-}
-
 }  // namespace
 
 Bytes with_check(ByteView content) {
@@ -101,10 +74,37 @@ SmallFile read_small_file(const std::string& path) {
   return settle_copies(read_if_there(path), read_if_there(copy_of(path)));
 }
 
+void replace_file(Disk& disk, const std::string& path, ByteView content, const SmallFileOptions& options) {
+  const std::string& temporary = options.temporary;
+  disk.remove(temporary);  // left by a process that died
+  try {
+    {
+      const Fd fd = disk.create(temporary);
+      if (options.mode != 0 && ::fchmod(fd.get(), options.mode) != 0)
+        fail_errno(errno, temporary, "change the mode of");
+      disk.write(fd, content, temporary);
+      disk.sync(fd, temporary);
+    }
+    if (options.shred) {
+      replace_shredding(disk, temporary, path);
+    } else {
+      disk.rename(temporary, path);
+      disk.sync_folder(parent_path(path));
+    }
+  } catch (const Error&) {
+    try {
+      disk.remove(temporary);
+    } catch (const Error&) {
+      // The first error says what is wrong.
+    }
+    throw;
+  }
+}
+
 void write_small_file(Disk& disk, const std::string& path, ByteView content, const SmallFileOptions& options) {
   const Bytes whole = with_check(content);
-  replace(disk, path, whole, options);
-  replace(disk, copy_of(path), whole, options);
+  replace_file(disk, path, whole, options);
+  replace_file(disk, copy_of(path), whole, options);
 }
 
 }  // namespace mlx::store

@@ -41,6 +41,8 @@ struct SmallFileOptions {
   mode_t mode = 0;        // 0: as the process makes files
   bool shred = false;     // overwrites the bytes that it replaces (replace_shredding)
 };
+// A single file without a line of check, replaced as a whole and durably.
+void replace_file(Disk& disk, const std::string& path, ByteView content, const SmallFileOptions& options);
 // Both copies, one durable before the other is touched: at any instant one at least is whole.
 void write_small_file(Disk& disk, const std::string& path, ByteView content, const SmallFileOptions& options);
 

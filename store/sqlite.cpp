@@ -7,6 +7,7 @@
 #include "store/sqlite.h"
 
 #include <sqlite3.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,11 +29,19 @@ namespace {
 
 constexpr int kBusyMillis = 30'000;
 
+// Where SQLite finds no room for the index of a WAL it speaks of I/O.
+bool is_disk_full(const std::string& path) {
+  struct statvfs disk {};
+  return ::statvfs(parent_path(path).c_str(), &disk) == 0 && disk.f_blocks > 0 && disk.f_bavail == 0;
+}
+
 [[noreturn]] void fail_sqlite(sqlite3* db, const DatabaseFile& file, int code) {
-  const std::string& path = file.path;
+  const std::string path = file.path.empty() ? "a temporary database (TMPDIR says where)" : file.path;
   std::string text = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   if ((code & 0xff) == SQLITE_READONLY && file.obstacle) throw Error(*file.obstacle);
-  switch (code & 0xff) {
+  const bool full = (code & 0xff) == SQLITE_IOERR && is_disk_full(path);
+  if (full) text = "the disk is full";
+  switch (full ? SQLITE_FULL : code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       throw Error(ErrorKind::kConflict, fmt::format("{}: in use by another process: {}", path, text),

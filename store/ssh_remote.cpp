@@ -82,6 +82,7 @@ std::unique_ptr<Remote> open_ssh_remote(const std::string& url, const RemoteOpti
   SshProgram program;
   program.command = options.environment.get("MLX_SSH_COMMAND").value_or("");
   program.remote_mlx = options.environment.get("MLX_REMOTE_MLX").value_or("");
+  program.repair = options.repair;
   wire::RemoteSide side;
   side.where = target.host;
   side.path = target.path;

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::store {
 
@@ -85,9 +86,7 @@ std::string quoted(const std::string& word) {
     out = "~/";
     rest.remove_prefix(2);
   }
-  out += '\'';
-  for (const char c : rest) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + '\'';
+  return out + shell_quoted(rest);
 }
 
 // The end of the host's name in "[::1]:PATH" or "host:PATH": its colon.
@@ -133,7 +132,8 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshProgram& 
   if (!program.command.empty()) command = {"sh", "-c", program.command + " \"$@\"", program.command};
   if (!target.port.empty()) command.insert(command.end(), {"-p", target.port});
   command.push_back(target.user.empty() ? target.host : target.user + "@" + target.host);
-  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio");
+  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio" +
+                    (program.repair ? " --repair" : ""));
   return command;
 }
 

@@ -9,24 +9,13 @@
 #include "store/layout.h"
 #include "store/store_state.h"
 #include "store/temporary.h"
+#include "store/usage.h"
 
 namespace mlx::store {
 
 namespace {
 
 constexpr int kAttempts = 20;  // packs that vanish while they are looked up
-
-// An encrypted operation says which it is only when it is read.
-Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
-  StoredObject sealed = store.read_stored(key);
-  std::shared_ptr<const KeyRing> ring = store.ring();
-  const DomainKey* with = ring->find(sealed.key_id);
-  if (!with)
-    fail(ErrorKind::kRefused, "{}: operation {} is under a key that is not here", store.folder, key.id.brief());
-  Bytes payload = open_sealed(*with, sealed, store.folder), plain;
-  store.codecs.lend()->decode_unidentified(record_of(sealed), payload, plain, store.folder);
-  return Digest::of(plain);
-}
 
 }  // namespace
 
@@ -247,6 +236,10 @@ bool Store::encrypted() const {
   return state_->encrypted;
 }
 
+const std::string& Store::domain() const {
+  return state_->domain;
+}
+
 void Store::use_domain(const std::string& domain) {
   state_->domain = domain;
 }
@@ -280,6 +273,9 @@ Bytes Store::read(ObjectKind kind, const Digest& id) const {
 void Store::keep_found() {
   state_->keeps_found = true;
 }
+void Store::stop_keeping() {
+  state_->keeps_found = false;
+}
 
 std::unique_ptr<Batch> Store::begin() {
   keep_found();
@@ -289,10 +285,7 @@ std::unique_ptr<Batch> Store::begin() {
 
 std::vector<Digest> Store::operations() const {
   std::vector<Digest> ids;
-  state_->index()->visit([&](const Location& location) {
-    if (location.record.key.kind != ObjectKind::kOperation) return;
-    ids.push_back(state_->encrypted ? plain_id_of_operation(*state_, location.record.key) : location.record.key.id);
-  });
+  visit_operations(*this, [&](const Digest& id) { ids.push_back(id); });
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;

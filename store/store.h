@@ -88,6 +88,7 @@ class Store {
   // What is added from now on is encrypted under this domain's key ("main" until then); operations always go under the
   // history's. Nothing is shared between domains. Without effect where nothing is encrypted.
   void use_domain(const std::string& domain);
+  const std::string& domain() const;  // the one in use
   // Every id that packs may know an object by: itself, or in an encrypted store one for each key.
   std::vector<Digest> storage_ids(const Digest& id) const;
   bool has(ObjectKind kind, const Digest& id) const;
@@ -114,6 +115,8 @@ class Store {
   // From now on, until this store is closed, what has() and its kin find stays: a gc in another process leaves it. For
   // whoever is going to refer to what is there already; begin() implies it.
   void keep_found();
+  // Nothing will refer to it after all: from now on this store only reads, for which a disk needs no room.
+  void stop_keeping();
   std::unique_ptr<Batch> begin();
   std::vector<Digest> operations() const;     // ids of all operation objects in packs
   FsckReport fsck(Progress& progress) const;  // reads and verifies every byte

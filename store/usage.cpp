@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "store/cipher.h"
 #include "store/store_state.h"
 
 namespace mlx::store {
@@ -11,6 +12,18 @@ namespace mlx::store {
 namespace {
 
 using KeySet = std::unordered_set<ObjectKey, ObjectKeyHash>;
+
+// An encrypted operation says which it is only when it is read.
+Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
+  StoredObject sealed = store.read_stored(key);
+  std::shared_ptr<const KeyRing> ring = store.ring();
+  const DomainKey* with = ring->find(sealed.key_id);
+  if (!with)
+    fail(ErrorKind::kRefused, "{}: operation {} is under a key that is not here", store.folder, key.id.brief());
+  Bytes payload = open_sealed(*with, sealed, store.folder), plain;
+  store.codecs.lend()->decode_unidentified(record_of(sealed), payload, plain, store.folder);
+  return Digest::of(plain);
+}
 
 // Every object that a manifest needs, with the bases of its deltas; told each once.
 class Counter {
@@ -89,6 +102,14 @@ Usage usage(const Store& store, const Digest& manifest, const std::vector<Digest
     if (seen.insert(entry.content).second) result.unique += entry.size;
   }
   return result;
+}
+
+void visit_operations(const Store& store, const std::function<void(const Digest&)>& visit) {
+  const Store::State& state = StoreAccess::state(store);
+  state.index()->visit([&](const Location& location) {
+    const ObjectKey& key = location.record.key;
+    if (key.kind == ObjectKind::kOperation) visit(state.encrypted ? plain_id_of_operation(state, key) : key.id);
+  });
 }
 
 }  // namespace mlx::store

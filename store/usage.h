@@ -1,6 +1,8 @@
-// What a version takes in the packs, and how much of that it shares with others. Behind `mlx show --stat`.
+// What stands in the packs: what a version takes of them, and how much of that it shares with others (`mlx show
+// --stat`); which operations they hold.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "store/store.h"
@@ -19,5 +21,9 @@ struct Usage {
 
 // `others`: manifests to compare with; those that are not in the store count as sharing nothing.
 Usage usage(const Store& store, const Digest& manifest, const std::vector<Digest>& others);
+
+// The ids of operations in packs, in no order, one that stands in several packs several times. kRefused where they are
+// encrypted and no key is unlocked.
+void visit_operations(const Store& store, const std::function<void(const Digest&)>& visit);
 
 }  // namespace mlx::store

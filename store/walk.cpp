@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "store/ignore.h"
 
@@ -116,7 +117,7 @@ void judge_names(int folder, const std::string& root, Node& node, std::vector<Na
     auto rules = std::make_shared<IgnoreRules>();
     rules->above = node.rules;
     rules->base = node.path;
-    rules->rules = parse_ignore(read_text(full_path(root, node.path + ".mlxignore")));
+    rules->rules = parse_ignore(read_project_text(full_path(root, node.path + ".mlxignore")));
     node.rules = std::move(rules);
   }
   std::erase_if(names, [&](Name& name) {

@@ -381,11 +381,11 @@ Write decode_write(ByteView payload) {
 }
 
 Bytes encode(const Repaired& repaired) {
-  const std::size_t named = std::min(repaired.set_aside.size(), kMaxPaths);
+  const std::size_t named = std::min(repaired.paths.size(), kMaxPaths);
   ByteWriter out;
   out.u64(repaired.saved);
   out.u32(static_cast<std::uint32_t>(named));
-  for (std::size_t i = 0; i < named; ++i) put_text(out, as_bytes(cut(repaired.set_aside[i], kMaxText)));
+  for (std::size_t i = 0; i < named; ++i) put_text(out, as_bytes(cut(repaired.paths[i], kMaxText)));
   return out.take();
 }
 
@@ -395,7 +395,7 @@ Repaired decode_repaired(ByteView payload) {
   repaired.saved = in.u64();
   const std::uint32_t count = in.u32();
   if (count > kMaxPaths) in.corrupt("a list is longer than it may be");
-  for (std::uint32_t i = 0; i < count; ++i) repaired.set_aside.push_back(printable(as_text(take_text(in, kMaxText))));
+  for (std::uint32_t i = 0; i < count; ++i) repaired.paths.push_back(printable(as_text(take_text(in, kMaxText))));
   in.expect_end();
   return repaired;
 }

@@ -116,8 +116,9 @@ Bytes encode(const Write& write);
 Write decode_write(ByteView payload);
 
 struct Repaired {
-  std::uint64_t saved = 0;             // objects that were copied out of damaged packs
-  std::vector<std::string> set_aside;  // paths of these packs there; at most kMaxPaths are named
+  std::uint64_t saved = 0;  // objects that were copied out of damaged packs
+  // Paths of these packs there, and names of small files that were written again; at most kMaxPaths are named.
+  std::vector<std::string> paths;
 };
 Bytes encode(const Repaired& repaired);
 Repaired decode_repaired(ByteView payload);

@@ -249,10 +249,13 @@ class WireRemote final : public Remote {
       there.flush();
       Repaired repaired = decode_repaired(there.expect(Type::kRepaired).payload);
       report.saved_objects = repaired.saved;
-      report.set_aside = std::move(repaired.set_aside);
+      for (std::string& path : repaired.paths)
+        (path.find(".pack.") == std::string::npos ? mended_ : report.set_aside).push_back(std::move(path));
       return true;
     });
   }
+
+  std::vector<std::string> mended() override { return mended_; }
 
  private:
   // One request can fail and leave the two sides in step, several at once can not, nor can a put.
@@ -335,6 +338,7 @@ class WireRemote final : public Remote {
   Pool& pool_;
   std::mutex mutex_;
   std::unique_ptr<Connection> connection_;
+  std::vector<std::string> mended_;  // names
 };
 
 }  // namespace

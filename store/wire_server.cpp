@@ -135,7 +135,9 @@ class Server {
         RepairReport report;
         NoProgress quiet;
         store_->repair(report, quiet);
-        writer_.put(Type::kRepaired, encode(Repaired{report.saved_objects, std::move(report.set_aside)}));
+        Repaired repaired{report.saved_objects, store_->mended()};
+        repaired.paths.insert(repaired.paths.end(), report.set_aside.begin(), report.set_aside.end());
+        writer_.put(Type::kRepaired, encode(repaired));
         break;
       }
       default:

@@ -1,6 +1,7 @@
 // What lib/mlx/mlx_onednn.so exports: its rows of the kernel table and the version of the library it was loaded with.
 // The table opens it; it needs no symbol of the executable, and no exception leaves it.
 #include <array>
+#include <cstdio>
 #include <string>
 
 #include "kernels/onednn/conv.h"
@@ -22,11 +23,15 @@ extern "C" const char* mlx_onednn_sources() {
   return MLX_KERNELS_SOURCES;
 }
 
-// "2.6.3-<commit>"; valid for as long as the module is loaded.
+// "2.6.3-<commit>, isa 0xe7", the last what it takes this CPU for (dnnl_cpu_isa_t); valid for as long as the module is
+// loaded.
 extern "C" const char* mlx_onednn_version() {
   static const std::string version = [] {
     const dnnl_version_t* v = dnnl_version();
-    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-" + v->hash;
+    char isa[16];
+    std::snprintf(isa, sizeof isa, "0x%x", static_cast<unsigned>(dnnl_get_effective_cpu_isa()));
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-" + v->hash +
+           ", isa " + isa;
   }();
   return version.c_str();
 }

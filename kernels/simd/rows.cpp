@@ -10,11 +10,14 @@ namespace mlx::kernels::MLX_ISA {
 
 const Kernel kRows[] = {
     {Op::kLinear, kBackend, prepare_linear},
+    {Op::kLinear, kBackend, prepare_int8},
     {Op::kLinearBackwardData, kBackend, prepare_linear},
     {Op::kLinearBackwardWeights, kBackend, prepare_linear},
     {Op::kConv2d, kBackend, prepare_conv_first},
     {Op::kConv2d, kBackend, prepare_depthwise},
     {Op::kConv2d, kBackend, prepare_conv},
+    {Op::kConv2d, kBackend, prepare_depthwise_int8},
+    {Op::kConv2d, kBackend, prepare_int8},
     {Op::kConv2dBackwardData, kBackend, prepare_depthwise},
     {Op::kConv2dBackwardData, kBackend, prepare_conv},
     {Op::kConv2dBackwardWeights, kBackend, prepare_conv_first_weights},

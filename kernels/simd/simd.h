@@ -22,6 +22,9 @@ bool prepare_conv_weights(const Problem& problem, Plan& plan);
 // Depthwise 3x3 convolution of stride 1 or 2, f32: forward and to the data; to the weights.
 bool prepare_depthwise(const Problem& problem, Plan& plan);
 bool prepare_depthwise_weights(const Problem& problem, Plan& plan);
+// Quantized: linear and convolution in one group; depthwise 3x3 convolution.
+bool prepare_int8(const Problem& problem, Plan& plan);
+bool prepare_depthwise_int8(const Problem& problem, Plan& plan);
 bool prepare_batch_norm(const Problem& problem, Plan& plan);
 bool prepare_layer_norm(const Problem& problem, Plan& plan);
 bool prepare_rms_norm(const Problem& problem, Plan& plan);

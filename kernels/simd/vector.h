@@ -22,6 +22,11 @@
 //   load, store of BF16                            widened; rounded to nearest even, NaN stays one
 //   load_bytes(p, n), store_bytes(p, x, n)         n bytes, or 64
 //   load_narrow<Signed>(p, n), store_narrow        n bytes, or 16, as Ints; stored are the low bytes
+//   dot(terms, weights, sum)                       sum and the products of the kTerms Terms and Weights in each lane,
+//                                                  exactly: four bytes, where the instruction set sums those, else two
+//                                                  16-bit numbers
+//   dot_low(x, weights, sum)                       the same of the 16-bit number in each lane's lower half alone
+//   copy_terms<Signed>(p, to, n)                   n bytes as Terms; of four bytes signed ones with 128 added
 #pragma once
 
 #include <immintrin.h>

@@ -382,6 +382,31 @@ inline void store_narrow(void* to, Ints x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) static_cast<unsigned char*>(to)[i] = part[i];
 }
 
+// Bytes are summed in pairs that saturate (VPMADDUBSW), 16-bit numbers are not.
+using Term = std::int16_t;
+using Weight = std::int16_t;
+constexpr std::int64_t kTerms = 2;
+template <bool Signed>
+constexpr Term kNoTerm = 0;
+inline Ints dot(Ints terms, Ints weights, Ints sum) {
+  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(terms.a, weights.a)),
+          _mm256_add_epi32(sum.b, _mm256_madd_epi16(terms.b, weights.b))};
+}
+template <bool Signed>
+inline void copy_terms(const void* from, Term* to, std::int64_t n) {
+  const auto* at = static_cast<const std::int8_t*>(from);
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        Signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
+  }
+  for (; i < n; ++i) to[i] = Signed ? Term{at[i]} : Term{static_cast<std::uint8_t>(at[i])};
+}
+inline Ints dot_low(Ints x, Ints weights, Ints sum) {
+  return dot(x, weights, sum);
+}
+
 inline Floats load(const BF16* from, Mask m) {
   alignas(32) BF16 part[16] = {};
   const int n = count(m);

@@ -292,7 +292,30 @@ inline Ints load_narrow(const void* from, std::int64_t n) {
   return {Signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)};
 }
 inline void store_narrow(void* to, Ints x, std::int64_t n) {
+  if (n >= 16) return _mm_storeu_si128(static_cast<__m128i*>(to), _mm512_cvtepi32_epi8(x.v));  // a masked one is slow
   _mm512_mask_cvtepi32_storeu_epi8(to, lanes(n).bits, x.v);
+}
+
+using Term = std::uint8_t;
+using Weight = std::int8_t;
+constexpr std::int64_t kTerms = 4;
+template <bool Signed>
+constexpr Term kNoTerm = Signed ? 128 : 0;  // what 0 becomes
+inline Ints dot(Ints terms, Ints weights, Ints sum) {
+  return {_mm512_dpbusd_epi32(sum.v, terms.v, weights.v)};
+}
+template <bool Signed>
+inline void copy_terms(const void* from, Term* to, std::int64_t n) {
+  const __m512i change = _mm512_set1_epi8(static_cast<char>(kNoTerm<Signed>));
+  for (std::int64_t i = 0; i < n; i += 64) {
+    const __mmask64 mask = bytes_mask(n - i);
+    const __m512i bytes = _mm512_maskz_loadu_epi8(mask, static_cast<const char*>(from) + i);
+    _mm512_mask_storeu_epi8(to + i, mask, _mm512_xor_si512(bytes, change));
+  }
+}
+// The products of 16-bit numbers in the lower halves of the lanes.
+inline Ints dot_low(Ints x, Ints weights, Ints sum) {
+  return {_mm512_dpwssd_epi32(sum.v, x.v, weights.v)};
 }
 
 // In integers: VCVTNEPS2BF16 takes denormals for zero.

@@ -10,8 +10,10 @@
 namespace mlx {
 
 std::int64_t unix_micros() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+  // Not std::chrono::system_clock: it counts nanoseconds, and wraps in 2262.
+  std::timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
 double seconds_now() {

@@ -21,6 +21,7 @@ enum class ErrorKind : int {
   kCorrupt = 6,   // data does not match its digest or format
   kIo = 7,        // disk, network or remote failed
   kMissing = 8,   // device or dependency missing
+  kDiverged = 9,  // a training's numbers are not finite any more
   kInterrupted = 130,
 };
 

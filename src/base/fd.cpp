@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -98,11 +99,21 @@ Bytes read_regular_file(const std::string& path, std::size_t most) {
   return bytes;
 }
 
-Bytes read_file(const std::string& path) {
+namespace {
+
+// For people or of a few numbers: a device, a pipe and /proc have no size, and may have no end.
+constexpr std::size_t kMaxText = std::size_t{64} << 20;
+
+// kCorrupt where it has more than `most` bytes.
+Bytes read_up_to(const std::string& path, std::size_t most) {
+  const auto require = [&](std::uint64_t size) {
+    if (size > most) fail(ErrorKind::kCorrupt, "{}: has more than {} bytes", path, most);
+  };
   const Fd fd = open_file(path, O_RDONLY);
   const struct stat info = stat_of(fd.get(), path);
   if (S_ISDIR(info.st_mode)) fail_errno(EISDIR, path, "read");
   // The size is a hint: /proc says 0, and a file may grow. One byte more shows the end without another round.
+  require(S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0);
   Bytes out(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)) + 1);
   std::size_t filled = 0;
   for (;;) {
@@ -111,14 +122,21 @@ Bytes read_file(const std::string& path) {
     if (got < 0) fail_errno(errno, path, "read");
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
+    require(filled);
     if (filled == out.size()) out.resize(out.size() + std::max<std::size_t>(out.size(), 4096));
   }
   out.resize(filled);
   return out;
 }
 
+}  // namespace
+
+Bytes read_file(const std::string& path) {
+  return read_up_to(path, std::numeric_limits<std::size_t>::max());
+}
+
 std::string read_text(const std::string& path) {
-  return std::string(as_text(read_file(path)));
+  return std::string(as_text(read_up_to(path, kMaxText)));
 }
 
 std::size_t read_at(int fd, void* data, std::size_t count, std::uint64_t offset, const std::string& path) {

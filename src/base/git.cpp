@@ -349,6 +349,19 @@ std::vector<std::pair<std::string, std::string>> git_files_anywhere(const std::s
   return std::move(walk.found);
 }
 
+std::optional<std::int64_t> git_head_time(const std::string& root) {
+  const Repository repository = open_root(root);
+  Reference head;
+  const int code = git_repository_head(head.out(), repository.get());
+  if (code == GIT_EUNBORNBRANCH || code == GIT_ENOTFOUND) return std::nullopt;
+  must(code, root, "read HEAD");
+  Object commit;
+  must(git_reference_peel(commit.out(), head.get(), GIT_OBJECT_COMMIT), root, "read the commit at HEAD");
+  constexpr std::int64_t kMostSeconds = std::int64_t{1} << 40;  // whatever a commit says
+  const std::int64_t seconds = git_commit_time(reinterpret_cast<const git_commit*>(commit.get()));
+  return std::clamp<std::int64_t>(seconds, 0, kMostSeconds) * 1'000'000;
+}
+
 std::vector<GitFile> git_files_at_head(const std::string& root, std::uint64_t max_text) {
   const Repository repository = open_root(root);
   Reference head;

@@ -21,6 +21,8 @@ struct GitState {
 // The worktree that holds `folder`, or nullopt outside any repository. Cheap: opens nothing else.
 std::optional<std::string> find_git_root(const std::string& folder);
 std::optional<GitState> read_git_state(const std::string& folder, bool with_diff);
+// When the commit at HEAD was made, unix microseconds; nullopt where HEAD is unborn.
+std::optional<std::int64_t> git_head_time(const std::string& root);
 // Where hooks of this repository live (worktrees and core.hooksPath respected), for whoever writes one.
 std::string git_hooks_folder(const std::string& root);
 // The contents of `path` (relative to the root) at the tip of every local and remote branch and of HEAD, duplicates

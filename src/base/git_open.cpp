@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::git {
 
@@ -62,7 +63,7 @@ bool open_worktree(Repository& repository, const std::string& root) {
   const int code = git_repository_open_ext(repository.out(), root.c_str(), GIT_REPOSITORY_OPEN_NO_SEARCH, nullptr);
   if (is_foreign(code)) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the git repository belongs to another user", root),
-                fmt::format("if you trust it: git config --global --add safe.directory {}", root));
+                fmt::format("if you trust it: git config --global --add safe.directory {}", shell_quoted(root)));
   }
   if (code == GIT_ENOTFOUND) return false;
   must(code, root, "open the repository");

@@ -45,7 +45,8 @@ std::string last_problem(const char* otherwise) {
 Module open_module(const std::string& name) {
   Module module;
   const std::filesystem::path folder = executable_folder();
-  for (const auto& candidate : {folder / "lib/mlx" / name, folder / "../lib/mlx" / name}) {
+  const std::array candidates{folder / "lib/mlx" / name, (folder / "../lib/mlx" / name).lexically_normal()};
+  for (const auto& candidate : candidates) {
     std::error_code ignored;
     if (!std::filesystem::exists(candidate, ignored)) continue;
     module.found = true;
@@ -56,7 +57,7 @@ Module open_module(const std::string& name) {
     module.problem = last_problem("cannot be opened");
   }
   if (!module.handle && module.problem.empty())
-    module.problem = fmt::format("lib/mlx/{} is not beside {}", name, folder.string());
+    module.problem = fmt::format("there is neither {} nor {}", candidates[0].string(), candidates[1].string());
   return module;
 }
 

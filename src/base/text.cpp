@@ -33,4 +33,13 @@ std::string counted(std::uint64_t count, const char* singular) {
   return fmt::format("{} {}{}", grouped(count), singular, count == 1 ? "" : "s");
 }
 
+std::string shell_quoted(std::string_view text) {
+  constexpr std::string_view kSpecial = " \t\r\n'\"\\$`*?[]{}()<>|&;#!";
+  const bool plain = !text.empty() && text.front() != '~' && text.find_first_of(kSpecial) == text.npos;
+  if (plain) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
 }  // namespace mlx

@@ -19,7 +19,8 @@ namespace mlx {
 struct TomlNode {
   enum class Kind { kTable, kArray, kString, kInteger, kFloat, kBoolean, kOther };
   Kind kind = Kind::kTable;
-  int line = 0;
+  int line = 0;              // 0: not in a file, or nowhere in it
+  std::string origin;        // where it comes from instead: "--set train.epochs=20"
   std::string text;          // kString
   std::int64_t integer = 0;  // kInteger
   double number = 0;         // kFloat, and kInteger as a double
@@ -37,6 +38,10 @@ struct TomlNode::Member {
 
 // Throws kUsage "FILE:LINE:COLUMN: why" on a syntax error.
 TomlNode parse_toml(std::string_view text, const std::string& file);
+// Puts "train.epochs=20" into `root`, in place of what it has there; tables on the way are made. The key is dotted as
+// TOML has it, the value is one of TOML, and a string where it cannot be one. kUsage for another form, and where a key
+// on the way is no table.
+void set_toml(TomlNode& root, std::string_view assignment, std::string_view option);
 // Plain data, keys in file order (for "resolved config").
 Json toml_to_json(const TomlNode& node);
 
@@ -49,6 +54,7 @@ class TomlReader {
   bool has(std::string_view key) const;
   bool is_array(std::string_view key) const;  // for keys that take one value or several
   int line(std::string_view key) const;
+  std::string place(std::string_view key) const;  // "train.toml:7", or "--set train.batch=8"
   std::string string(std::string_view key);
   std::string string(std::string_view key, std::string_view fallback);
   // One of a closed set; the error lists it.

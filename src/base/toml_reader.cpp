@@ -67,8 +67,9 @@ std::string numbered_section(const std::string& where, std::string_view key, std
                                                         : fmt::format("[{}] #{}", name, index + 1);
 }
 
-std::string place(const std::string& file, int line) {
-  return line > 0 ? fmt::format("{}:{}", file, line) : file;
+std::string place_of(const std::string& file, const TomlNode& node) {
+  if (!node.origin.empty()) return node.origin;
+  return node.line > 0 ? fmt::format("{}:{}", file, node.line) : file;
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ std::string place(const std::string& file, int line) {
 TomlReader::TomlReader(const TomlNode& table, std::string file, std::string where)
     : table_(std::make_shared<TomlNode>(table)), file_(std::move(file)), where_(std::move(where)) {
   if (table_->kind != Kind::kTable) {
-    fail(ErrorKind::kUsage, "{}: {}: expected a table, got {}", place(file_, table_->line), where_, shown(*table_));
+    fail(ErrorKind::kUsage, "{}: {}: expected a table, got {}", place_of(file_, *table_), where_, shown(*table_));
   }
 }
 
@@ -96,6 +97,13 @@ int TomlReader::line(std::string_view key) const {
   return table_->line;
 }
 
+std::string TomlReader::place(std::string_view key) const {
+  for (const auto& [name, value] : table_->members) {
+    if (name == key) return place_of(file_, value);
+  }
+  return place_of(file_, *table_);
+}
+
 const TomlNode* TomlReader::find(std::string_view key) {
   if (std::ranges::find(known_, key) == known_.end()) known_.emplace_back(key);
   for (const auto& [name, value] : table_->members) {
@@ -110,23 +118,22 @@ const TomlNode& TomlReader::require(std::string_view key, std::string_view expec
   for (const auto& [name, value] : table_->members) {
     const bool asked = std::ranges::find(known_, name) != known_.end();
     if (!asked && !did_you_mean(name, {std::string(key)}).empty()) {
-      throw Error(
-          ErrorKind::kUsage,
-          fmt::format("{}: {}{}unknown key '{}'", place(file_, line(name)), where_, where_.empty() ? "" : " ", name),
-          fmt::format("did you mean '{}'?", key));
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: {}{}unknown key '{}'", place(name), where_, where_.empty() ? "" : " ", name),
+                  fmt::format("did you mean '{}'?", key));
     }
   }
   fail(ErrorKind::kUsage, "{}: {}{}needs the key '{}' ({})", file_, where_, where_.empty() ? "" : " ", key, expected);
 }
 
 void TomlReader::wrong(const TomlNode& node, std::string_view key, std::string_view expected) const {
-  const int at = node.line > 0 ? node.line : line(key);
-  fail(ErrorKind::kUsage, "{}: {}{}{}: expected {}, got {}", place(file_, at), where_, where_.empty() ? "" : " ", key,
-       expected, shown(node));
+  const std::string at = node.line > 0 && node.origin.empty() ? place_of(file_, node) : place(key);
+  fail(ErrorKind::kUsage, "{}: {}{}{}: expected {}, got {}", at, where_, where_.empty() ? "" : " ", key, expected,
+       shown(node));
 }
 
 void TomlReader::fail_at(std::string_view key, std::string_view why) const {
-  fail(ErrorKind::kUsage, "{}: {}{}{}: {}", place(file_, line(key)), where_, where_.empty() ? "" : " ", key, why);
+  fail(ErrorKind::kUsage, "{}: {}{}{}: {}", place(key), where_, where_.empty() ? "" : " ", key, why);
 }
 
 std::string TomlReader::string(std::string_view key) {
@@ -250,7 +257,7 @@ void TomlReader::finish() const {
     const std::string close = did_you_mean(name, known_);
     throw Error(
         ErrorKind::kUsage,
-        fmt::format("{}: {}{}unknown key '{}'", place(file_, value.line), where_, where_.empty() ? "" : " ", name),
+        fmt::format("{}: {}{}unknown key '{}'", place_of(file_, value), where_, where_.empty() ? "" : " ", name),
         close.empty() ? fmt::format("known keys: {}", fmt::join(known_, ", "))
                       : fmt::format("did you mean '{}'?", close));
   }

@@ -1,6 +1,9 @@
 // A scanner that knows strings and comments of TOML 1.0 and nothing else.
 #include "base/toml_text.h"
 
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 
 namespace mlx {
@@ -43,10 +46,37 @@ Where step(Where where, std::string_view text, std::size_t at, std::size_t& take
   return quotes < 3 ? where : Where::kPlain;
 }
 
+// How deep what is read stands: the parts of keys that lead there and the brackets around it, since tables, arrays and
+// dotted keys nest alike. Numbers with a point count as parts, which a line of its own or a comma ends.
+class Depth {
+ public:
+  // False where it is more than a parser that calls itself can take.
+  bool step(char c) {
+    if (c == '.') ++parts_;
+    if (c == ',' || c == '\n') parts_ = 0;
+    if (c == '[' || c == '{') {
+      open_.push_back(parts_ + 1);
+      around_ += std::exchange(parts_, 0) + 1;
+    }
+    if ((c == ']' || c == '}') && !open_.empty()) {
+      around_ -= open_.back();
+      parts_ = 0;
+      open_.pop_back();
+    }
+    return around_ + parts_ <= kMaxDepth;
+  }
+
+ private:
+  static constexpr std::size_t kMaxDepth = 256;
+  std::vector<std::size_t> open_;  // what each open bracket added
+  std::size_t around_ = 0, parts_ = 0;
+};
+
 }  // namespace
 
 void check_toml_text(std::string_view text, const std::string& file) {
   Where where = Where::kPlain;
+  Depth depth;
   int line = 1;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   for (std::size_t at = 0, taken = 1; at < text.size(); at += taken) {
@@ -55,6 +85,8 @@ void check_toml_text(std::string_view text, const std::string& file) {
       fail(ErrorKind::kUsage, "{}:{}: a control character", file, line);
     if (byte >= 0x80 && where == Where::kPlain)
       fail(ErrorKind::kUsage, "{}:{}: a letter beyond ASCII outside of quotes", file, line);
+    if (where == Where::kPlain && !depth.step(text[at]))
+      fail(ErrorKind::kUsage, "{}:{}: tables, arrays or parts of a key are nested too deeply", file, line);
     const bool escaped = byte == '\\' && (where == Where::kBasic || where == Where::kLongBasic);
     if (byte == '\n') ++line;
     where = step(where, text, at, taken);

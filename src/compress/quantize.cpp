@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "compress/quantized_graph.h"
+#include "compress_sources.h"
 #include "graph/passes.h"
 #include "registry/domains.h"
 #include "registry/pointers.h"
@@ -14,6 +15,8 @@
 
 namespace mlx::compress {
 namespace {
+
+constexpr train::Sources kSources{MLX_COMPRESS_SOURCES};
 
 struct Inputs {
   registry::Version model, data;
@@ -31,7 +34,8 @@ Inputs read_inputs(registry::Repository& repository, const QuantizeOptions& opti
                                {"seed", options.calibration.seed},
                                {"split", options.split},
                                {"to", "int8"}});
-  in.start.key = train::run_key(in.start.command, in.start.inputs, in.start.params, train::numerics_id(options.level));
+  in.start.key =
+      train::run_key(in.start.command, in.start.inputs, in.start.params, train::numerics_id(kSources, options.level));
   return in;
 }
 
@@ -101,7 +105,7 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
     outcome.unchanged = true;
     outcome.to = *known;
   } else {
-    in.start.environment = canonical(train::environment(options.level, repository.pool().threads()));
+    in.start.environment = canonical(train::environment(kSources, options.level, repository.pool().threads()));
     in.start.code = train::code_state(repository);
     const std::string run = registry::start_run(repository, in.start);
     outcome.to = train::in_run(repository, run, [&] { return quantize_run(repository, options, in, run, progress); });

@@ -30,10 +30,12 @@ struct Seen {
   std::string name;
   bool wanted = false;
   std::size_t most = kMostCategories;
-  std::int64_t present = 0;   // rows that have a value
-  bool numbers = true;        // all of them are
-  bool binary = true;         // all are 0, 1, true or false
-  std::uint64_t text_at = 0;  // where the first stands that is no number, and what it is
+  std::optional<ColumnKind> declared;
+  std::int64_t present = 0;     // rows that have a value
+  std::int64_t in_numbers = 0;  // of them, those whose value is a number
+  bool numbers = true;          // all of them are
+  bool binary = true;           // all are 0, 1, true or false
+  std::uint64_t text_at = 0;    // where the first stands that is no number, and what it is
   std::string text;
   std::string not_binary;  // the first that is not
   TextSet values;
@@ -51,6 +53,11 @@ bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
 void add_value(Seen& seen, const RowValue& value, const RowFile& file, const Row& row) {
   ++seen.present;
   const bool number = value.kind == RowValue::Kind::kNumber;
+  seen.in_numbers += number;
+  if (!number && seen.declared == ColumnKind::kNumber)
+    fail_at_row(file, row.offset,
+                fmt::format("column '{}': '{}' is no number, which [data.columns] says that it is", seen.name,
+                            value.text.substr(0, 40)));
   if (!number && seen.numbers) {
     seen.numbers = false;
     seen.text_at = row.offset;
@@ -73,27 +80,37 @@ void add_value(Seen& seen, const RowValue& value, const RowFile& file, const Row
 struct Scan {
   std::vector<Seen> columns;
   std::int64_t rows = 0;
+  std::string no_header, found_out;  // of TableReader
 };
+
+Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& options) {
+  if (!is_utf8(name)) fail_at_row(file, 0, "a column's name is not UTF-8");
+  Seen seen;
+  seen.name = name;
+  if (const auto found = options.columns.find(name); found != options.columns.end()) seen.declared = found->second;
+  const bool target = is_one_of(options.targets, name);
+  const bool feature =
+      options.features.empty() ? seen.declared != ColumnKind::kIgnore : is_one_of(options.features, name);
+  seen.wanted = target || feature;
+  if (target) seen.most = kMostClasses;
+  return seen;
+}
 
 Scan scan(const RowFile& file, const RowOptions& options) {
   const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
   CellReader cells(file.kind);
   Scan out;
   Row row;
+  out.no_header = reader->no_header();
   while (reader->next(row)) {
-    while (out.columns.size() < reader->columns().size()) {
-      Seen& seen = out.columns.emplace_back();
-      seen.name = reader->columns()[out.columns.size() - 1];
-      if (!is_utf8(seen.name)) fail_at_row(file, 0, "a column's name is not UTF-8");
-      const bool target = is_one_of(options.targets, seen.name);
-      seen.wanted = target || options.features.empty() || is_one_of(options.features, seen.name);
-      if (target) seen.most = kMostClasses;
-    }
+    while (out.columns.size() < reader->columns().size())
+      out.columns.push_back(first_seen(reader->columns()[out.columns.size()], file, options));
     for (const Cell& cell : row.cells) {
       Seen& seen = out.columns[cell.column];
       if (!seen.wanted) continue;
       const RowValue value = cells.read(cell.text);
-      if (cells.wrong()) {
+      const bool by_text = seen.declared == ColumnKind::kCategory && value.kind == RowValue::Kind::kNumber;
+      if (cells.wrong() && !by_text) {
         fail_at_row(file, row.offset,
                     fmt::format("column '{}': {} {}", seen.name, cell.text.substr(0, 40), cells.wrong()));
       }
@@ -102,6 +119,9 @@ Scan scan(const RowFile& file, const RowOptions& options) {
     ++out.rows;
   }
   if (out.rows == 0) fail(ErrorKind::kCorrupt, "{}: it has no rows", file.name);
+  out.found_out = reader->found_out();
+  for (Seen& seen : out.columns)
+    if (seen.declared == ColumnKind::kCategory) seen.numbers = false;
   return out;
 }
 
@@ -109,7 +129,8 @@ std::string names_text(const Scan& scan) {
   constexpr std::size_t kShown = 12;
   std::string text;
   for (std::size_t i = 0; i < scan.columns.size() && i < kShown; ++i) text += (i ? ", " : "") + scan.columns[i].name;
-  return scan.columns.size() > kShown ? text + ", …" : text;
+  if (scan.columns.size() > kShown) text += ", …";
+  return "it has: " + text + (scan.no_header.empty() ? "" : fmt::format(" ({})", scan.no_header));
 }
 
 const Seen& column_named(const Scan& scan, const RowFile& file, const std::string& name, const std::string& place) {
@@ -121,7 +142,43 @@ const Seen& column_named(const Scan& scan, const RowFile& file, const std::strin
   for (const Seen& seen : scan.columns) names.push_back(seen.name);
   const std::string close = did_you_mean(name, names);
   throw Error(ErrorKind::kUsage, fmt::format("{}: {} has no column '{}'", place, file.name, name),
-              close.empty() ? "it has: " + names_text(scan) : fmt::format("did you mean '{}'?", close));
+              close.empty() ? names_text(scan) : fmt::format("did you mean '{}'?", close));
+}
+
+void check_declared(const RowFile& file, const RowOptions& options, const Scan& scan) {
+  for (const auto& [name, kind] : options.columns) {
+    const bool feature = is_one_of(options.features, name);
+    if (!feature) (void)column_named(scan, file, name, options.columns_place);
+    if (kind == ColumnKind::kIgnore && (feature || is_one_of(options.targets, name)))
+      fail(ErrorKind::kUsage, "{}: column '{}' is to be ignored, and [data] names it", options.columns_place, name);
+  }
+}
+
+// Of a column that is a category by a few of its cells.
+void warn_of_few(const RowFile& file, const Seen& seen, TableFacts& facts) {
+  if (seen.numbers || seen.declared || 2 * seen.in_numbers <= seen.present) return;
+  const double share = 100 * static_cast<double>(seen.in_numbers) / static_cast<double>(seen.present);
+  facts.warnings.push_back(
+      fmt::format("{}: {:.1f} % of `{}` are numbers, and '{}' in line {} is none: it is taken as a category of {} "
+                  "values; [data.columns] {} = \"number\" or \"category\" says what it is",
+                  file.name, std::min(share, 99.9), seen.name, seen.text, lines_of(*file.open(), {seen.text_at})[0],
+                  seen.values.size(), seen.name));
+}
+
+void add_facts(const RowFile& file, const Scan& scan, const RowSchema& schema, TableFacts& facts) {
+  facts.file = file.name;
+  facts.found_out = scan.found_out;
+  facts.rows = scan.rows;
+  const auto add = [&](const Column& column, const char* kind, bool target) {
+    const Seen& seen = *std::ranges::find(scan.columns, column.name, &Seen::name);
+    warn_of_few(file, seen, facts);
+    const auto values = static_cast<std::int64_t>(column.values.size());
+    facts.columns.push_back({column.name, kind, target, values, scan.rows - seen.present});
+  };
+  for (const Column& column : schema.features) add(column, column.is_number() ? "number" : "category", false);
+  const bool labels = schema.kind == TargetKind::kLabels;
+  for (const Column& column : schema.targets)
+    add(column, !column.is_number() ? "class" : labels ? "label" : "number", true);
 }
 
 // The first row in which a column has no value; found only when it is going to be an error.
@@ -137,13 +194,16 @@ void fail_missing(const RowFile& file, const Seen& column, bool target) {
     const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
                 target ? "rows without a target cannot be learned from; take them out"
-                       : "[data] missing = \"mean\" takes the column's mean");
+                       : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
   }
 }
 
-void check_present(const RowFile& file, const Scan& scan, const Seen& column, bool target, bool impute) {
-  if (column.present == 0) fail(ErrorKind::kCorrupt, "{}: column '{}' has no value in any row", file.name, column.name);
-  if (column.present < scan.rows && (target || !impute)) fail_missing(file, column, target);
+void check_present(const RowFile& file, const Scan& scan, const Seen& column, bool target, Missing missing) {
+  if (column.present == 0) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: column '{}' has no value in any row", file.name, column.name),
+                target ? "" : fmt::format("leave it out: [data.columns] {} = \"ignore\"", column.name));
+  }
+  if (column.present < scan.rows && (target || missing == Missing::kError)) fail_missing(file, column, target);
 }
 
 Column as_column(const Seen& seen, const RowFile& file, bool number, bool target) {
@@ -157,7 +217,7 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
         ErrorKind::kUsage,
         fmt::format("{}: column '{}' has more than {} different values{}", file.name, seen.name, seen.most, text),
         target ? "a target of numbers is learned with loss = \"mse\" or \"huber\""
-               : "leave it out: [data] features names the columns that are used");
+               : fmt::format("leave it out: [data.columns] {} = \"ignore\"", seen.name));
   }
   column.values.assign(seen.values.begin(), seen.values.end());
   std::ranges::sort(column.values);
@@ -170,6 +230,19 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
 
 [[noreturn]] void refuse_target(const RowOptions& options, const Seen& seen, std::string_view why) {
   fail(ErrorKind::kUsage, "{}: column '{}' {}", options.target_place, seen.name, why);
+}
+
+// What [data.columns] says of a target is not what the loss is for.
+void check_declared_targets(const RowOptions& options, const std::vector<const Seen*>& targets, TargetKind kind) {
+  for (const Seen* seen : targets) {
+    const bool category = seen->declared == ColumnKind::kCategory, number = seen->declared == ColumnKind::kNumber;
+    if (number && kind == TargetKind::kClass)
+      refuse_target(options, *seen, "is declared a number, and loss = \"softmax\" learns classes");
+    if (category && options.list)
+      refuse_target(options, *seen, "is declared a category, which no list of targets holds");
+    if (category && kind == TargetKind::kLabels)
+      refuse_target(options, *seen, "is declared a category, and loss = \"binary\" learns labels");
+  }
 }
 
 TargetKind kind_of(const RowOptions& options, const std::vector<const Seen*>& targets) {
@@ -209,13 +282,14 @@ void choose_targets(const RowFile& file, const RowOptions& options, const Scan& 
   std::vector<const Seen*> targets;
   for (const std::string& name : options.targets) {
     const Seen& seen = column_named(scan, file, name, options.target_place);
-    check_present(file, scan, seen, true, false);
+    check_present(file, scan, seen, true, Missing::kError);
     if (is_one_of({options.targets.begin(), options.targets.begin() + static_cast<std::ptrdiff_t>(targets.size())},
                   name))
       refuse_target(options, seen, "stands twice");
     targets.push_back(&seen);
   }
   schema.kind = kind_of(options, targets);
+  check_declared_targets(options, targets, schema.kind);
   for (const Seen* seen : targets)
     schema.targets.push_back(as_column(*seen, file, schema.kind != TargetKind::kClass, true));
   if (schema.kind == TargetKind::kClass && schema.targets[0].values.size() < 2)
@@ -226,7 +300,7 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
   std::vector<const Seen*> features;
   if (options.features.empty()) {
     for (const Seen& seen : scan.columns) {
-      if (!is_one_of(options.targets, seen.name)) features.push_back(&seen);
+      if (seen.wanted && !is_one_of(options.targets, seen.name)) features.push_back(&seen);
     }
     if (features.empty()) fail(ErrorKind::kUsage, "{}: it has no column beside the targets", file.name);
   }
@@ -239,8 +313,11 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
     features.push_back(&seen);
   }
   for (const Seen* seen : features) {
-    check_present(file, scan, *seen, false, options.impute);
+    check_present(file, scan, *seen, false, options.missing);
     schema.features.push_back(as_column(*seen, file, seen->numbers, false));
+    const bool missing = seen->present < scan.rows;
+    schema.impute = schema.impute || (missing && options.missing == Missing::kAuto);
+    schema.features.back().indicator = seen->numbers && missing && options.missing == Missing::kIndicator;
   }
   if (schema.width() > kMostFeatures)
     fail(ErrorKind::kUsage, "{}: its categories make {} features, at most {} are possible", file.name, schema.width(),
@@ -249,24 +326,25 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
 
 }  // namespace
 
-RowSchema fit_schema(const RowFile& file, const RowOptions& options, std::int64_t* count) {
+RowSchema fit_schema(const RowFile& file, const RowOptions& options, TableFacts* facts) {
   return in_table(file, [&] {
     const Scan seen = scan(file, options);
+    check_declared(file, options, seen);
     if (options.targets.empty()) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: which column of {} is to be learned?", options.target_place, file.name),
-                  "it has: " + names_text(seen));
+                  names_text(seen));
     }
     RowSchema schema;
-    schema.impute = options.impute;
+    schema.impute = options.missing == Missing::kMean || options.missing == Missing::kIndicator;
     choose_targets(file, options, seen, schema);
     choose_features(file, options, seen, schema);
-    if (count) *count = seen.rows;
+    if (facts) add_facts(file, seen, schema, *facts);
     return schema;
   });
 }
 
-RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOptions& options, std::int64_t* count) {
+RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOptions& options, TableFacts* facts) {
   std::vector<std::string> names, asked = options.features;
   for (const Column& column : base.features) names.push_back(column.name);
   std::vector<std::string> sorted = names;
@@ -279,9 +357,12 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
   }
   RowOptions with_base = options;
   with_base.features = names;
-  RowSchema schema = fit_schema(file, with_base, count);
+  // What the base takes for numbers and categories; else a table with one odd cell would fit it no more.
+  for (const Column& column : base.features)
+    with_base.columns.try_emplace(column.name, column.is_number() ? ColumnKind::kNumber : ColumnKind::kCategory);
+  RowSchema schema = fit_schema(file, with_base, facts);
   schema.features = base.features;
-  schema.impute = base.impute || options.impute;
+  schema.impute = base.impute || schema.impute;
   // Values that the base knows and this table lacks are no reason to begin anew.
   const auto covers = [](const Column& known, const Column& here) {
     return known.name == here.name && known.is_number() == here.is_number() &&
@@ -294,8 +375,10 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
 
 std::int64_t RowSchema::width() const {
   std::int64_t width = 0;
-  for (const Column& column : features)
-    width += column.is_number() ? 1 : static_cast<std::int64_t>(column.values.size());
+  for (const Column& column : features) {
+    const int number = column.indicator ? 2 : 1;
+    width += column.is_number() ? number : static_cast<std::int64_t>(column.values.size());
+  }
   return width;
 }
 

@@ -1,4 +1,5 @@
-// A schema as JSON: part of model.json (mlx-format-model(5)), read with suspicion.
+// A schema as JSON: part of model.json (mlx-format-model(5)), read with suspicion. And the facts of a table, for a
+// run's summary.
 
 #include <array>
 #include <cmath>
@@ -19,6 +20,7 @@ Json columns_to_json(const std::vector<Column>& columns) {
   for (const Column& column : columns) {
     if (column.is_number()) {
       out.push_back({{"name", column.name}, {"mean", column.mean}, {"std", column.std}});
+      if (column.indicator) out.back()["indicator"] = true;
     } else {
       out.push_back({{"name", column.name}, {"values", column.values}});
     }
@@ -42,6 +44,7 @@ Column column_from_json(const Json& json, const std::string& what) {
     column.mean = number_from(json, "mean", where);
     column.std = number_from(json, "std", where);
     if (!(column.std > 0)) fail(ErrorKind::kCorrupt, "{}: 'std': expected a number above 0", where);
+    column.indicator = json.contains("indicator") && json_bool(json, "indicator", where);
     return column;
   }
   std::set<std::string> seen;
@@ -74,6 +77,39 @@ Json to_json(const RowSchema& schema) {
           {"missing", schema.impute ? "mean" : "error"},
           {"target", name_of(schema.kind)},
           {"targets", columns_to_json(schema.targets)}};
+}
+
+Json to_json(const TableFacts& facts) {
+  Json columns = Json::array();
+  for (const ColumnFacts& column : facts.columns) {
+    Json one = {{"name", column.name}, {"kind", column.kind}, {"role", column.target ? "target" : "feature"}};
+    if (column.values > 0) one["values"] = column.values;
+    if (column.missing > 0) one["missing"] = column.missing;
+    columns.push_back(std::move(one));
+  }
+  Json out = {{"columns", std::move(columns)}, {"file", facts.file}, {"rows", facts.rows}};
+  if (!facts.found_out.empty()) out["found_out"] = facts.found_out;
+  return out;
+}
+
+std::string columns_text(const Json& facts) {
+  constexpr std::size_t kShown = 24;
+  const std::string what = "table";
+  std::string features, targets;
+  std::size_t shown = 0;
+  for (const Json& column : json_array(facts, "columns", what)) {
+    const bool target = json_string(column, "role", what) == "target";
+    if (!target && ++shown > kShown) continue;
+    std::string& text = target ? targets : features;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", json_string(column, "name", what),
+                        json_string(column, "kind", what));
+    if (column.contains("values")) text += fmt::format(" of {}", json_int(column, "values", what));
+    if (column.contains("missing")) text += fmt::format(" ({} missing)", json_int(column, "missing", what));
+  }
+  if (shown > kShown) features += fmt::format(" and {} more", shown - kShown);
+  const std::string found_out = facts.contains("found_out") ? json_string(facts, "found_out", what) : "";
+  return fmt::format("columns of {}{}: {}; to learn: {}", json_string(facts, "file", what),
+                     found_out.empty() ? "" : fmt::format(" ({})", found_out), features, targets);
 }
 
 RowSchema schema_from_json(const Json& json, const std::string& what) {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/json.h"
 
@@ -24,6 +25,7 @@ double number_of(std::string_view text) {
 
 RowValue CellReader::read(std::string_view cell) {
   wrong_ = nullptr;
+  if (kind_ != TableKind::kJsonLines) cell = trimmed(cell);
   RowValue value;
   value.text = cell;
   switch (type_of(cell, kind_)) {
@@ -33,7 +35,11 @@ RowValue CellReader::read(std::string_view cell) {
     case ValueType::kFloat:
       value.number = number_of(cell);
       if (std::isnan(value.number)) return value;  // "nan" is how many programs write a missing number
-      if (std::isinf(value.number)) wrong_ = "is not a finite number";
+      if (std::isinf(value.number)) {
+        wrong_ = "is not a finite number";
+      } else if (std::abs(value.number) > double{std::numeric_limits<float>::max()}) {
+        wrong_ = "is beyond 3.4e38, the largest number that is computed with";
+      }
       value.kind = RowValue::Kind::kNumber;
       return value;
     case ValueType::kList:
@@ -49,6 +55,8 @@ RowValue CellReader::read(std::string_view cell) {
           unescaped_ = parse_json(cell, "cell").get<std::string>();
           value.text = unescaped_;
         }
+        value.text = trimmed(value.text);
+        if (is_missing(value.text)) return value;
       }
       break;
     case ValueType::kBool:

@@ -12,10 +12,12 @@ namespace mlx::data {
 struct RowValue {
   enum class Kind : std::uint8_t { kMissing, kNumber, kText } kind = Kind::kMissing;
   double number = 0;
-  std::string_view text;  // as written; of a JSON string, unescaped. Until the next cell is taken apart
+  // As written, without spaces around it; of a JSON string, unescaped. Until the next cell is taken apart
+  std::string_view text;
 };
 
-// Takes cells apart; what cannot be a value (a list, an object, a number that is not finite) has `wrong` say why.
+// Takes cells apart; what cannot be a value (a list, an object, a number that is not finite or too large for a float)
+// has wrong() say why.
 class CellReader {
  public:
   explicit CellReader(TableKind kind) : kind_(kind) {}

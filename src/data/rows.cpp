@@ -62,6 +62,7 @@ class RowReader {
     const std::unique_ptr<TableReader> reader = read_table(file_.open(), file_.kind);
     Row row;
     std::uint64_t reported = 0;
+    no_header_ = reader->no_header();
     while (reader->next(row)) {
       meet_columns(reader->columns());
       if (out_.count == 0 && file_.kind != TableKind::kJsonLines) check_columns();
@@ -90,7 +91,8 @@ class RowReader {
     }
     if (!missing.empty())
       throw Error(ErrorKind::kUsage, fmt::format("{} has no column {}", file_.name, missing),
-                  with_targets_ ? "the model was trained with it" : "the model takes it");
+                  no_header_.empty() ? (with_targets_ ? "the model was trained with it" : "the model takes it")
+                                     : no_header_ + ": without a header columns are called 1, 2, 3 …");
   }
 
   void add(const Row& row) {
@@ -103,7 +105,9 @@ class RowReader {
       if (where == kNowhere) continue;
       Place& place = places_[where];
       const RowValue value = cells_.read(cell.text);
-      if (cells_.wrong()) refuse(row, place, cell.text, cells_.wrong());
+      const bool looked_up = place.to == Place::To::kCode || place.to == Place::To::kLabel;
+      const bool by_text = looked_up && value.kind == RowValue::Kind::kNumber;  // whatever number it is
+      if (cells_.wrong() && !by_text) refuse(row, place, cell.text, cells_.wrong());
       if (value.kind == RowValue::Kind::kMissing) continue;
       place.row = at;
       put(row, place, value);
@@ -157,6 +161,7 @@ class RowReader {
   bool with_targets_;
   std::vector<Place> places_;
   CellReader cells_;
+  std::string no_header_;                              // TableReader::no_header()
   std::vector<std::size_t> place_of_;                  // by the table's column
   std::size_t numbers_ = 0, codes_ = 0, targets_ = 0;  // in a row
   Rows out_;
@@ -229,7 +234,9 @@ void write_features(const Rows& rows, const RowSchema& schema, std::int64_t inde
   const std::int32_t* code = rows.codes.data() + static_cast<std::size_t>(index) * codes;
   for (const Column& column : schema.features) {
     if (column.is_number()) {
-      *to++ = std::isnan(*number) ? 0.0f : static_cast<float>((*number - column.mean) / column.std);
+      const bool missing = std::isnan(*number);
+      *to++ = missing ? 0.0f : static_cast<float>((*number - column.mean) / column.std);
+      if (column.indicator) *to++ = missing ? 1.0f : 0.0f;
       ++number;
     } else {
       std::fill_n(to, column.values.size(), 0.0f);

@@ -3,10 +3,12 @@
 // schema, which therefore belongs to the model.
 //
 // A number becomes (v - mean) / std of the training split, a category one feature for each of its values (one-hot), 0
-// in all of them for a value that the training split does not have. Columns of true and false are categories.
+// in all of them for a value that the training split does not have. Columns of true and false are categories. A number
+// that is missing is the mean, and where that is asked for one more feature says that it was.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct Column {
   std::string name;
   std::vector<std::string> values;  // of a category or a class, sorted; empty for a number
   double mean = 0, std = 1;         // of a number
+  bool indicator = false;           // of a number: a feature more, 1 where it is missing
   bool is_number() const { return values.empty(); }
   bool operator==(const Column&) const = default;
 };
@@ -54,23 +57,50 @@ struct RowFile {
   std::string name;  // for messages
 };
 
+// What becomes of rows that have no value in a feature. kAuto: as kMean where there are any, else as kError, so that a
+// model that never saw one refuses them.
+enum class Missing : std::uint8_t { kAuto, kError, kMean, kIndicator };
+enum class ColumnKind : std::uint8_t { kNumber, kCategory, kIgnore };
+
 // What a config says of the columns. The places ("train.toml:4: [data] target") begin the messages about them.
 struct RowOptions {
   std::vector<std::string> targets;
-  bool list = false;                  // the targets were given as a list: labels or numbers, never classes
-  std::vector<std::string> features;  // empty: all columns but the targets
-  bool impute = false;
+  bool list = false;                          // the targets were given as a list: labels or numbers, never classes
+  std::vector<std::string> features;          // empty: all columns but the targets
+  std::map<std::string, ColumnKind> columns;  // that are declared; of the others their values decide
+  Missing missing = Missing::kAuto;
   std::string loss;  // "" for what fits the targets
-  std::string target_place, features_place;
+  std::string target_place, features_place, columns_place;
 };
 
+// How a table was read, for people.
+struct ColumnFacts {
+  std::string name;
+  const char* kind = "number";  // "number", "category", "class", "label"
+  bool target = false;
+  std::int64_t values = 0;  // different ones, of category and class
+  std::int64_t missing = 0;
+};
+struct TableFacts {
+  std::string file;
+  std::string found_out;  // TableReader::found_out()
+  std::int64_t rows = 0;
+  std::vector<ColumnFacts> columns;   // features in order, then targets
+  std::vector<std::string> warnings;  // "train.csv: 99.8 % of `bmi` are numbers, …"
+};
+Json to_json(const TableFacts& facts);
+// "columns of train.csv: age number, city category of 3, bmi number (1 missing); to learn: price number", of what
+// to_json() gave.
+std::string columns_text(const Json& facts);
+
 // Reads the table once and decides what its columns are. kUsage for a column that does not exist (did you mean), for a
-// category of too many values and for targets that do not fit the loss; kCorrupt "FILE: line N: …" for a bad table.
-RowSchema fit_schema(const RowFile& file, const RowOptions& options, std::int64_t* count = nullptr);
+// category of too many values and for targets that do not fit the loss or what is declared; kCorrupt "FILE: line N: …"
+// for a bad table.
+RowSchema fit_schema(const RowFile& file, const RowOptions& options, TableFacts* facts = nullptr);
 // The same for a model that goes on from one with the schema `base`: its features are read just as that one read them
 // (kUsage where `options` names others, or the table lacks one), and so are its targets where they are the same.
 RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOptions& options,
-                        std::int64_t* count = nullptr);
+                        TableFacts* facts = nullptr);
 // Rows by a schema, with their targets or without (then labels and targets are empty). kUsage where columns that the
 // schema names are missing (all of them named), kCorrupt with the line for a value that does not fit.
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress);

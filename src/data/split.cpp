@@ -14,8 +14,8 @@ RowFile row_file(const store::Store& store, const store::Entry& entry) {
   return {inflated(stored_source(store, entry.content), entry.path), *table_kind(entry.path), entry.path};
 }
 
-RowSchema schema_of(const RowFile& file, const Reading& reading, std::int64_t* count = nullptr) {
-  return reading.base ? fit_schema_on(*reading.base, file, reading.rows, count) : fit_schema(file, reading.rows, count);
+RowSchema schema_of(const RowFile& file, const Reading& reading, TableFacts* facts = nullptr) {
+  return reading.base ? fit_schema_on(*reading.base, file, reading.rows, facts) : fit_schema(file, reading.rows, facts);
 }
 
 Rows load_rows(const store::Store& store, const store::Entry& entry, const Reading& reading, Progress& progress) {
@@ -124,9 +124,11 @@ Description describe(const store::Store& store, const Digest& manifest, const st
     case Kind::kImages:
       break;
     case Kind::kFeatures: {
-      std::int64_t count = 0;
-      const RowSchema schema = schema_of(row_file(store, files.rows), reading, &count);
-      return describe(schema, count);
+      TableFacts facts;
+      const RowSchema schema = schema_of(row_file(store, files.rows), reading, &facts);
+      Description out = describe(schema, facts.rows);
+      out.table = std::move(facts);
+      return out;
     }
     case Kind::kTokens:
       if (reading.known_tokenizer) return describe_tokens(*reading.known_tokenizer, 0);
@@ -134,6 +136,18 @@ Description describe(const store::Store& store, const Digest& manifest, const st
       return as_split(load_text(store, files.text, reading, silent)).about;
   }
   return describe(describe_split(store, manifest, split));
+}
+
+std::int64_t count_tokens(const store::Store& store, const Digest& manifest, const std::string& split,
+                          const Reading& reading, std::int64_t enough) {
+  constexpr std::uint64_t kLongestToken = 4;  // bytes of one character; what is compressed has more of them
+  const Layout layout = find_layout(store, manifest);
+  const SplitFiles& files = files_of(layout, manifest, split);
+  std::uint64_t bytes = 0;
+  for (const store::Entry& entry : files.text) bytes += entry.size;
+  if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;
+  NoProgress silent;
+  return as_split(load_text(store, files.text, reading, silent)).about.count;
 }
 
 Split load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,

@@ -24,6 +24,7 @@ struct Description {
   std::int64_t features = 0;                         // of a row, as a network gets it
   int outputs = 0;                                   // classes, labels or numbers; of text, its vocabulary
   std::vector<std::string> names;                    // of the outputs; none of tokens
+  TableFacts table;                                  // of rows, where their schema was made of them
 };
 
 struct Split {
@@ -53,6 +54,9 @@ Kind kind_of(const store::Store& store, const Digest& manifest, const std::strin
 // Of the named split of a version; kNotFound and kCorrupt as the readers of each kind say.
 Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
                      const Reading& reading = {});
+// How many tokens a split of text has, or at least `enough` without reading it where its size already says so.
+std::int64_t count_tokens(const store::Store& store, const Digest& manifest, const std::string& split,
+                          const Reading& reading, std::int64_t enough);
 Split load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
            Progress& progress);
 // The examples of images or rows at `indices` (ascending), in that order.

@@ -46,12 +46,19 @@ bool is_word(std::string_view text, std::string_view word) {
   return std::ranges::equal(text, word, {}, [](char c) { return std::tolower(static_cast<unsigned char>(c)); });
 }
 
+bool is_infinity(std::string_view text) {
+  if (text[0] == '-' || text[0] == '+') text.remove_prefix(1);
+  return is_word(text, "inf") || is_word(text, "infinity");
+}
+
 ValueType type_of_csv(std::string_view cell) {
-  if (cell.empty()) return ValueType::kNull;
+  cell = trimmed(cell);
+  if (!cell.empty() && is_digit(cell[0])) return type_of_number(cell);
+  if (is_missing(cell)) return ValueType::kNull;
+  if (is_infinity(cell)) return ValueType::kFloat;
   const char first = cell[0];
-  if (is_digit(first) || first == '-' || first == '+' || first == '.') return type_of_number(cell);
+  if (first == '-' || first == '+' || first == '.') return type_of_number(cell);
   if (is_word(cell, "true") || is_word(cell, "false")) return ValueType::kBool;
-  if (is_word(cell, "nan") || is_word(cell, "inf")) return ValueType::kFloat;
   return ValueType::kText;
 }
 
@@ -75,6 +82,20 @@ ValueType type_of_json(std::string_view cell) {
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view cell) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!cell.empty() && blank(cell.front())) cell.remove_prefix(1);
+  while (!cell.empty() && blank(cell.back())) cell.remove_suffix(1);
+  return cell;
+}
+
+bool is_missing(std::string_view cell) {
+  if (cell.size() > 4) return false;
+  if (cell.empty() || cell == "-") return true;
+  return std::ranges::any_of(std::array{"na", "n/a", "null", "nan", "-nan"},
+                             [&](const char* word) { return is_word(cell, word); });
+}
 
 std::optional<TableKind> table_kind(std::string_view path) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
@@ -104,7 +125,7 @@ ValueType type_of(std::string_view cell, TableKind kind) {
 
 std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind) {
   if (kind == TableKind::kJsonLines) return read_json_lines(std::move(source));
-  return read_csv(std::move(source), kind == TableKind::kTsv ? '\t' : ',');
+  return read_csv(std::move(source), kind == TableKind::kTsv ? '\t' : '\0');
 }
 
 std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets) {

@@ -4,7 +4,9 @@
 #include <deque>
 #include <set>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "data/csv_dialect.h"
 #include "data/table.h"
 #include "data/window.h"
 
@@ -18,6 +20,8 @@ class CsvReader final : public TableReader {
   CsvReader(std::unique_ptr<Source> source, char separator) : window_(std::move(source)), separator_(separator) {
     window_.grow();
     if (window_.bytes().starts_with(kByteOrderMark)) window_.skip(kByteOrderMark.size());
+    if (separator == 0) separator_ = find_separator(window_.bytes(), window_.ended());
+    odd_separator_ = separator == 0 && separator_ != ',';
     read_header();
   }
 
@@ -32,21 +36,42 @@ class CsvReader final : public TableReader {
 
   void seek(std::uint64_t offset) override { window_.seek(offset); }
   const std::vector<std::string>& columns() const override { return columns_; }
+  std::string no_header() const override { return no_header_; }
+  std::string found_out() const override {
+    std::string text;
+    if (odd_separator_)
+      text = fmt::format("cells end at {}", separator_ == '\t' ? "tabs" : std::string{'\'', separator_, '\''});
+    if (decimal_commas_) text += ", 1,5 is 1.5";
+    if (latin1_) text += fmt::format("{}Latin-1, not UTF-8", text.empty() ? "" : ", ");
+    return text;
+  }
 
  private:
   void read_header() {
     const std::uint64_t begin = window_.offset();
     Row row;
     if (!read(row)) return;
-    std::set<std::string_view> names;
-    bool header = true;
-    for (const Cell& cell : row.cells) {
-      header = header && names.insert(cell.text).second && type_of(cell.text, TableKind::kCsv) == ValueType::kText;
-    }
+    no_header_ = why_no_header(row);
+    const bool header = no_header_.empty();
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
-      columns_.push_back(header ? std::string(row.cells[i].text) : std::to_string(i + 1));
+      const std::string_view name = trimmed(row.cells[i].text);
+      columns_.push_back(header && !name.empty() ? std::string(name) : std::to_string(i + 1));
     }
     if (!header) window_.seek(begin);
+  }
+
+  static std::string why_no_header(const Row& row) {
+    std::set<std::string_view> names;
+    for (const Cell& cell : row.cells) {
+      const ValueType type = type_of(cell.text, TableKind::kCsv);
+      const std::string_view name = trimmed(cell.text);
+      if (type != ValueType::kText && type != ValueType::kNull)
+        return fmt::format("'{}' in its first line is a value, not a name", name.substr(0, 40));
+      if (!names.insert(name).second) return fmt::format("its first line has '{}' twice", name.substr(0, 40));
+      if (name.empty() && (cell.column > 0 || row.cells.size() == 1))
+        return fmt::format("cell {} of its first line is empty", cell.column + 1);
+    }
+    return {};
   }
 
   bool read(Row& row) {
@@ -61,7 +86,10 @@ class CsvReader final : public TableReader {
       const bool blank = row.cells.size() == 1 && row.cells[0].text.empty() && text[0] != '"';
       row.offset = window_.offset();
       window_.skip(used);
-      if (!blank) return true;
+      if (blank) continue;
+      if (has_high_byte(text.substr(0, used))) decode(row);
+      if (separator_ == ';') read_decimal_commas(row);
+      return true;
     }
   }
 
@@ -118,6 +146,30 @@ class CsvReader final : public TableReader {
     return end;
   }
 
+  // Each cell by itself, so that one that is UTF-8 stays so.
+  void decode(Row& row) {
+    for (Cell& cell : row.cells) {
+      if (is_utf8(cell.text)) continue;
+      std::optional<std::string> text = from_windows_1252(cell.text);
+      if (!text) {
+        window_.seek(row.offset);
+        window_.corrupt("text that is neither UTF-8 nor Latin-1");
+      }
+      latin1_ = true;
+      cell.text = unquoted_.emplace_back(std::move(*text));
+    }
+  }
+
+  void read_decimal_commas(Row& row) {
+    for (Cell& cell : row.cells) {
+      if (!has_decimal_comma(trimmed(cell.text))) continue;
+      decimal_commas_ = true;
+      std::string& text = unquoted_.emplace_back(cell.text);
+      text[text.find(',')] = '.';
+      cell.text = text;
+    }
+  }
+
   std::string_view without_doubled(std::string_view cell) {
     std::string& text = unquoted_.emplace_back();
     for (std::size_t i = 0; i < cell.size(); ++i) {
@@ -130,8 +182,10 @@ class CsvReader final : public TableReader {
   static constexpr std::size_t kMore = static_cast<std::size_t>(-1);
   Window window_;
   char separator_;
+  bool odd_separator_ = false, decimal_commas_ = false, latin1_ = false;  // found_out()
+  std::string no_header_;
   std::vector<std::string> columns_;
-  std::deque<std::string> unquoted_;  // cells of this row that held doubled quotes
+  std::deque<std::string> unquoted_;  // cells of this row that read otherwise than they are written
 };
 
 }  // namespace

@@ -190,6 +190,21 @@ void add_average(Graph& graph, ValueId parameter, ValueId factors) {
   graph.add(Op::kAccumulate, {}, {average, parameter, factors}, name);
 }
 
+// Where nobody can look at a GPU's memory after each step. In double, so that no square overflows.
+ValueId norm_of_state(Graph& graph) {
+  ValueId norm = kNone;
+  for (std::size_t i = 0, count = graph.values.size(); i < count; ++i) {
+    const Value value = graph.values[i];
+    const bool left = value.role == Role::kParameter || value.role == Role::kState;
+    if (!left || value.dtype != DType::kF32 || value.name == kLossScale || value.name.ends_with(kGradientSum)) continue;
+    std::vector<ValueId> inputs{static_cast<ValueId>(i)};
+    if (norm != kNone) inputs.push_back(norm);
+    norm = graph.add(Op::kNorm, {}, std::move(inputs), value.name + ".left")[0];
+  }
+  if (norm != kNone) graph.outputs.push_back(norm);
+  return norm;
+}
+
 // remove_dead renumbers: what the caller wants is found again by name.
 TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph& ids) {
   TrainingGraph result;
@@ -201,6 +216,7 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph&
   result.average = again(ids.average);
   result.gradient_norm = again(ids.gradient_norm);
   result.loss_scale = again(ids.loss_scale);
+  result.state_norm = again(ids.state_norm);
   result.loss = again(loss.loss);
   result.correct = again(loss.correct);
   result.counted = again(loss.counted);
@@ -254,6 +270,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
     if (optimizer.average && precision.gpu) add_average(graph, each.parameter, ids.average);
   // On a GPU one launch updates many parameters, which then come one behind another.
   if (!optimizer.accumulate && applied.factor == kNone && !precision.gpu) update_early(graph, updates);
+  if (precision.gpu) ids.state_norm = norm_of_state(graph);
   if (precision.precision == Precision::kTF32) multiply_in_tf32(graph);
   return cleaned(graph, loss, ids);
 }

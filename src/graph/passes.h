@@ -45,6 +45,7 @@ struct TrainingGraph {
   ValueId average = kNone;        // input f32[2]: what the average so far and the new weights count times
   ValueId gradient_norm = kNone;  // output f32[1], where gradients are clipped
   ValueId loss_scale = kNone;     // state f32[2], in f16
+  ValueId state_norm = kNone;     // output f32[1], for a GPU: finite where all is that the step leaves behind
   std::size_t loss_end = 0;       // the nodes before this one make the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };

@@ -3,9 +3,12 @@
 #include "graph/session.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "graph/not_finite.h"
+#include "graph/passes.h"
 #include "graph/session_state.h"
 
 namespace mlx::graph {
@@ -263,6 +266,38 @@ kernels::Shape Session::output_shape(ValueId value) const {
   }
   if (!s.current) fail(ErrorKind::kUsage, "the session has not run yet");
   return s.current->shapes[index(value)];
+}
+
+bool Session::state_is_finite() const {
+  constexpr std::size_t kSlice = std::size_t{256} << 10;
+  const State& s = *state_;
+  CHECK(!s.on_device);
+  struct Slice {
+    ByteView bytes;
+    DType dtype;
+  };
+  std::vector<Slice> slices;
+  for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
+    const Value& value = s.graph.values[i];
+    const bool left = value.role == Role::kParameter || value.role == Role::kState;
+    if (!left || !s.held[i] || value.name.ends_with(kGradientSum)) continue;
+    const auto* const data = static_cast<const std::uint8_t*>(static_cast<const void*>(s.held[i].get()));
+    for (std::size_t at = 0; at < s.held_bytes[i]; at += kSlice)
+      slices.push_back({{data + at, std::min(kSlice, s.held_bytes[i] - at)}, value.dtype});
+  }
+  std::atomic<bool> finite{true};
+  const auto look = [&](std::int64_t i) {
+    const Slice& slice = slices[static_cast<std::size_t>(i)];
+    if (finite && !all_finite(slice.bytes, slice.dtype)) finite = false;
+  };
+  const auto count = static_cast<std::int64_t>(slices.size());
+  // Waking threads takes longer than to look at what is small.
+  if (s.pool.threads() > 1 && state_bytes() > 4 * kSlice) {
+    s.pool.run(count, look);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) look(i);
+  }
+  return finite;
 }
 
 Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const {

@@ -89,6 +89,8 @@ class Session {
   ByteView value(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
+  // Whether all that outlives a step is finite, sums of gradients aside; on the host, where it is looked at in place.
+  bool state_is_finite() const;
   // A copy of everything that outlives a step, or of what of it is wanted.
   Tensors tensors(const std::function<bool(const Value&)>& wanted = {}) const;
   const void* state(const std::string& name) const;         // kNotFound. On a GPU: of a copy

@@ -67,6 +67,11 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
 
 }  // namespace
 
+bool takes_text(const std::string& family) {
+  const auto* const found = std::ranges::find(kFamilies, family, &Family::name);
+  return found != std::end(kFamilies) && (found->takes & kTokens) != 0;
+}
+
 std::vector<std::string> family_names() {
   std::vector<std::string> names;
   for (const Family& family : kFamilies) names.emplace_back(family.name);

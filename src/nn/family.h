@@ -42,7 +42,8 @@ struct InputSpec {
 // Strict: unknown keys, wrong types, shapes that do not fit and a family that does not take such data are kUsage with
 // file and line.
 Built build(TomlReader model, const InputSpec& input);
-std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
+bool takes_text(const std::string& family);  // false for a name that is none
+std::vector<std::string> family_names();     // in the order of the table; they stand in model.json and never change
 
 // Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise; for families of
 // tokens N(0, 0.02²), divided by the root of how many there are where a layer's output is added to what passes it by.

@@ -1,4 +1,4 @@
-// family = "gpt2": layers = 12, width = 768, heads = 12, context = 1024, dropout = 0.1.
+// family = "gpt2": layers = 12, width = 768, heads = 12, context = 1024, dropout = 0: the defaults.
 //
 // GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions, the embedding table also as the final layer.
 

@@ -1,5 +1,5 @@
-// family = "llama": layers = 12, width = 768, heads = 12, kv_heads = 4, hidden = 2048, context = 1024, theta = 10000,
-// dropout = 0.0, tie = false.
+// family = "llama": layers = 12, width = 768, heads = 12, context = 1024, theta = 10000, dropout = 0, tie = false: the
+// defaults; and kv_heads, by default as many as heads, and hidden, by default 8/3 of the width, rounded up to 64.
 //
 // LLaMA (Touvron et al. 2023): pre-norm blocks with RMS norm, rotary positions, grouped queries, SwiGLU, no biases; the
 // final layer has weights of its own unless tie says that it shares the embedding's.

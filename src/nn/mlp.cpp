@@ -1,5 +1,5 @@
-// family = "mlp", over images or features: hidden = [512, 512], activation = "relu", norm = "none", dropout = 0.1
-// behind each hidden layer.
+// family = "mlp", over images or features: hidden = [512, 512], and activation = "relu", norm = "none", dropout = 0
+// behind each hidden layer: the defaults.
 
 #include "base/json.h"
 #include "nn/families.h"

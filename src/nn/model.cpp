@@ -3,14 +3,24 @@
 
 #include "nn/model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "nn/model_json.h"
 
 namespace mlx::nn {
 namespace {
 
 constexpr std::uint64_t kLongestDescription = 64 << 20;
+
+// The files of a model, wherever they stand.
+struct Files {
+  std::function<std::optional<Bytes>(const char* name, std::uint64_t most)> read;  // nullopt where there is none
+  std::function<std::string(const char* name)> place;                              // for messages
+};
 
 store::Entry file_of(const store::Store& store, const Digest& manifest, const char* name) {
   const std::optional<store::Entry> entry = store.find(manifest, name);
@@ -21,8 +31,32 @@ store::Entry file_of(const store::Store& store, const Digest& manifest, const ch
   return *entry;
 }
 
-std::string place(const Digest& manifest, const char* name) {
-  return fmt::format("version {}: {}", manifest.brief(), name);
+Files files_of(const store::Store& store, const Digest& manifest) {
+  const auto place = [manifest](const char* name) { return fmt::format("version {}: {}", manifest.brief(), name); };
+  const auto read = [&store, manifest, place](const char* name, std::uint64_t most) -> std::optional<Bytes> {
+    const std::optional<store::Entry> entry = store.find(manifest, name);
+    if (!entry || entry->mode == store::kModeLink) return std::nullopt;
+    if (entry->size > most)
+      fail(ErrorKind::kCorrupt, "{}: {} are more than it may have", place(name), format_bytes(entry->size));
+    return store.read_blob(entry->content);
+  };
+  return {read, place};
+}
+
+Files files_of(const std::string& folder) {
+  const auto place = [folder](const char* name) { return join_path(folder, name); };
+  const auto read = [place](const char* name, std::uint64_t most) -> std::optional<Bytes> {
+    if (!path_exists(place(name))) return std::nullopt;
+    return read_regular_file(place(name), most);
+  };
+  return {read, place};
+}
+
+Bytes read_needed(const Files& files, const char* name, std::uint64_t most = UINT64_MAX) {
+  std::optional<Bytes> bytes = files.read(name, most);
+  if (!bytes)
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: there is no such file", files.place(name)), "is it a model?");
+  return std::move(*bytes);
 }
 
 // Everything that outlives a step has its tensor, of the graph's dtype and shape, and there are no others.
@@ -52,22 +86,41 @@ void check_tensors(const Model& model, const std::string& what) {
   }
 }
 
-// Where the version has one; it has to fit the logits.
-std::optional<data::Tokenizer> load_tokenizer(const store::Store& store, const Digest& manifest,
-                                              const graph::Graph& graph) {
-  const std::optional<store::Entry> entry = store.find(manifest, kTokenizerFile);
-  if (!entry || entry->mode == store::kModeLink) return std::nullopt;
-  const std::string what = place(manifest, kTokenizerFile);
-  if (entry->size > kLongestDescription)
-    fail(ErrorKind::kCorrupt, "{}: {} are more than a tokenizer may have", what, format_bytes(entry->size));
-  const Bytes text = store.read_blob(entry->content);
-  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(text), what), what);
+// Where there is one; it has to fit the logits.
+std::optional<data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
+  const std::optional<Bytes> text = files.read(kTokenizerFile, kLongestDescription);
+  if (!text) return std::nullopt;
+  const std::string what = files.place(kTokenizerFile);
+  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(*text), what), what);
   const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
   if (logits.empty() || !(logits.back() == graph::Dim::of(tokenizer.size()))) {
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
          graph::to_text(graph, logits));
   }
   return tokenizer;
+}
+
+Json read_json(const Files& files) {
+  const std::string what = files.place(kModelFile);
+  const Bytes text = read_needed(files, kModelFile, kLongestDescription);
+  Json json = parse_json(as_text(text), what);
+  if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", what, json.type_name());
+  check_model_format(json, what);
+  return json;
+}
+
+Model read_description(const Files& files) {
+  Model model = model_from_json(read_json(files), files.place(kModelFile));
+  model.tokenizer = read_tokenizer(files, model.graph);
+  return model;
+}
+
+Model read_model(const Files& files) {
+  Model model = read_description(files);
+  const std::string what = files.place(kWeightsFile);
+  model.tensors = decode_tensors(read_needed(files, kWeightsFile), what);
+  check_tensors(model, what);
+  return model;
 }
 
 }  // namespace
@@ -92,30 +145,38 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, cons
 }
 
 Json load_model_json(const store::Store& store, const Digest& manifest) {
-  const store::Entry entry = file_of(store, manifest, kModelFile);
-  const std::string what = place(manifest, kModelFile);
-  if (entry.size > kLongestDescription)
-    fail(ErrorKind::kCorrupt, "{}: {} are more than a description may have", what, format_bytes(entry.size));
-  const Bytes text = store.read_blob(entry.content);
-  Json json = parse_json(as_text(text), what);
-  if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", what, json.type_name());
-  check_model_format(json, what);
-  return json;
+  return read_json(files_of(store, manifest));
 }
 
 Model load_description(const store::Store& store, const Digest& manifest) {
-  Model model = model_from_json(load_model_json(store, manifest), place(manifest, kModelFile));
-  model.tokenizer = load_tokenizer(store, manifest, model.graph);
-  return model;
+  return read_description(files_of(store, manifest));
 }
 
 Model load_model(const store::Store& store, const Digest& manifest) {
-  Model model = load_description(store, manifest);
-  const Bytes weights = store.read_blob(file_of(store, manifest, kWeightsFile).content);
-  const std::string what = place(manifest, kWeightsFile);
-  model.tensors = decode_tensors(weights, what);
-  check_tensors(model, what);
-  return model;
+  return read_model(files_of(store, manifest));
+}
+
+bool is_model_folder(const std::string& folder) {
+  return is_folder(folder) && path_exists(join_path(folder, kModelFile));
+}
+
+FolderModel load_model_folder(const std::string& folder) {
+  if (!is_model_folder(folder)) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no model in it, for want of {}", folder, kModelFile),
+                "`mlx checkout NAME --to FOLDER` writes a model's files into a folder");
+  }
+  const Files files = files_of(folder);
+  std::vector<store::Entry> entries;
+  const auto read = [&](const char* name, std::uint64_t most) {
+    std::optional<Bytes> bytes = files.read(name, most);
+    if (bytes) entries.push_back({name, store::kModeFile, bytes->size(), Digest::of(*bytes)});
+    return bytes;
+  };
+  FolderModel loaded;
+  loaded.model = read_model({read, files.place});
+  std::ranges::sort(entries, {}, &store::Entry::path);
+  loaded.digest = store::summarize(entries).id;
+  return loaded;
 }
 
 }  // namespace mlx::nn

@@ -43,7 +43,15 @@ Json model_json(const Model& model);
 // `base` is the version that it was fine-tuned from: what is stored of the weights may be how they differ.
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base = {});
 Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
-// The same without its tensors.
+// The same of a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest of a version that
+// has these files. kNotFound where there is no model.json.
+struct FolderModel {
+  Model model;
+  Digest digest;
+};
+FolderModel load_model_folder(const std::string& folder);
+bool is_model_folder(const std::string& folder);
+// load_model without the tensors.
 Model load_description(const store::Store& store, const Digest& manifest);
 // Only model.json, for listings.
 Json load_model_json(const store::Store& store, const Digest& manifest);

@@ -14,6 +14,10 @@ std::string Application::string(const char* key) const {
   return json_string(body, key, what());
 }
 
+std::string Application::string_or_empty(const char* key) const {
+  return body.contains(key) ? string(key) : std::string();
+}
+
 std::int64_t Application::integer(const char* key, std::int64_t least) const {
   const std::int64_t value = json_int(body, key, what());
   if (value < least) corrupt(fmt::format("'{}' is {}, less than {}", key, value, least));

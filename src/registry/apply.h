@@ -25,6 +25,7 @@ struct Application {
 
   std::string what() const;  // "operation 0123456789ab (alias.move)"
   std::string string(const char* key) const;
+  std::string string_or_empty(const char* key) const;  // of a key that older operations do not have
   std::int64_t integer(const char* key, std::int64_t least) const;
   bool boolean(const char* key) const;
   Digest digest(const char* key) const;

@@ -79,6 +79,12 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
 
 }  // namespace
 
+std::vector<std::string> operation_kinds() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  return names;
+}
+
 // Forgetting one's own name takes no more than having given it.
 Right right_of(const Operation& operation) {
   if (operation.kind == "actor.forget") {

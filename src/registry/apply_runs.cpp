@@ -98,7 +98,15 @@ void apply_run_end(const Application& a) {
       .run();
   a.db.prepare("DELETE FROM run_outputs WHERE run = ?").bind(run).run();
   insert_versions(a, "outputs", "run_outputs", run);
-  if (status == "done") a.db.prepare("DELETE FROM checkpoints WHERE run = ?").bind(run).run();
+  if (status == "done") {
+    // "state": the last one stays, so that the training can go on for longer.
+    const int kept = a.body.contains("state") && a.string("state") == "kept" ? 1 : 0;
+    a.db.prepare(
+            "DELETE FROM checkpoints WHERE run = ?1 AND step NOT IN"
+            " (SELECT step FROM checkpoints WHERE run = ?1 ORDER BY step DESC LIMIT ?2)")
+        .bind(run, kept)
+        .run();
+  }
   if (series) restore_points(a, run, *series, points);
 }
 

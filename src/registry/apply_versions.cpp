@@ -68,7 +68,8 @@ void apply_version_renumber(const Application& a) {
   const Digest digest = a.digest("digest");
   const std::int64_t from = number(a, "from"), to = number(a, "to");
   require_version(a, artifact, digest);
-  const std::vector<NumberClaim> claims = claims_on(a.db, artifact, from);
+  const std::vector<NumberClaim> claims =
+      claims_on(a.db, artifact, from, a.operation.is_signed() ? a.operation.clone : a.operation.actor);
   const std::string maker = a.maker();
   const auto first_claim = [&](bool own) {
     return std::ranges::find_if(
@@ -76,7 +77,7 @@ void apply_version_renumber(const Application& a) {
   };
   const auto other = first_claim(false);
   const bool of_others = other != claims.end();
-  if (digest_to_give_way(claims, maker, a.operation.actor, a.ancestry) != digest) {
+  if (digest_to_give_way(claims, maker, a.ancestry) != digest) {
     if (of_others) return a.ignore(fmt::format("v{} was given by", from), other->actor);
     if (first_claim(true) == claims.end())
       return a.ignore(fmt::format("v{} was not given to it by", from), a.operation.actor);
@@ -112,8 +113,9 @@ void apply_alias_move(const Application& a) {
   a.db.prepare("INSERT INTO aliases (artifact, alias, operation, digest, actor, time) VALUES (?, ?, ?, ?, ?, ?)")
       .bind(artifact, alias, a.operation.id, digest, a.operation.actor, a.operation.time)
       .run();
-  a.db.prepare("INSERT INTO alias_moves (seq, artifact, alias, digest, actor, time) VALUES (?, ?, ?, ?, ?, ?)")
-      .bind(a.seq, artifact, alias, digest, a.operation.actor, a.operation.time)
+  a.db.prepare(
+          "INSERT INTO alias_moves (seq, artifact, alias, digest, actor, time, message) VALUES (?, ?, ?, ?, ?, ?, ?)")
+      .bind(a.seq, artifact, alias, digest, a.operation.actor, a.operation.time, a.string_or_empty("message"))
       .run();
 }
 

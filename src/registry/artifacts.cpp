@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "registry/ancestry.h"
 #include "registry/domains.h"
 #include "registry/names.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr const char* kSelectVersion =
     "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND "
     "n.digest = v.digest),"
-    " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time FROM made_versions v ";
+    " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time, v.operation FROM made_versions v ";
 
 Version read_row(const store::Statement& row) {
   Version version;
@@ -31,6 +32,7 @@ Version read_row(const store::Statement& row) {
   if (!row.null(8)) version.parent = row.digest(8);
   version.actor = row.text(9);
   version.time = row.int64(10);
+  version.operation = row.digest(11);
   return version;
 }
 
@@ -63,6 +65,13 @@ void require_label(const std::string& label, const char* what) {
   if (const std::string problem = label_problem(label); !problem.empty()) {
     fail(ErrorKind::kUsage, "'{}' can not be {}: {}", label, what, problem);
   }
+}
+
+// Those that a reference means something else by; what an older mlx gave keeps its meaning.
+void require_new_label(const std::string& label, const char* what) {
+  require_label(label, what);
+  if (label == "previous")
+    fail(ErrorKind::kUsage, "'previous' can not be {}: it names what an alias named before", what);
 }
 
 void require_committed(Repository& repository, const Version& version) {
@@ -118,8 +127,8 @@ std::int64_t retired_number(Repository& repository, const std::string& artifact)
   while (select.step()) {
     const Operation operation = decode(select.blob(1));
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    const bool left =
-        operation.actor != repository.actor() || repository.store().has(store::ObjectKind::kOperation, operation.id);
+    const bool left = !repository.own_actors().contains(operation.actor) ||
+                      repository.store().has(store::ObjectKind::kOperation, operation.id);
     if (!left || body.value("artifact", "") != artifact) continue;
     largest = std::max(largest, body.value(operation.kind == "version.create" ? "number" : "to", std::int64_t{0}));
   }
@@ -158,8 +167,9 @@ std::optional<Version> version_of(Repository& repository, const std::string& art
 std::vector<Making> makings(Repository& repository, const Version& version) {
   store::Database& db = repository.db();
   store::Statement select = db.prepare(
-      "SELECT m.seq, m.actor, m.message, m.time, o.signer FROM version_makers m JOIN operations o ON o.id = m.operation"
-      " LEFT JOIN taken t ON t.operation = m.operation WHERE m.digest = ? AND m.artifact = ? ORDER BY t.place, m.seq");
+      "SELECT m.seq, m.actor, m.message, m.time, o.signer, o.id FROM version_makers m JOIN operations o ON o.id ="
+      " m.operation LEFT JOIN taken t ON t.operation = m.operation WHERE m.digest = ? AND m.artifact = ? ORDER BY "
+      "t.place, m.seq");
   Ancestry ancestry(db);
   std::vector<Making> found;
   std::vector<std::int64_t> places;
@@ -170,7 +180,7 @@ std::vector<Making> makings(Repository& repository, const Version& version) {
     if (!makers.insert(select.null(4) ? actor : select.digest(4).hex()).second) continue;
     if (std::ranges::any_of(places, [&](std::int64_t earlier) { return ancestry.precedes(earlier, place); })) continue;
     places.push_back(place);
-    found.push_back({actor, select.text(2), select.int64(3)});
+    found.push_back({actor, select.text(2), select.int64(3), select.digest(5)});
   }
   return found;
 }
@@ -195,8 +205,19 @@ Created create_version(Repository& repository, const NewVersion& version) {
   return {*version_of(repository, version.artifact, version.manifest.id), made.has_value()};
 }
 
-void move_alias(Repository& repository, const std::string& alias, const Version& to) {
-  require_label(alias, "an alias");
+std::vector<Version> named_by_alias(Repository& repository, const std::string& artifact, const std::string& alias) {
+  store::Statement select =
+      repository.db().prepare("SELECT DISTINCT digest FROM aliases WHERE artifact = ? AND alias = ? ORDER BY digest");
+  std::vector<Version> found;
+  for (select.bind(artifact, alias); select.step();) {
+    if (auto version = version_of(repository, artifact, select.digest(0))) found.push_back(std::move(*version));
+  }
+  return found;
+}
+
+void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message) {
+  require_new_label(alias, "an alias");
+  if (!is_utf8(message)) fail(ErrorKind::kUsage, "the message is not valid UTF-8");
   store::Database& db = repository.db();
   repository.record_with("alias.move", [&](Json& body) {
     require_committed(repository, to);
@@ -214,6 +235,7 @@ void move_alias(Repository& repository, const std::string& alias, const Version&
     body["artifact"] = to.artifact;
     body["digest"] = to.digest.text();
     body["replaces"] = std::move(replaces);
+    if (!message.empty()) body["message"] = message;
     return true;
   });
 }
@@ -221,15 +243,17 @@ void move_alias(Repository& repository, const std::string& alias, const Version&
 std::vector<AliasMove> alias_moves(Repository& repository, const std::string& artifact) {
   std::vector<AliasMove> moves;
   store::Statement select = repository.db().prepare(
-      "SELECT artifact, alias, digest, actor, time FROM alias_moves WHERE ?1 = '' OR artifact = ?1 ORDER BY seq");
+      "SELECT m.artifact, m.alias, m.digest, m.actor, m.time, m.message, o.id FROM alias_moves m"
+      " JOIN operations o ON o.seq = m.seq WHERE ?1 = '' OR m.artifact = ?1 ORDER BY m.seq");
   for (select.bind(artifact); select.step();) {
-    moves.push_back({select.text(0), select.text(1), select.digest(2), select.text(3), select.int64(4)});
+    moves.push_back({select.text(0), select.text(1), select.digest(2), select.text(3), select.int64(4), select.text(5),
+                     select.digest(6)});
   }
   return moves;
 }
 
 void create_tag(Repository& repository, const std::string& tag, const Version& on) {
-  require_label(tag, "a tag");
+  require_new_label(tag, "a tag");
   store::Database& db = repository.db();
   repository.record_with("tag.create", [&](Json& body) {
     require_committed(repository, on);
@@ -239,7 +263,8 @@ void create_tag(Repository& repository, const std::string& tag, const Version& o
       if (select.digest(0) == on.digest) return false;
       throw Error(ErrorKind::kConflict,
                   fmt::format("{}@{}: the tag stands on {} already", on.artifact, tag, select.digest(0).brief()),
-                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` takes it off", tag));
+                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` takes it off",
+                              shell_quoted(tag)));
     }
     body["tag"] = tag;
     body["artifact"] = on.artifact;

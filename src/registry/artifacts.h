@@ -25,17 +25,19 @@ struct Version {
   std::optional<Digest> parent;  // version it was derived from (quantize: the f32 model; add: the version before)
   std::string actor;
   std::int64_t time = 0;
+  Digest operation;  // that made it; zero where it was never committed
   std::vector<std::string> aliases, tags;
   std::string name() const;  // "clf@v2"
 };
 
-// NAME, NAME@SEL (latest, vN, alias, tag, ~N, at least 8 hex digits), each with an optional :path.
+// NAME, NAME@SEL (latest, vN, alias, tag, ~N, ALIAS~N, previous, at least 8 hex digits), each with an optional :path.
 struct Reference {
   std::string name, selector, path;
 };
 Reference parse_reference(const std::string& text);  // kUsage
 // An alias or tag that means different versions in clones that were merged is kConflict and names them.
-// A bare NAME means what the worktree's pointer names, and `latest` where there is none. kNotFound with a did-you-mean.
+// A bare NAME means what the worktree's pointer names, and `latest` where there is none. run:ID means the version that
+// the run made. kNotFound with a did-you-mean.
 Version resolve(Repository& repository, const std::string& reference);
 std::optional<Version> try_resolve(Repository& repository, const std::string& reference);
 
@@ -46,6 +48,7 @@ std::optional<Version> version_of(Repository& repository, const std::string& art
 struct Making {
   std::string actor, message;
   std::int64_t time = 0;
+  Digest operation;
 };
 std::vector<Making> makings(Repository& repository, const Version& version);
 std::vector<std::string> artifact_names(Repository& repository);
@@ -64,7 +67,10 @@ struct Created {
 };
 Created create_version(Repository& repository, const NewVersion& version);
 
-void move_alias(Repository& repository, const std::string& alias, const Version& to);
+// What an alias means: nothing where it is new, several versions where it was moved on both sides.
+std::vector<Version> named_by_alias(Repository& repository, const std::string& artifact, const std::string& alias);
+// Nothing is recorded where it means this version and no other. `message`: why.
+void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message = {});
 void create_tag(Repository& repository, const std::string& tag,
                 const Version& on);  // kConflict where it stands elsewhere
 // The only way in which a tag goes. False where it does not stand on this version.
@@ -76,6 +82,8 @@ struct AliasMove {
   Digest digest;
   std::string actor;
   std::int64_t time = 0;
+  std::string message;  // why, "" where nobody said
+  Digest operation;
 };
 std::vector<AliasMove> alias_moves(Repository& repository, const std::string& artifact = {});
 

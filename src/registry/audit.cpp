@@ -2,46 +2,52 @@
 #include "registry/audit.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "registry/audit_trust.h"
 #include "registry/history.h"
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
+#include "store/usage.h"
 
 namespace mlx::registry {
 namespace {
-
-using DigestSet = std::unordered_set<Digest, DigestHash>;
 
 constexpr std::size_t kMostProblems = 1000;
 
 class Audit {
  public:
   Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options)
-      : folder_(join_path(root, ".mlx")),
+      : root_(root),
+        folder_(join_path(root, ".mlx")),
         store_(folder_, disk, pool, options),
         disk_(disk),
+        pool_(pool),
         db_(join_path(folder_, "meta.db"), store::Database::Open::kReadWrite) {}
 
-  AuditReport run(Progress& progress) {
+  AuditReport run(const std::string& head, Progress& progress) {
     db_.migrate(kMigrations);
     // A private copy is looked into in the same way: the list of unsealed runs below is a table.
-    db_.writable() ? look(progress) : db_.change_privately([&] { look(progress); });
+    const auto look_in = [&] { look(head, progress); };
+    db_.writable() ? look_in() : db_.change_privately(look_in);
     return std::move(report_);
   }
 
  private:
-  void look(Progress& progress) {
+  void look(const std::string& head, Progress& progress) {
     store::Transaction transaction(db_);  // nobody records meanwhile; rolled back
     store_.reload();                      // what was recorded until now is in packs by now
     read_rows();
     check_order();
     check_graph();
-    const DigestSet journal = read_journal();
+    DigestTable journal;
+    read_journal(journal);
     read_packs(journal);
     check_projection(progress);
+    check_head(head);
+    check_trust();
   }
 
   template <typename... Args>
@@ -55,8 +61,9 @@ class Audit {
     store::Statement select = db_.prepare("SELECT seq, id, kind, actor, time, bytes FROM operations ORDER BY seq");
     while (select.step()) {
       const std::string row = fmt::format("meta.db: operations: row {}", select.int64(0));
+      Operation operation;
       try {
-        Operation operation = decode(select.blob(5));
+        operation = decode(select.blob(5));
         if (operation.id != select.digest(1)) {
           problem("{} ({}): its bytes were altered: they give {}", row, select.digest(1).brief(), operation.id.brief());
           continue;
@@ -65,45 +72,35 @@ class Audit {
             operation.time != select.int64(4)) {
           problem("{} ({}): kind, actor or time were altered", row, operation.id.brief());
         }
-        known_.insert(operation.id);
-        report_.operations.push_back(std::move(operation));
       } catch (const Error& error) {
         problem("{}: was altered: {}", row, error.message);
+        continue;
       }
+      known_.add(operation);
     }
+    report_.operations = known_.size();
+    known_.settle();
   }
 
   void check_order() {
-    const std::vector<Operation> ordered = fixed_order(report_.operations);
-    for (std::size_t i = 0; i < ordered.size(); ++i) {
-      if (i < report_.operations.size() && ordered[i].id == report_.operations[i].id) continue;
-      problem("meta.db: operations: {} stands where {} belongs: rows were reordered", report_.operations[i].id.brief(),
-              ordered[i].id.brief());
-      return;
+    if (const auto wrong = known_.first_misplaced()) {
+      problem("meta.db: operations: {} stands where {} belongs: rows were reordered", wrong->first.brief(),
+              wrong->second.brief());
     }
   }
 
   void check_graph() {
-    DigestSet parents;
-    for (const Operation& operation : report_.operations) {
-      for (const Digest& parent : operation.parents) {
-        parents.insert(parent);
-        if (!known_.contains(parent))
-          problem("meta.db: operations: {} was removed: {} comes after it", parent.brief(), operation.id.brief());
-      }
-    }
-    for (const Operation& operation : report_.operations) {
-      if (!parents.contains(operation.id)) report_.heads.push_back(operation.id);
-    }
-    std::ranges::sort(report_.heads);
+    known_.visit_missing([&](const Digest& parent, const Digest& child) {
+      problem("meta.db: operations: {} was removed: {} comes after it", parent.brief(), child.brief());
+    });
+    report_.heads = known_.heads();
   }
 
   // What a crash left at the journal's end is applied by the next command: no problem. Everything else is to be in
   // meta.db too.
-  DigestSet read_journal() {
+  void read_journal(DigestTable& journal) {
     const std::string path = journal_path(folder_);
-    DigestSet journal;
-    std::vector<Operation> absent;
+    OperationStage absent;
     try {
       const std::uint64_t size = journal_size(path);  // before it is read: others may append
       const bool was_whole = !journal_differs(db_, path);
@@ -114,7 +111,7 @@ class Audit {
           problem("journal: {} stands before its parent {}, or that was removed", id.brief(), parent.brief());
         }
         journal.insert(id);
-        if (!known_.contains(id)) absent.push_back(operation);
+        if (!known_.has(id)) absent.add(operation);
       });
       if (was_whole && whole < size)
         problem("journal: offset {}: its last operations were altered since they were written", whole);
@@ -122,46 +119,42 @@ class Audit {
       if (error.kind != ErrorKind::kCorrupt) throw;
       problem("journal: {}", error.message);
     }
+    absent.settle();
     store::Statement noted = db_.prepare("SELECT value FROM meta WHERE key = 'journal_bytes'");
     const std::uint64_t agreed = noted.step() ? static_cast<std::uint64_t>(noted.int64(0)) : 0;
-    if (journal_size(path) < agreed) problem("journal: is shorter than when it was last written: its end was cut off");
-    if (journal_size(path) > agreed) {
-      std::erase_if(absent, [&](const Operation& operation) { return extends_known(operation, absent); });
-    }
-    for (const Operation& operation : absent)
+    const std::uint64_t size = journal_size(path);
+    if (size < agreed) problem("journal: is shorter than when it was last written: its end was cut off");
+    absent.visit([&](const Operation& operation) {
+      if (size > agreed && extends_known(operation, absent)) return;
       problem("meta.db: operations: {} ({}) was removed: the journal has it", operation.id.brief(), operation.kind);
-    return journal;
+    });
   }
 
   // Written to the journal after the database last agreed with it: nothing in the database descends from it.
-  bool extends_known(const Operation& operation, const std::vector<Operation>& absent) const {
-    const auto is_there = [&](const Digest& id) {
-      return known_.contains(id) || std::ranges::any_of(absent, [&](const Operation& other) { return other.id == id; });
-    };
-    return std::ranges::all_of(operation.parents, is_there) &&
-           std::ranges::none_of(report_.operations, [&](const Operation& later) {
-             return std::ranges::find(later.parents, operation.id) != later.parents.end();
-           });
+  bool extends_known(const Operation& operation, OperationStage& absent) {
+    return !known_.is_parent(operation.id) && std::ranges::all_of(operation.parents, [&](const Digest& parent) {
+      return known_.has(parent) || absent.has(parent);
+    });
   }
 
-  void read_packs(const DigestSet& journal) {
-    DigestSet packed;
-    for (const Digest& id : store_.operations()) {
-      packed.insert(id);
+  void read_packs(DigestTable& journal) {
+    DigestTable packed;
+    store::visit_operations(store_, [&](const Digest& id) { packed.insert(id); });
+    packed.visit([&](const Digest& id) {
       try {
         (void)decode(store_.read(store::ObjectKind::kOperation, id));
       } catch (const Error& error) {
         if (error.kind != ErrorKind::kCorrupt) throw;
         problem("packs: operation {}: {}", id.brief(), error.message);
-        continue;
+        return;
       }
-      if (!known_.contains(id) && !journal.contains(id))
+      if (!known_.has(id) && !journal.contains(id))
         problem("meta.db: operations: {} was removed: a pack has it", id.brief());
-    }
-    for (const Operation& operation : report_.operations) {
+    });
+    known_.visit([&](const Operation& operation) {
       if (!journal.contains(operation.id) && !packed.contains(operation.id))
         problem("journal: operation {} ({}) was removed: meta.db has it", operation.id.brief(), operation.kind);
-    }
+    });
   }
 
   // Only where the operations are whole: from others, other tables follow.
@@ -175,10 +168,22 @@ class Audit {
       fresh.run("PRAGMA synchronous = OFF");
       fresh.migrate(kMigrations);
       store::Transaction transaction(fresh);
-      rebuild_projection(fresh, store_, fixed_order(report_.operations), progress);
+      rebuild_projection(fresh, store_, known_, progress);
       transaction.commit();
     }
     compare_with(path);
+  }
+
+  // A head that someone kept elsewhere must be part of the history: else its end was cut off.
+  void check_head(const std::string& head) {
+    const std::string digits = head.starts_with("sha256:") ? head.substr(7) : head;
+    if (!known_.has_prefix(digits)) problem("head {} is not in this history: its end was cut off", head);
+  }
+
+  void check_trust() {
+    TrustReport trust = verify_trust(root_, known_, pool_);
+    report_.problems.insert(report_.problems.end(), trust.problems.begin(), trust.problems.end());
+    report_.notes = std::move(trust.notes);
   }
 
   void note_unsealed();
@@ -188,11 +193,12 @@ class Audit {
   void compare_metrics();
   void compare_schema();
 
-  std::string folder_;
+  std::string root_, folder_;
   store::Store store_;
   store::Disk& disk_;
+  Pool& pool_;
   store::Database db_;
-  DigestSet known_;
+  OperationStage known_;  // those of meta.db that are whole
   AuditReport report_;
 };
 
@@ -271,8 +277,8 @@ void Audit::compare_schema() {
 }  // namespace
 
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-                           const store::StoreOptions& options) {
-  return Audit(root, disk, pool, options).run(progress);
+                           const store::StoreOptions& options, const std::string& head) {
+  return Audit(root, disk, pool, options).run(head, progress);
 }
 
 }  // namespace mlx::registry

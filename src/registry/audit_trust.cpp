@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <unordered_map>
+#include <functional>
 
 #include "base/clock.h"
 #include "registry/operation_text.h"
@@ -18,43 +18,66 @@ std::string in_words(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.id.brief(), operation_text(operation));
 }
 
-void note_backdated(const std::vector<Operation>& operations, TrustReport& report) {
-  std::unordered_map<Digest, std::int64_t, DigestHash> time_of;
-  for (const Operation& operation : operations) time_of.emplace(operation.id, operation.time);
-  for (const Operation& operation : operations) {
-    for (const Digest& parent : operation.parents) {
-      const auto before = time_of.find(parent);
-      if (before == time_of.end() || operation.time >= before->second - kClockSkew) continue;
-      if (report.notes.size() < kMost)
-        report.notes.push_back(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(operation),
-                                           iso_time(operation.time), parent.brief(), iso_time(before->second)));
-      break;
-    }
-  }
+// At the first of its parents that says so. Of an operation whose time is still to come, that one's clock was wrong,
+// and not the clocks of those after it.
+void note_wrong_times(OperationStage& operations, std::int64_t now, TrustReport& report) {
+  const auto note = [&](std::string line) {
+    if (report.notes.size() < kMost) report.notes.push_back(std::move(line));
+  };
+  const std::int64_t latest = now + kClockSkew;
+  operations.visit_later_than(latest, [&](const Operation& operation) {
+    note(fmt::format("{} is ahead of time: it says {}, and now is {}", in_words(operation), iso_time(operation.time),
+                     iso_time(now)));
+  });
+  Digest last;
+  operations.visit_backdated(kClockSkew, latest, [&](const Link& link) {
+    if (link.child.id == last) return;
+    last = link.child.id;
+    note(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(link.child),
+                     iso_time(link.child.time), link.parent.brief(), iso_time(link.parent_time)));
+  });
 }
+
+// As many as memory may hold whatever the history's length, for all cores to judge.
+class Chunk {
+ public:
+  explicit Chunk(const std::function<void(const std::vector<Operation>&)>& judge) : judge_(judge) {}
+  void add(const Operation& operation) {
+    constexpr std::size_t kMostOperations = 4096, kMostBytes = 8 << 20;
+    bytes_ += operation.body.size();
+    operations_.push_back(operation);
+    if (operations_.size() == kMostOperations || bytes_ >= kMostBytes) flush();
+  }
+  void flush() {
+    judge_(operations_);
+    operations_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  const std::function<void(const std::vector<Operation>&)>& judge_;
+  std::vector<Operation> operations_;
+  std::size_t bytes_ = 0;
+};
 
 }  // namespace
 
-TrustReport verify_trust(Repository& repository, const std::vector<Operation>& operations) {
+TrustReport verify_trust(const std::string& root, OperationStage& operations, Pool& pool) {
   TrustReport report;
-  const People people = declared_people(repository.root());
-  std::unordered_map<Digest, std::vector<Digest>, DigestHash> parents;
-  for (const Operation& operation : operations) parents.emplace(operation.id, operation.parents);
-  const Trust trust(people, {}, !people.declared, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
-    const auto at = parents.find(id);
-    return at == parents.end() ? std::nullopt : std::optional(at->second);
-  });
-  std::vector<std::string> objections(operations.size());
-  repository.pool().run(static_cast<std::int64_t>(operations.size()), [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    objections[at] = trust.objection(operations[at]);
-  });
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (objections[i].empty()) continue;
-    auto& list = people.declared || operations[i].is_signed() ? report.problems : report.notes;
-    if (list.size() < kMost) list.push_back(fmt::format("{}: {}", in_words(operations[i]), objections[i]));
-  }
-  note_backdated(operations, report);
+  const People people = declared_people(root);
+  const Trust trust(people, {}, !people.declared, [&](const Digest& id) { return operations.parents_of(id); });
+  const std::function<void(const std::vector<Operation>&)> judge = [&](const std::vector<Operation>& chunk) {
+    const std::vector<std::string> objections = objections_to(chunk, trust, pool);
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      if (objections[i].empty()) continue;
+      auto& list = people.declared || chunk[i].is_signed() ? report.problems : report.notes;
+      if (list.size() < kMost) list.push_back(fmt::format("{}: {}", in_words(chunk[i]), objections[i]));
+    }
+  };
+  Chunk chunk(judge);
+  operations.visit([&](const Operation& operation) { chunk.add(operation); });
+  chunk.flush();
+  note_wrong_times(operations, unix_micros(), report);
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "registry/claims.h"
 #include "registry/key_sync.h"
 #include "registry/pointers.h"
 #include "registry/settings.h"
@@ -27,13 +28,13 @@ Source open_source(Repository& repository) {
 
 void receive_tree(Repository& repository, const Digest& manifest, Progress& progress) {
   Source source = open_source(repository);
-  Transfer transfer{repository.store(), *source.remote, progress, source.result};
+  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository)};
   receive_trees(transfer, {manifest});
 }
 
 void receive_content(Repository& repository, const std::vector<store::FileRef>& files, Progress& progress) {
   Source source = open_source(repository);
-  Transfer transfer{repository.store(), *source.remote, progress, source.result};
+  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository)};
   receive_files(transfer, files, true);
 }
 
@@ -105,7 +106,7 @@ bool bring_objects(Repository& repository, const std::vector<store::Store::Missi
   if (!is_lazy(repository)) return false;
   Source source = open_source(repository);
   NoProgress quiet;
-  Transfer transfer{repository.store(), *source.remote, quiet, source.result};
+  Transfer transfer{repository.store(), *source.remote, quiet, source.result, tree_check(repository)};
   std::vector<Digest> trees;
   std::vector<store::FileRef> files;
   std::vector<store::ObjectRef> shards;

@@ -2,19 +2,20 @@
 // projected from them. Each is compared with what it is made of.
 #include <fmt/format.h>
 
-#include <unordered_set>
+#include <memory>
 
 #include "base/error.h"
+#include "base/path.h"
+#include "registry/claims.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
 #include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "store/usage.h"
 
 namespace mlx::registry {
 namespace {
-
-using DigestSet = std::unordered_set<Digest, DigestHash>;
 
 // The digest of all rows, in an order of their own.
 Digest digest_of_table(store::Database& db, const std::string& table) {
@@ -38,15 +39,16 @@ std::vector<std::pair<std::string, Digest>> digests_of_tables(store::Database& d
 }
 
 void check_projection(Repository& repository, MetadataCheck& check) {
-  std::vector<Operation> operations;
+  OperationStage operations;
   std::vector<std::pair<std::string, Digest>> stored;
   {
     // Operations and tables of one moment: others commit meanwhile.
     store::Transaction moment(repository.db(), store::Transaction::Access::kRead);
-    operations = select_operations(repository.db());
+    visit_operations(repository.db(), [&](const Operation& operation) { operations.add(operation); });
     stored = digests_of_tables(repository.db());
   }
-  store::Database fresh(":memory:", store::Database::Open::kCreate);
+  operations.settle();
+  store::Database fresh = scratch_database();
   fresh.migrate(kMigrations);
   NoProgress quiet;
   {
@@ -80,13 +82,16 @@ void check_database(Repository& repository, MetadataCheck& check) {
 }
 
 // The operations of the database, or none where it is so damaged that its own check says so.
-std::vector<Operation> readable_operations(Repository& repository) {
+std::unique_ptr<OperationStage> readable_operations(Repository& repository) {
+  auto operations = std::make_unique<OperationStage>();
   try {
-    return repository.operations();
+    visit_operations(repository.db(), [&](const Operation& operation) { operations->add(operation); });
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
-    return {};
+    operations = std::make_unique<OperationStage>();
   }
+  operations->settle();
+  return operations;
 }
 
 // A torn end is what a crash leaves and no damage, unless it was whole when the database last agreed with the journal
@@ -96,9 +101,9 @@ void check_journal(Repository& repository, MetadataCheck& check) {
   const store::Journal journal(path, repository.disk());
   // An operation is written to the journal or a pack, then to the database: looked for in the other order, since
   // others write meanwhile.
-  const std::vector<Operation> operations = readable_operations(repository);
+  const std::unique_ptr<OperationStage> operations = readable_operations(repository);
   repository.store().reload();
-  DigestSet written;
+  DigestTable written;
   try {
     const std::uint64_t size = journal_size(path);  // before it is read: others may append
     const bool was_whole = !journal_differs(repository.db(), path);
@@ -113,12 +118,12 @@ void check_journal(Repository& repository, MetadataCheck& check) {
     check.rebuild = true;
     return;
   }
-  for (const Operation& operation : operations) {
-    if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id)) continue;
+  operations->visit([&](const Operation& operation) {
+    if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id)) return;
     check.problems.push_back(
         fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
     check.rebuild = true;
-  }
+  });
 }
 
 // "" where it can be read and taken in.
@@ -166,10 +171,22 @@ void check_pointers(Repository& repository, MetadataCheck& check) {
   }
 }
 
+void check_claims(Repository& repository, MetadataCheck& check) {
+  try {
+    for (std::string& line : false_claims(repository)) check.problems.push_back(std::move(line));
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;  // the database, which has said so
+  }
+}
+
 // As far as it is seen without unlocking them.
 void check_keys(Repository& repository, MetadataCheck& check) {
   try {
-    if (repository.keys().exist()) (void)repository.keys().file();
+    if (!repository.keys().exist()) return;
+    (void)repository.keys().file();
+    if (repository.keys().is_half())
+      check.problems.push_back(
+          fmt::format("{}: one of its two copies is missing or damaged", join_path(repository.mlx_folder(), "keys")));
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     check.problems.push_back(error.message);
@@ -183,19 +200,20 @@ std::vector<std::string> unknown_history(Repository& repository) {
   std::vector<std::string> lines;
   // Packs first: what others record meanwhile is in the database before it is in a pack.
   repository.store().reload();
-  const std::vector<Digest> packed = repository.store().operations();
+  DigestTable packed;
+  store::visit_operations(repository.store(), [&](const Digest& id) { packed.insert(id); });
   store::Database& db = repository.db();
   std::size_t more = 0;
-  for (const Digest& id : packed) {
-    if (is_recorded(db, id)) continue;
+  packed.visit([&](const Digest& id) {
+    if (is_recorded(db, id)) return;
     if (lines.size() == kNamed) {
       ++more;
-      continue;
+      return;
     }
     const std::string why = why_unreadable(repository, id);
     lines.push_back(why.empty() ? fmt::format("packs: operation {}: meta.db does not know it", id.brief())
                                 : fmt::format("packs: operation {}: cannot be taken in: {}", id.brief(), why));
-  }
+  });
   if (more > 0) lines.push_back(fmt::format("packs: {} more operations that meta.db does not know", more));
   if (is_history_lost(db))
     lines.push_back("meta.db: was lost together with the journal: what was recorded before is not known");
@@ -209,6 +227,7 @@ MetadataCheck check_metadata(Repository& repository) {
   check_journal(repository, check);
   check_history(repository, check);
   check_pointers(repository, check);
+  check_claims(repository, check);
   return check;
 }
 

@@ -19,6 +19,11 @@ std::optional<Digest> code_diff(const Json& body) {
 
 }  // namespace
 
+std::string text_in(const Json& body, const char* key) {
+  const auto found = body.find(key);
+  return found != body.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 std::optional<Digest> digest_in(const Json& body, const char* key) {
   const auto found = body.find(key);
   if (found == body.end() || !found->is_string()) return std::nullopt;

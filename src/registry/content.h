@@ -21,6 +21,7 @@ struct Content {
 using Wanted = std::function<bool(const Operation& operation, const Json& body)>;
 Content content_of(const std::vector<Operation>& operations, const Wanted& wanted = {});
 
+std::string text_in(const Json& body, const char* key);  // "" where no text stands under the key
 // The digest that stands under a key of a body; nullopt where there is none.
 std::optional<Digest> digest_in(const Json& body, const char* key);
 

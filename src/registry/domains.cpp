@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
@@ -20,22 +21,26 @@ namespace {
 
 // An erasure of `main`, which every artifact is in that was not assigned, counts where it was made: others are told,
 // and repeat it or not.
-constexpr const char* kCounts = "(e.domain <> 'main' OR e.actor = ?2)";
+std::string counts(Repository& repository) {
+  std::string own;  // hex digits all of them
+  for (const std::string& actor : repository.own_actors()) own += fmt::format("{}'{}'", own.empty() ? "" : ",", actor);
+  return fmt::format("(e.domain <> 'main' OR e.actor IN ({}))", own);
+}
 
 // The erasures of the operations that made this version.
-std::string select_erased() {
+std::string select_erased(Repository& repository) {
   return fmt::format(
       "SELECT e.domain, e.actor, e.time FROM version_makers m JOIN erased_makers x ON x.operation = m.operation"
       " JOIN erasures e ON e.operation = x.erasure WHERE m.digest = ?1 AND {} ORDER BY e.operation LIMIT 1",
-      kCounts);
+      counts(repository));
 }
 
 // Whether an operation that made this version is not erased.
-std::string select_kept() {
+std::string select_kept(Repository& repository) {
   return fmt::format(
       "SELECT 1 FROM version_makers m WHERE m.digest = ?1 AND NOT EXISTS (SELECT 1 FROM erased_makers x"
       " JOIN erasures e ON e.operation = x.erasure WHERE x.operation = m.operation AND {})",
-      kCounts);
+      counts(repository));
 }
 
 bool names_domain(const store::KeyFile& file, const std::string& name) {
@@ -96,7 +101,7 @@ std::string domain_to_erase(Repository& repository, const store::KeyFile& file, 
       fmt::format("{} shares the domain '{}' with {} others, as {}: one key is theirs together", what, domain,
                   together.size() - 1, *other),
       fmt::format("`mlx erase {}` erases them all; `mlx key assign` gives an artifact a domain before its first add",
-                  domain));
+                  shell_quoted(domain)));
 }
 
 void refuse_erased_versions(Repository& repository) {
@@ -147,6 +152,7 @@ bool keep_what_stays(Repository& repository, const std::string& domain, const st
 
 void forget_erased_keys(Repository& repository) {
   if (!repository.keys().exist()) return;
+  repository.keys().mend();  // a copy from before, which a killed process has left, has what was erased
   std::map<std::string, std::vector<std::uint32_t>> ids;
   for (const store::DataKey& key : repository.keys().file().keys) {
     if (!key.erased() && is_erased_key(repository, key.id, key.domain)) ids[key.domain].push_back(key.id);
@@ -187,7 +193,7 @@ bool assign_domain(Repository& repository, const std::string& artifact, const st
   if (std::ranges::find(known, domain) == known.end()) {
     const std::string meant = did_you_mean(domain, known);
     throw Error(ErrorKind::kNotFound, fmt::format("there is no domain '{}'", domain),
-                meant.empty() ? fmt::format("`mlx key domain add {}` makes it", domain)
+                meant.empty() ? fmt::format("`mlx key domain add {}` makes it", shell_quoted(domain))
                               : fmt::format("did you mean '{}'?", meant));
   }
   const std::string before = domain_of(repository, artifact);
@@ -203,19 +209,18 @@ bool assign_domain(Repository& repository, const std::string& artifact, const st
 
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest) {
   if (!repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step()) return std::nullopt;
-  store::Statement select = repository.db().prepare(select_erased());
-  const std::string own = repository.actor();
-  if (!select.bind(manifest, own).step()) return std::nullopt;
-  if (repository.db().prepare(select_kept()).bind(manifest, own).step()) return std::nullopt;
+  store::Statement select = repository.db().prepare(select_erased(repository));
+  if (!select.bind(manifest).step()) return std::nullopt;
+  if (repository.db().prepare(select_kept(repository)).bind(manifest).step()) return std::nullopt;
   return Erasure{select.text(0), select.text(1), select.int64(2)};
 }
 
 bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain) {
   return repository.db()
       .prepare(fmt::format("SELECT 1 FROM erased_keys k JOIN erasures e ON e.operation = k.erasure"
-                           " WHERE k.key = ?1 AND e.domain = ?3 AND {}",
-                           kCounts))
-      .bind(std::uint64_t{id}, repository.actor(), domain)
+                           " WHERE k.key = ?1 AND e.domain = ?2 AND {}",
+                           counts(repository)))
+      .bind(std::uint64_t{id}, domain)
       .step();
 }
 

@@ -32,6 +32,10 @@ struct MetadataCheck {
 };
 MetadataCheck check_metadata(Repository& repository);
 
+// A line for each of this clone's own small files that is damaged: its id, and what it has seen at remotes. With `mend`
+// they go: a new id is made with the next operation, and what was seen is seen again.
+std::vector<std::string> check_own_files(Repository& repository, bool mend);
+
 // Operations that packs hold and meta.db does not, each with why where that is seen; and a line where all that was
 // recorded before is lost. Empty where everything is known that was ever recorded here.
 std::vector<std::string> unknown_history(Repository& repository);

@@ -1,9 +1,6 @@
 // References are read from the projection for this repository, and from operations for a remote.
 #include "registry/gc.h"
 
-#include <unordered_map>
-#include <unordered_set>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/git.h"
@@ -15,6 +12,7 @@
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/pointers.h"
+#include "registry/seen_heads.h"
 #include "registry/transfer.h"
 #include "store/repair.h"
 
@@ -96,33 +94,30 @@ store::GcRoots roots_of(Repository& repository, std::int64_t grace_seconds) {
   return roots;
 }
 
-// The operations that the heads reach; kConflict where one of them is not known here.
-std::vector<Operation> reached(Repository& repository, const std::vector<Digest>& heads, const std::string& name) {
-  std::vector<Operation> operations = repository.operations();
-  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
-  for (const Operation& operation : operations) by_id.emplace(operation.id, &operation);
-  std::vector<Operation> found;
-  std::unordered_set<Digest, DigestHash> seen;
-  for (std::vector<Digest> todo = heads; !todo.empty();) {
-    const Digest id = todo.back();
-    todo.pop_back();
-    if (!seen.insert(id).second) continue;
-    const auto at = by_id.find(id);
-    if (at == by_id.end()) {
-      throw Error(ErrorKind::kConflict,
-                  fmt::format("'{}' has operations that this clone does not have: what they name is not known", name),
-                  "run `mlx fetch` first");
-    }
-    found.push_back(*at->second);
-    todo.insert(todo.end(), at->second->parents.begin(), at->second->parents.end());
+// Whoever may publish heads there can leave some out, so that what they name would look like garbage. kConflict where
+// heads are unknown here, or some that this clone has seen there are gone.
+void require_known_heads(Repository& repository, const std::vector<Digest>& heads, const RemoteConfig& config) {
+  for (const Digest& head : heads) {
+    if (is_recorded(repository.db(), head)) continue;
+    throw Error(
+        ErrorKind::kConflict,
+        fmt::format("'{}' has operations that this clone does not have: what they name is not known", config.name),
+        "run `mlx fetch` first");
   }
-  return found;
+  const std::vector<Digest> lost = rolled_back(repository, config, heads, {});
+  if (lost.empty()) return;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("'{}' went back to an earlier state: it no longer has operation {}, which it had",
+                          config.name, lost.front().brief()),
+              fmt::format("`mlx push {}` sends it again", config.name));
 }
 
-store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, const std::string& name) {
+// What any operation names that this clone knows, whether the remote's heads reach it or not.
+store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, const RemoteConfig& config) {
   store::GcRoots roots;
   repository.refresh();
-  const std::vector<Operation> operations = reached(repository, remote.heads(), name);
+  require_known_heads(repository, remote.heads(), config);
+  const std::vector<Operation> operations = repository.operations();
   for (const Operation& operation : operations) roots.operations.push_back(operation.id);
   Content content = content_of(operations);
   roots.manifests = std::move(content.manifests);
@@ -172,7 +167,7 @@ store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& c
                 "run gc where the remote's disk is");
   }
   return store::collect_garbage(
-      *there, [&] { return roots_of_remote(repository, *remote, config.name); }, options, progress);
+      *there, [&] { return roots_of_remote(repository, *remote, config); }, options, progress);
 }
 
 }  // namespace mlx::registry

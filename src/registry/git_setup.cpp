@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/git.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "store/beneath.h"
 
 namespace mlx::registry {
@@ -15,17 +16,10 @@ constexpr const char* kDriver = "mlx merge-file --path %P %A %O %B";
 constexpr std::string_view kAttributes = "*.mlx merge=mlx";
 constexpr std::string_view kHookMark = "push --check --hook";
 
-// For a shell: in single quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
-  return out + "'";
-}
-
 // git runs its hooks in the root of the worktree; the repository of mlx may stand below it.
 std::string hook_command(const std::string& git_root, const std::string& root) {
   const std::string below = relative_inside(root, git_root).value_or("");
-  return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", quoted(below)), kHookMark);
+  return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", shell_quoted(below)), kHookMark);
 }
 
 std::string hook_text(const std::string& command) {
@@ -34,6 +28,7 @@ std::string hook_text(const std::string& command) {
       "# Refuses to push pointers whose data is on no remote of mlx. Once without it: git push --no-verify\n"
       "command -v mlx >/dev/null 2>&1 || {{\n"
       "  echo 'mlx is not in PATH: cannot tell whether the data of this push is on a remote' >&2\n"
+      "  echo 'hint: add the folder of mlx to PATH, or push once without this check: git push --no-verify' >&2\n"
       "  exit 2\n"
       "}}\n"
       "exec {}\n",
@@ -48,10 +43,12 @@ void set_driver(const std::string& git_root, GitSetup& setup) {
   }
 }
 
+constexpr std::size_t kMaxHook = std::size_t{16} << 20;
+
 void write_hook(const std::string& git_root, const std::string& command, store::Disk& disk, GitSetup& setup) {
   const std::string folder = git_hooks_folder(git_root), path = join_path(folder, "pre-push");
   if (path_exists(path)) {
-    if (read_text(path).find(kHookMark) == std::string::npos) {
+    if (as_text(read_regular_file(path, kMaxHook)).find(kHookMark) == std::string::npos) {
       setup.notes.push_back(
           fmt::format("{} stands already: add '{}' to it, and pushes without their data are refused", path, command));
     }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -55,34 +56,58 @@ void restore_live_metrics(store::Database& db, const std::vector<LiveSeries>& li
   }
 }
 
-// True where every one of `ordered` descends from every head, so that the fixed order puts all of them last. Enough to
-// ask of those whose parents are all recorded: a head descends from no recorded operation but itself.
-bool extends_heads(store::Database& db, const std::vector<Operation>& ordered) {
+// True where every one of them descends from every head, so that the fixed order puts all of them last. Enough to ask
+// of those whose parents are all recorded: a head descends from no recorded operation but itself.
+bool extends_heads(store::Database& db, OperationStage& unknown) {
   const std::vector<Digest> heads = select_heads(db);
-  std::unordered_set<Digest, DigestHash> arriving;
-  for (const Operation& operation : ordered) {
-    const bool first = std::ranges::none_of(operation.parents, [&](const Digest& p) { return arriving.contains(p); });
-    if (first && !std::ranges::includes(operation.parents, heads)) return false;
-    arriving.insert(operation.id);
-  }
-  return true;
+  bool extends = true;
+  unknown.visit([&](const Operation& operation) {
+    const bool first = std::ranges::none_of(operation.parents, [&](const Digest& p) { return unknown.has(p); });
+    if (first && !std::ranges::includes(operation.parents, heads)) extends = false;
+  });
+  return extends;
 }
 
-// It changes what earlier operations did, so that everything is applied again.
-bool is_undo(const Operation& operation) {
-  return operation.kind == "operation.undo";
+bool holds_undo(OperationStage& operations) {
+  bool any = false;
+  operations.visit_kind(kUndoKind, [&](const Operation&) { any = true; });
+  return any;
 }
 
-void require_parents(store::Database& db, const std::vector<Operation>& operations) {
-  std::unordered_set<Digest, DigestHash> arriving;
-  for (const Operation& operation : operations) arriving.insert(operation.id);
-  for (const Operation& operation : operations) {
-    for (const Digest& parent : operation.parents) {
-      if (!arriving.contains(parent) && !is_recorded(db, parent)) {
-        fail(ErrorKind::kCorrupt, "operation {}: its parent {} is missing", operation.id.brief(), parent.brief());
-      }
-    }
-  }
+void require_parents(store::Database& db, OperationStage& operations) {
+  operations.visit_missing([&](const Digest& parent, const Digest& child) {
+    if (!is_recorded(db, parent))
+      fail(ErrorKind::kCorrupt, "operation {}: its parent {} is missing", child.brief(), parent.brief());
+  });
+}
+
+// Those of the database and `unknown`, from the first on: an undo changes what earlier operations did, and what
+// diverged stands among them.
+void apply_all_again(store::Database& db, const store::Store& store, const std::function<void(OperationStage&)>& add,
+                     Progress& progress) {
+  OperationStage all;
+  visit_operations(db, [&](const Operation& operation) { all.add(operation); });
+  add(all);
+  all.settle();
+  rebuild_projection(db, store, all, progress);
+}
+
+// What the journal lost, a few at a time: each batch is synced.
+void append_lost(store::Database& db, const store::Store& store, store::Journal& journal, DigestTable& in_journal) {
+  constexpr std::size_t kBatch = 4 << 20;
+  std::vector<Bytes> lost;
+  std::size_t size = 0;
+  journal.append_all({});  // cuts off what is torn: the size that is noted is that of a whole journal
+  visit_operations(db, [&](const Operation& operation) {
+    if (in_journal.contains(operation.id) || store.has(store::ObjectKind::kOperation, operation.id)) return;
+    lost.push_back(encode(operation));
+    size += lost.back().size();
+    if (size < kBatch) return;
+    journal.append_all(lost);
+    lost.clear();
+    size = 0;
+  });
+  if (!lost.empty()) journal.append_all(lost);
 }
 
 }  // namespace
@@ -117,6 +142,38 @@ void note_history_found(store::Database& db) {
   db.run("DELETE FROM meta WHERE key = 'history_lost'");
 }
 
+void give_up_history(store::Database& db) {
+  db.run("UPDATE meta SET value = 2 WHERE key = 'history_lost'");
+}
+
+bool is_history_given_up(store::Database& db) {
+  return db.prepare("SELECT 1 FROM meta WHERE key = 'history_lost' AND value = 2").step();
+}
+
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
+                                           const std::vector<Operation>& arriving) {
+  std::unordered_set<Digest, DigestHash> known;
+  for (const Operation& operation : arriving) known.insert(operation.id);
+  std::vector<Operation> found;
+  for (const Digest& id : store.operations()) {
+    if (known.contains(id) || is_recorded(db, id)) continue;
+    try {
+      found.push_back(decode(store.read(store::ObjectKind::kOperation, id)));
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;  // fsck names it
+    }
+  }
+  std::vector<Operation> whole;
+  for (Operation& operation : fixed_order(std::move(found))) {
+    const bool complete = std::ranges::all_of(
+        operation.parents, [&](const Digest& parent) { return known.contains(parent) || is_recorded(db, parent); });
+    if (!complete) continue;
+    known.insert(operation.id);
+    whole.push_back(std::move(operation));
+  }
+  return whole;
+}
+
 std::vector<Digest> select_heads(store::Database& db) {
   std::vector<Digest> heads;
   store::Statement select = db.prepare("SELECT id FROM heads ORDER BY id");
@@ -135,16 +192,21 @@ std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
   return parents;
 }
 
-std::vector<Operation> select_operations(store::Database& db) {
-  std::vector<Operation> operations;
+void visit_operations(store::Database& db, const OperationStage::Visit& visit) {
   store::Statement select = db.prepare("SELECT id, bytes FROM operations ORDER BY seq");
   while (select.step()) {
-    operations.push_back(decode(select.blob(1)));
-    if (operations.back().id != select.digest(0)) {
+    const Operation operation = decode(select.blob(1));
+    if (operation.id != select.digest(0)) {
       throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", select.digest(0).brief()),
                   "run `mlx fsck --rebuild`");
     }
+    visit(operation);
   }
+}
+
+std::vector<Operation> select_operations(store::Database& db) {
+  std::vector<Operation> operations;
+  visit_operations(db, [&](const Operation& operation) { operations.push_back(operation); });
   return operations;
 }
 
@@ -157,38 +219,40 @@ void note_journal_size(store::Database& db, const std::string& path) {
   db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('journal_bytes', ?)").bind(journal_size(path)).run();
 }
 
-void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown) {
+void adopt(store::Database& db, const store::Store& store, const Operation& newest) {
+  CHECK(std::ranges::includes(newest.parents, select_heads(db)));
+  Ancestry ancestry(db);
+  if (newest.kind != kUndoKind) return apply(db, store, newest, ancestry);
   NoProgress quiet;
-  adopt(db, store, std::move(unknown), quiet);
+  apply_all_again(
+      db, store, [&](OperationStage& all) { all.add(newest); }, quiet);
 }
 
-void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown, Progress& progress) {
+void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress) {
   require_parents(db, unknown);
-  unknown = fixed_order(std::move(unknown));
-  if (extends_heads(db, unknown) && std::ranges::none_of(unknown, is_undo)) {
+  if (extends_heads(db, unknown) && !holds_undo(unknown)) {
     Ancestry ancestry(db);
-    for (const Operation& operation : unknown) {
+    return unknown.visit([&](const Operation& operation) {
       progress.advance(1);
       apply(db, store, operation, ancestry);
-    }
-    return;
+    });
   }
-  std::vector<Operation> all = select_operations(db);
-  all.insert(all.end(), std::make_move_iterator(unknown.begin()), std::make_move_iterator(unknown.end()));
-  rebuild_projection(db, store, fixed_order(std::move(all)), progress);
+  const auto add_unknown = [&](OperationStage& all) {
+    unknown.visit([&](const Operation& operation) { all.add(operation); });
+  };
+  apply_all_again(db, store, add_unknown, progress);
 }
 
-void rebuild_projection(store::Database& db, const store::Store& store, const std::vector<Operation>& ordered,
-                        Progress& progress) {
+void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress) {
   const std::vector<LiveSeries> live = live_metrics(db);
   for (const char* table : kProjected) db.run(fmt::format("DELETE FROM {}", table));
-  const OperationSet undone = undone_operations(ordered);
-  progress.begin("apply", ordered.size(), "operations");
+  const OperationSet undone = undone_operations(all);
+  progress.begin("apply", all.size(), "operations");
   Ancestry ancestry(db);
-  for (const Operation& operation : ordered) {
+  all.visit([&](const Operation& operation) {
     apply(db, store, operation, ancestry, undone.contains(operation.id));
     progress.advance(1);
-  }
+  });
   restore_live_metrics(db, live);
   progress.end();
 }
@@ -200,7 +264,8 @@ bool is_outdated(store::Database& db) {
 void project_anew_where_outdated(store::Database& db, const store::Store& store) {
   if (!is_outdated(db)) return;
   NoProgress quiet;
-  rebuild_projection(db, store, fixed_order(select_operations(db)), quiet);
+  apply_all_again(
+      db, store, [](OperationStage&) {}, quiet);
   db.run("DELETE FROM meta WHERE key = 'outdated'");
 }
 
@@ -208,20 +273,15 @@ void catch_up(store::Database& db, const store::Store& store, store::Disk& disk,
   const std::string path = journal_path(mlx_folder);
   if (!journal_differs(db, path)) return;
   store::Journal journal(path, disk);
-  std::vector<Operation> unknown;
-  std::unordered_set<Digest, DigestHash> in_journal;
+  OperationStage unknown;
+  DigestTable in_journal;
   journal.visit([&](const Digest& id, ByteView bytes) {
-    if (in_journal.insert(id).second && !is_recorded(db, id)) unknown.push_back(decode(bytes));
+    if (in_journal.insert(id) && !is_recorded(db, id)) unknown.add(decode(bytes));
   });
-  adopt(db, store, std::move(unknown));
-  if (!db.writable()) return note_journal_size(db, path);  // the journal cannot be written either
-  std::vector<Bytes> lost;
-  for (const Operation& operation : select_operations(db)) {
-    if (!in_journal.contains(operation.id) && !store.has(store::ObjectKind::kOperation, operation.id)) {
-      lost.push_back(encode(operation));
-    }
-  }
-  journal.append_all(lost);  // also where there are none: the size that is noted is that of a whole journal
+  unknown.settle();
+  NoProgress quiet;
+  adopt(db, store, unknown, quiet);
+  if (db.writable()) append_lost(db, store, journal, in_journal);  // else the journal cannot be written either
   note_journal_size(db, path);
 }
 

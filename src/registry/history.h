@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 #include "store/disk.h"
 #include "store/journal.h"
 #include "store/sqlite.h"
@@ -24,23 +25,31 @@ std::uint64_t journal_size(const std::string& path);  // bytes; 0 where it is mi
 store::Database open_metadata(const std::string& mlx_folder);
 bool is_history_lost(store::Database& db);
 void note_history_found(store::Database& db);
+// It is nowhere to be had: what is recorded from now on begins anew. gc still removes nothing.
+void give_up_history(store::Database& db);
+bool is_history_given_up(store::Database& db);
+// Operations of packs that are neither recorded nor among `arriving`, and have all that is before them.
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
+                                           const std::vector<Operation>& arriving);
 
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
-std::vector<Operation> select_operations(store::Database& db);       // in the fixed order; each verified against its id
+// All operations in the fixed order, one at a time, each verified against its id.
+void visit_operations(store::Database& db, const OperationStage::Visit& visit);
+std::vector<Operation> select_operations(store::Database& db);       // the same, all at once
 bool journal_differs(store::Database& db, const std::string& path);  // from what the database last agreed with
 void note_journal_size(store::Database& db, const std::string& path);
 
 // Applies operations that the database does not have: behind the others where the fixed order puts them there, else by
-// rebuilding the projection. Their parents must be recorded or among them (kCorrupt).
-void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown);
-void adopt(store::Database& db, const store::Store& store, std::vector<Operation> unknown, Progress& progress);
+// rebuilding the projection. Their parents must be recorded or among them (kCorrupt). `unknown` is settled.
+void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress);
+// The same of one whose parents are all heads.
+void adopt(store::Database& db, const store::Store& store, const Operation& newest);
 
-// Empties every projected table and applies `ordered` (the fixed order of all operations). Metrics of runs that are
-// still going on are kept: they stand in no operation yet.
-void rebuild_projection(store::Database& db, const store::Store& store, const std::vector<Operation>& ordered,
-                        Progress& progress);
+// Empties every projected table and applies all operations, settled. Metrics of runs that are still going on are kept:
+// they stand in no operation yet.
+void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress);
 
 // Tables that an older mlx made of the operations, by other rules: made again.
 bool is_outdated(store::Database& db);

@@ -5,14 +5,16 @@
 
 #include <algorithm>
 #include <functional>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/domains.h"
 #include "registry/keys.h"
 #include "registry/published_heads.h"
+#include "registry/seen_heads.h"
 #include "registry/seen_keys.h"
 #include "store/encrypted_remote.h"
 
@@ -27,13 +29,41 @@ std::string absolute_url(const std::string& root, const std::string& url) {
   return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
 }
 
-std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteConfig& remote, bool create) {
+std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteConfig& remote, bool create,
+                                          bool repair = false) {
   store::RemoteOptions options;
   options.create = create;
   options.environment = repository.environment();
   options.cache_folder = join_path(repository.mlx_folder(), "cache/remotes");
-  options.check_heads = check_published;
-  return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(), repository.pool());
+  options.check_heads = repair ? check_published : check_pushed;
+  options.repair = repair;
+  try {
+    return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
+                              repository.pool());
+  } catch (const Error& error) {
+    const std::optional<Digest> seen =
+        error.kind == ErrorKind::kNotFound ? seen_head(repository, remote) : std::nullopt;
+    if (!seen) throw;
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name,
+                            seen->brief(), error.message),
+                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has", remote.name));
+  }
+}
+
+// A remote is made only for what may be published.
+std::unique_ptr<store::Remote> open_or_make(Repository& repository, const RemoteConfig& remote, Towards towards,
+                                            const BeforeSending& before_sending) {
+  const bool repair = towards == Towards::kRepair;
+  if (before_sending) {
+    try {
+      return open_plain(repository, remote, false, repair);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound) throw;
+      before_sending({});
+    }
+  }
+  return open_plain(repository, remote, true, repair);
 }
 
 std::string name_of_keys(const RemoteConfig& remote) {
@@ -65,6 +95,18 @@ Error gone_back(const store::KeyFile& lock, const std::string& what) {
                "with `mlx push`, or with `mlx push --repair` where they went two ways");
 }
 
+Error without_pinned(const store::KeyFile& file, const RemoteConfig& config) {
+  return Error(ErrorKind::kRefused,
+               fmt::format("{}: revision {} of the ring {} is without the one that mlx.toml pins, {}: an older state, "
+                           "or other keys",
+                           name_of_keys(config), file.revision(), store::fingerprint(file.chain.front()), config.keys),
+               "ask who pinned it; a clone that has it puts it back with `mlx push`");
+}
+
+bool holds_pinned(const store::KeyFile& file, const RemoteConfig& config) {
+  return config.keys.empty() || store::find_fingerprint(file.chain, config.keys) != nullptr;
+}
+
 // Everything that can be said of a remote's keys without opening them. `ours` is empty on first contact.
 void require_believable(Repository& repository, const RemoteConfig& config, const store::KeyFile& lock,
                         const store::KeyFile& ours) {
@@ -78,10 +120,7 @@ void require_believable(Repository& repository, const RemoteConfig& config, cons
   const bool older = !ours.chain.empty() && store::standing(ours.chain, lock.chain) == store::Standing::kNewer;
   const store::Chain& counts = older ? ours.chain : lock.chain;
   if (!config.keys.empty() && store::find_fingerprint(counts, config.keys) == nullptr) {
-    throw Error(ErrorKind::kRefused,
-                fmt::format("{}: they begin as {}, and mlx.toml pins {}", what, store::fingerprint(lock.chain.front()),
-                            config.keys),
-                "somebody put other keys there; where it was you, `mlx key pin` pins those of this clone");
+    throw without_pinned(lock, config);
   }
   if (!older && went_back(repository, config, lock.chain)) throw gone_back(lock, what);
 }
@@ -130,21 +169,31 @@ void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
               "push to an empty remote; what stands in clear there stays readable");
 }
 
-// Whether all that the remote holds is known here. Keys go to no other: an operation that erased one may be among it.
-bool knows_heads(Repository& repository, store::Remote& remote, const store::UnlockedKeys& keys) {
-  std::unordered_set<Digest, DigestHash> known;
+// A remote's heads as operations of this clone.
+struct HeadsThere {
+  std::vector<Digest> known;
+  bool all_known = true;
+};
+
+HeadsThere heads_there(Repository& repository, store::Remote& remote, const store::UnlockedKeys& keys) {
+  std::unordered_map<Digest, Digest, DigestHash> known;
   const std::vector<Operation> operations = repository.operations();
   const store::KeyRing ring = store::ring_of(keys);
   for (const store::DomainKey& key : ring.keys()) {
     if (key.domain != store::kHistoryDomain) continue;
-    for (const Operation& operation : operations) known.insert(store::storage_id(key, operation.id));
+    for (const Operation& operation : operations) known.emplace(store::storage_id(key, operation.id), operation.id);
   }
+  HeadsThere there;
   try {
-    return std::ranges::all_of(remote.heads(), [&](const Digest& head) { return known.contains(head); });
+    for (const Digest& head : remote.heads()) {
+      const auto at = known.find(head);
+      if (at != known.end()) there.known.push_back(at->second);
+      there.all_known = there.all_known && at != known.end();
+    }
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;
-    return true;  // they are lost, and worked out from what clones know
+    if (error.kind != ErrorKind::kCorrupt) throw;  // they are lost, and worked out from what clones know
   }
+  return there;
 }
 
 // A remote's file of keys as it was read.
@@ -172,17 +221,21 @@ struct Exchange {
   store::Remote& remote;
   const RemoteConfig& config;
   const Towards towards;
+  const BeforeSending& before_sending;
 
   bool run();
   bool sends() const { return towards != Towards::kHere; }
-  // False where somebody else was faster.
-  bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys);
+  // False where somebody else was faster. `told` is what the user hears of it, unless it is refused.
+  bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys, const std::string& told = {});
   std::optional<bool> without_keys();
   bool with_keys(const Bytes& bytes);
   bool put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why);
 };
 
-bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys) {
+bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys, const std::string& told) {
+  if (!holds_pinned(keys.file, config)) throw without_pinned(keys.file, config);
+  if (before_sending) before_sending(heads_there(repository, remote, keys).known);
+  if (!told.empty()) repository.keys().tell(told);
   if (!remote.write_file(kKeys, expected, store::seal_keys(keys))) return false;
   remember_keys(repository, config, keys.file.chain.back().id);
   return true;
@@ -195,29 +248,29 @@ std::optional<bool> Exchange::without_keys() {
   if (!config.encrypt && !gone) {
     if (sends() && repository.store().encrypted()) {
       throw Error(ErrorKind::kRefused, fmt::format("this repository is encrypted, and '{}' is not", config.name),
-                  fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", config.name));
+                  fmt::format("mlx remote remove {0} && mlx remote add --encrypt {0} URL", shell_quoted(config.name)));
     }
     return false;
   }
   if (gone && !sends()) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: they are gone, and were there before", name_of_keys(config)),
-                fmt::format("`mlx push {}` puts those of this clone there", config.name));
+                fmt::format("`mlx push {}` puts those of this clone there", shell_quoted(config.name)));
   }
+  std::string told;
   if (gone) {
-    keys.tell(fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config)));
+    told = fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config));
   } else {
     refuse_plain_objects(remote, config);
     if (!sends()) return keys.exist();
   }
-  if (send(std::nullopt, keys.unlocked())) return true;
+  if (send(std::nullopt, keys.unlocked(), told)) return true;
   return std::nullopt;
 }
 
 bool Exchange::put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why) {
   Keys& keys = repository.keys();
   if (towards != Towards::kRepair || !keys.exist() || !is_damage(why)) throw why;
-  keys.tell(fmt::format("{}; those of this clone are put in their place", why.message));
-  return send(bytes, keys.unlocked());
+  return send(bytes, keys.unlocked(), fmt::format("{}; those of this clone are put in their place", why.message));
 }
 
 bool Exchange::with_keys(const Bytes& bytes) {
@@ -241,15 +294,14 @@ bool Exchange::with_keys(const Bytes& bytes) {
     return put_ours_in_place(bytes, error);
   }
   const store::KeyFile& file = settled->keys.file;
-  if (!sends() || !settled->news || !knows_heads(repository, remote, settled->keys)) {
+  // Keys go to no remote that holds what is not known here: an operation that erased one may be among it.
+  if (!sends() || !settled->news || !heads_there(repository, remote, settled->keys).all_known) {
     if (!back) remember_keys(repository, config, sealed.lock.chain.back().id);
     return true;
   }
-  if (back) {
-    keys.tell(fmt::format("the {} went back to revision {}: revision {} of this clone is put there again", what,
-                          sealed.lock.revision(), file.revision()));
-  }
-  return send(bytes, settled->keys);
+  const std::string told = fmt::format("the {} went back to revision {}: revision {} of this clone is put there again",
+                                       what, sealed.lock.revision(), file.revision());
+  return send(bytes, settled->keys, back ? told : "");
 }
 
 // True where the remote has this clone's keys afterwards.
@@ -304,9 +356,12 @@ bool mend_keys(Repository& repository, const RemoteConfig& config) {
   return true;
 }
 
-std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& config, Towards towards) {
-  std::unique_ptr<store::Remote> remote = open_plain(repository, config, towards != Towards::kHere);
-  if (!Exchange{repository, *remote, config, towards}.run()) return remote;
+std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& config, Towards towards,
+                                           const BeforeSending& before_sending) {
+  std::unique_ptr<store::Remote> remote = towards == Towards::kHere
+                                              ? open_plain(repository, config, false)
+                                              : open_or_make(repository, config, towards, before_sending);
+  if (!Exchange{repository, *remote, config, towards, before_sending}.run()) return remote;
   auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
   std::vector<Digest> operations;
   for (const Operation& operation : repository.operations()) operations.push_back(operation.id);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "registry/sync.h"
+#include "registry/unpublished.h"
 #include "store/remote.h"
 
 namespace mlx::registry {
@@ -16,7 +17,9 @@ enum class Towards { kRemote, kHere, kRepair };  // push; fetch; push --repair
 // send to a plain remote; kConflict where the remote is encrypted with keys of another ring, or holds plain objects and
 // is to be encrypted. A push puts newer keys in place of those that went back, a repair its own in place of whatever is
 // damaged or refused.
-std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, Towards towards);
+// `before_sending` is asked before the remote is made, and before keys go there; nothing else is changed by opening it.
+std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, Towards towards,
+                                           const BeforeSending& before_sending = {});
 
 // Where the remote is there and has keys: true, and they are this clone's where it had none.
 bool take_keys_of(Repository& repository, const RemoteConfig& remote);

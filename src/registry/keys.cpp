@@ -1,9 +1,9 @@
-// Reading, unlocking and replacing .mlx/keys. The file that is replaced is overwritten: it may hold what was erased.
+// Reading, unlocking and replacing .mlx/keys and its copy. What is replaced is overwritten: it may hold what was
+// erased.
 #include "registry/keys.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,27 +11,36 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "registry/random_id.h"
 
 namespace mlx::registry {
 
 bool Keys::exist() const {
-  return path_exists(path_);
+  return path_exists(path_) || path_exists(store::copy_of(path_));
+}
+
+store::KeyFile Keys::decode(const store::SmallFile& found) const {
+  if (!found.readable()) fail(ErrorKind::kCorrupt, "{}: is damaged, and so is its copy", path_);
+  return store::decode_key_file(found.content, path_);
 }
 
 store::KeyFile Keys::file() const {
   if (!exist()) {
     throw Error(
         ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
-        "where it had some, `mlx pull` takes them from its encrypted remote; `mlx init --encrypt` and `mlx remote "
-        "add --encrypt NAME URL` make the first ones");
+        "where it had some, `mlx pull` takes them from its encrypted remote, or restore a backup of that file; the "
+        "first ones come with `mlx init --encrypt` or `mlx remote add --encrypt NAME URL`");
   }
   try {
-    return store::decode_key_file(read_file(path_), path_);
+    return decode(store::read_small_file(path_));
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
-    throw Error(error.kind, error.message, "`mlx fsck --repair` takes the keys from an encrypted remote");
+    throw Error(
+        error.kind, error.message,
+        "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
+        "file");
   }
 }
 
@@ -46,6 +55,26 @@ bool Keys::damaged() {
   return false;
 }
 
+bool Keys::is_half() const {
+  const auto state = store::read_small_file(path_).state;
+  return state == store::SmallFile::State::kHalf || state == store::SmallFile::State::kUnchecked;
+}
+
+// Damage to both copies is said by whoever reads them, and a disk that cannot be written is read all the same.
+bool Keys::mend() {
+  if (!is_half()) return false;
+  try {
+    const Fd held = lock();
+    if (!is_half()) return false;  // another process has
+    write(decode(store::read_small_file(path_)));
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
+    log("{}: not mended: {}", path_, error.message);
+    return false;
+  }
+}
+
 void Keys::tell(const std::string& line) const {
   if (unlocker_) unlocker_->tell(line);
 }
@@ -55,12 +84,28 @@ void Keys::remember(const store::UnlockedKeys& keys) {
   ring_ = std::make_shared<store::KeyRing>(store::ring_of(keys));
 }
 
+namespace {
+
+// Of a ring that this clone knows, its own file says what a passphrase costs, and not whoever holds the remote's.
+std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
+  try {
+    const store::KeyFile own = keys.file();
+    if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
+    return store::passphrase_identity(own, passphrase);
+  } catch (const Error&) {
+    return {};  // none, or damaged
+  }
+}
+
+}  // namespace
+
 // For whoever can be shown to be a member; what has shown it is kept for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
   for (const store::KeyPair& identity : known_) {
     if (auto access = store::unwrap_root(lock, identity)) return *access;
   }
-  for (const store::KeyPair& identity : unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>()) {
+  const std::vector<store::KeyPair> identities = unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>();
+  for (const store::KeyPair& identity : identities) {
     auto access = store::unwrap_root(lock, identity);
     if (!access) continue;
     known_.push_back(identity);
@@ -71,13 +116,21 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
   const std::optional<store::Secret> passphrase =
       takes_passphrase && unlocker_ ? unlocker_->passphrase(what) : std::nullopt;
   if (!passphrase) {
+    const char* const by_passphrase =
+        "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND";
+    const std::string by_member =
+        "send a member what `mlx key export-public` prints, for `mlx key add-recipient` and a push";
+    if (!identities.empty()) {
+      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member of them", what),
+                  takes_passphrase ? by_member + "; or " + by_passphrase : by_member);
+    }
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
-                takes_passphrase
-                    ? "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND"
-                    : "a member has to `mlx key add-recipient` your key; `mlx key export-public` prints it");
+                takes_passphrase ? by_passphrase : "`mlx key new-identity` makes a key of yours: " + by_member);
   }
-  const std::optional<store::KeyPair> identity = store::passphrase_identity(lock, *passphrase);
-  const std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  std::optional<store::KeyPair> identity = identity_in_own(*this, lock, *passphrase);
+  std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
+  if (!access && (identity = store::passphrase_identity(lock, *passphrase)))
+    access = store::unwrap_root(lock, *identity);
   if (!access) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
                 "`mlx key list` says for whom the keys are locked");
@@ -98,13 +151,19 @@ store::UnlockedKeys Keys::open_own() {
 
 store::UnlockedKeys Keys::unlocked() {
   std::lock_guard lock(mutex_);
-  if (!unlocked_) remember(open_own());
+  if (!unlocked_) {
+    mend();
+    remember(open_own());
+  }
   return *unlocked_;
 }
 
 std::shared_ptr<const store::KeyRing> Keys::ring() {
   std::lock_guard lock(mutex_);
-  if (!ring_) remember(open_own());
+  if (!ring_) {
+    mend();
+    remember(open_own());
+  }
   return ring_;
 }
 
@@ -122,7 +181,7 @@ Fd Keys::lock() {
 void Keys::shred_leftovers() {
   const std::string folder = parent_path(path_), prefix = base_name(path_) + ".";
   for (const std::string& name : list_folder(folder)) {
-    if (!name.starts_with(prefix) || name == prefix + "lock") continue;
+    if (!name.starts_with(prefix) || name == prefix + "lock" || name == prefix + "copy") continue;
     store::shred(disk_, join_path(folder, name));
   }
 }
@@ -130,17 +189,8 @@ void Keys::shred_leftovers() {
 // Under the lock.
 void Keys::write(const store::KeyFile& file) {
   shred_leftovers();
-  const std::string temporary = fmt::format("{}.{}", path_, random_id());
-  try {
-    const Fd fd = disk_.create(temporary);
-    if (::fchmod(fd.get(), 0600) != 0) fail_errno(errno, temporary, "change the mode of");
-    disk_.write(fd, store::encode_key_file(file), temporary);
-    disk_.sync(fd, temporary);
-    store::replace_shredding(disk_, temporary, path_);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  store::write_small_file(disk_, path_, store::encode_key_file(file),
+                          {.temporary = fmt::format("{}.{}", path_, random_id()), .mode = 0600, .shred = true});
 }
 
 void Keys::create(const store::UnlockedKeys& keys) {

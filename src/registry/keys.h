@@ -1,4 +1,5 @@
-// This clone's keys: .mlx/keys (mlx-format-keys(5)), unlocked when they are first needed, changed under a lock.
+// This clone's keys: .mlx/keys and its copy (mlx-format-keys(5)), unlocked when they are first needed, changed under a
+// lock.
 //
 // Keys are what a Store asks for its ring, so reading what is not encrypted unlocks nothing. Domains that operations
 // have erased are taken out of the file whenever it is opened.
@@ -14,6 +15,7 @@
 
 #include "store/disk.h"
 #include "store/key_file.h"
+#include "store/small_file.h"
 
 namespace mlx::registry {
 
@@ -35,7 +37,9 @@ class Keys final : public store::KeySource {
 
   bool exist() const;
   store::KeyFile file() const;  // locked; kNotFound where this clone has no keys
-  bool damaged();               // as far as that is seen: with nobody to unlock them, less
+  bool is_half() const;         // one of its two copies is missing, damaged or older, or it is of an earlier version
+  bool mend();     // writes it again then, as whoever unlocks it does; false where it could not or need not
+  bool damaged();  // as far as that is seen: with nobody to unlock them, less
   // kRefused where nobody can unlock them, kCorrupt where the file was changed by strangers.
   store::UnlockedKeys unlocked();
   // A file of elsewhere, with what unlocked ours where that is enough.
@@ -52,6 +56,7 @@ class Keys final : public store::KeySource {
   bool erase(const std::vector<std::uint32_t>& ids);
 
  private:
+  store::KeyFile decode(const store::SmallFile& found) const;
   store::Access find_access(const store::KeyFile& lock, const std::string& what);
   store::UnlockedKeys open_own();
   Fd lock();

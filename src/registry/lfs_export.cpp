@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/git.h"
 #include "base/path.h"
 #include "formats/lfs_pointer.h"
@@ -117,7 +118,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
 // So that git hands the folder's files to git-lfs.
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
   const std::string path = join_path(folder, kAttributes);
-  if (own || (path_exists(path) && read_text(path) != kAttributesText)) {
+  if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
     report.notes.push_back(fmt::format("{} is not changed: it has to say `filter=lfs diff=lfs merge=lfs -text`", path));
   } else {
     planned.push_back({path, std::string(kAttributesText), store::kModeFile});

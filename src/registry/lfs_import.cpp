@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/git.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "formats/lfs_pointer.h"
 #include "registry/lfs.h"
 
@@ -97,7 +98,7 @@ ImportDataset collect(const std::vector<Tracked>& files, const std::string& arti
                 "commit it, or check the name");
   if (pointers == 0)
     throw Error(ErrorKind::kUsage, fmt::format("{}: nothing in it is in Git LFS", artifact),
-                fmt::format("`mlx add {}` takes it as it is", artifact));
+                fmt::format("`mlx add {}` takes it as it is", shell_quoted(artifact)));
   return dataset;
 }
 

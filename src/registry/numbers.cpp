@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/signer.h"
 #include "registry/sync.h"
@@ -51,8 +52,8 @@ std::optional<Renumbered> renumber_one(Repository& repository) {
     if (found.empty()) return false;
     const auto& [artifact, number] = found.front();
     Ancestry ancestry(db);
-    const Digest loser = *digest_to_give_way(claims_on(db, artifact, number), repository.signer().public_key.hex(),
-                                             repository.actor(), ancestry);
+    const Digest loser = *digest_to_give_way(claims_on(db, artifact, number, repository.clone_id()),
+                                             repository.signer().public_key.hex(), ancestry);
     done = {artifact, loser, number, other_number(db, artifact, loser)};
     body["artifact"] = done.artifact;
     body["digest"] = done.digest.text();
@@ -78,46 +79,48 @@ std::optional<Renumbered> renumber_one(Repository& repository) {
               "`mlx pull --renumber` gives the local one the next free number");
 }
 
-void refuse_diverged_aliases(store::Database& db) {
-  store::Statement select = db.prepare(
-      "SELECT artifact, alias, digest, actor FROM aliases a WHERE EXISTS (SELECT 1 FROM aliases b WHERE b.artifact = "
-      "a.artifact AND"
-      " b.alias = a.alias AND b.digest <> a.digest) ORDER BY artifact, alias, time");
-  std::string artifact, alias, list;
-  while (select.step()) {
-    if (!alias.empty() && (select.text(0) != artifact || select.text(1) != alias)) break;
-    artifact = select.text(0);
-    alias = select.text(1);
-    list += fmt::format("{}{} (by {})", list.empty() ? "" : " and ", select.digest(2).brief(), select.text(3));
-  }
-  if (alias.empty()) return;
+void refuse_diverged_aliases(Repository& repository) {
+  store::Statement select = repository.db().prepare(
+      "SELECT artifact, alias FROM aliases GROUP BY artifact, alias HAVING count(DISTINCT digest) > 1"
+      " ORDER BY artifact, alias LIMIT 1");
+  if (!select.step()) return;
+  const std::string artifact = select.text(0), alias = select.text(1);
+  std::string list;
+  for (const Version& version : named_by_alias(repository, artifact, alias))
+    list += fmt::format("{}{} ({})", list.empty() ? "" : " and ", version.name(), version.digest.brief());
   throw Error(ErrorKind::kConflict, fmt::format("{}@{}: moved on both sides: {}", artifact, alias, list),
-              fmt::format("say which one holds: mlx promote {}@vN {}", artifact, alias));
+              fmt::format("say which one holds: mlx promote {}@vN {}", shell_quoted(artifact), shell_quoted(alias)));
 }
 
 }  // namespace
 
-std::vector<NumberClaim> claims_on(store::Database& db, const std::string& artifact, std::int64_t number) {
+std::vector<NumberClaim> claims_on(store::Database& db, const std::string& artifact, std::int64_t number,
+                                   const std::string& clone) {
   store::Statement select = db.prepare(
       "SELECT n.digest, n.seq, n.actor, o.signer FROM version_numbers n JOIN operations o ON o.seq = n.seq"
       " WHERE n.artifact = ? AND n.number = ? ORDER BY n.digest, n.seq");
   std::vector<NumberClaim> claims;
   for (select.bind(artifact, number); select.step();) {
     const std::string actor = select.text(2);
-    claims.push_back({select.digest(0), select.int64(1), actor, select.null(3) ? actor : select.digest(3).hex()});
+    if (select.null(3)) {  // before operations were signed, the actor was the clone's id
+      claims.push_back({select.digest(0), select.int64(1), actor, actor, actor == clone});
+    } else {
+      const Digest signer = select.digest(3);
+      claims.push_back({select.digest(0), select.int64(1), actor, signer.hex(), actor == actor_of(clone, signer)});
+    }
   }
   return claims;
 }
 
 std::optional<Digest> digest_to_give_way(const std::vector<NumberClaim>& claims, const std::string& maker,
-                                         const std::string& actor, Ancestry& ancestry) {
+                                         Ancestry& ancestry) {
   using Rank = std::tuple<bool, bool, bool, std::int64_t>;  // of a digest's claims, that of the one which holds best
   std::map<Digest, Rank> ranks;
   for (const NumberClaim& claim : claims) {
     const bool late = std::ranges::any_of(claims, [&](const NumberClaim& other) {
       return other.digest != claim.digest && ancestry.precedes(other.seq, claim.seq);
     });
-    const Rank rank(late, claim.maker == maker, claim.actor == actor, claim.seq);
+    const Rank rank(late, claim.maker == maker, claim.is_here, claim.seq);
     const auto [known, fresh] = ranks.emplace(claim.digest, rank);
     if (!fresh) known->second = std::min(known->second, rank);
   }
@@ -134,7 +137,7 @@ std::vector<Renumbered> settle_numbers(Repository& repository, bool renumber) {
   }
   const std::vector<Contested> found = contested_numbers(repository.db());
   if (!found.empty()) number_conflict(repository.db(), found);
-  refuse_diverged_aliases(repository.db());
+  refuse_diverged_aliases(repository);
   return all;
 }
 

@@ -53,6 +53,8 @@ Operation decode(ByteView bytes);
 Bytes signed_bytes(const Operation& operation);
 bool signature_holds(const Operation& operation);
 
+std::vector<std::string> operation_kinds();  // all that this mlx knows
+
 // Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs
 // (a sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
 // One that is `undone` is recorded only: it counts as never applied.

@@ -24,6 +24,11 @@ class Body {
     const std::string digest = text(key);
     return digest.starts_with("sha256:") ? digest.substr(7, 12) : digest;
   }
+  // ": the first line of the message", "" without one.
+  std::string why() const {
+    const std::string message = text("message"), first = message.substr(0, message.find('\n'));
+    return first.empty() ? "" : ": " + first;
+  }
   void add_digest(const char* key, std::vector<Digest>& to) const {
     if (const std::string digest = text(key); digest.starts_with("sha256:")) to.push_back(Digest::parse(digest));
   }
@@ -45,23 +50,20 @@ class Body {
 std::string operation_text(const Operation& operation) {
   const Body body(operation);
   const std::string &kind = operation.kind, artifact = body.text("artifact");
-  if (kind == "version.create") {
-    const std::string message = body.text("message");
-    const std::string first = message.substr(0, message.find('\n'));
-    return fmt::format("made {}@v{} ({}){}", artifact, body.number("number"), body.brief("digest"),
-                       first.empty() ? "" : ": " + first);
-  }
+  if (kind == "version.create")
+    return fmt::format("made {}@v{} ({}){}", artifact, body.number("number"), body.brief("digest"), body.why());
   if (kind == "version.renumber")
     return fmt::format("renumbered {}@v{} to v{} ({})", artifact, body.number("from"), body.number("to"),
                        body.brief("digest"));
-  if (kind == "alias.move") return fmt::format("moved {}@{} to {}", artifact, body.text("alias"), body.brief("digest"));
+  if (kind == "alias.move")
+    return fmt::format("moved {}@{} to {}{}", artifact, body.text("alias"), body.brief("digest"), body.why());
   if (kind == "tag.create") return fmt::format("tagged {} {} as {}", artifact, body.brief("digest"), body.text("tag"));
   if (kind == "tag.delete")
     return fmt::format("took the tag {} off {} {}", body.text("tag"), artifact, body.brief("digest"));
   if (kind == "attach")
     return fmt::format("attached {} '{}' to {}", body.text("kind"), body.text("name"), body.brief("version"));
   if (kind == "operation.undo") return fmt::format("took back {}", body.brief("operation"));
-  if (kind == "actor.describe") return "gave this clone's actor a name";
+  if (kind == "actor.describe") return "gave its actor a name";
   if (kind == "actor.forget") return fmt::format("forgot the name of {}", body.text("actor"));
   if (kind == "history.join") return "joined histories that had begun apart";
   if (kind == "run.start") return fmt::format("started run:{}: {}", body.text("run"), body.text("title"));

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "registry/settings.h"
 
 namespace mlx::registry {
 namespace {
@@ -62,7 +65,69 @@ void write_mark(const std::string& path, const std::string& text) {
   }
 }
 
+constexpr const char* kSafe = "safe.directory";
+
+// Under sudo the files of who called it are that person's own.
+bool is_own(uid_t owner, const Environment& environment) {
+  if (owner == ::geteuid()) return true;
+  if (::geteuid() != 0) return false;
+  const std::string caller = environment.get("SUDO_UID").value_or("");
+  uid_t number = 0;
+  const auto [end, error] = std::from_chars(caller.data(), caller.data() + caller.size(), number);
+  return !caller.empty() && error == std::errc() && end == caller.data() + caller.size() && number == owner;
+}
+
+// What the user's own settings say: none that stands in the folder itself counts.
+bool is_declared_safe(const std::string& root, const Environment& environment) {
+  const std::string text = Settings({environment, {}}).text(kSafe);
+  for (std::string_view list = text; !list.empty();) {
+    const std::size_t end = std::min(list.find(':'), list.size());
+    const std::string_view one = list.substr(0, end);
+    if (one == "*" || (one.starts_with('/') && absolute_path(one) == root)) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+class RefusingDisk final : public store::Disk {
+ public:
+  explicit RefusingDisk(const Error& why) : why_(why) {}
+  Fd create(const std::string&) override { throw Error(why_); }
+  Fd open_append(const std::string&) override { throw Error(why_); }
+  void write(const Fd&, ByteView, const std::string&) override { throw Error(why_); }
+  void sync(const Fd&, const std::string&) override { throw Error(why_); }
+  void sync_folder(const std::string&) override { throw Error(why_); }
+  void rename(const std::string&, const std::string&) override { throw Error(why_); }
+  void truncate(const std::string&, std::uint64_t) override { throw Error(why_); }
+  void remove(const std::string&) override { throw Error(why_); }
+
+ private:
+  const Error why_;
+};
+
 }  // namespace
+
+std::optional<Error> stranger_in(const std::string& root, const Environment& environment) {
+  for (const char* name : {".mlx", "mlx.toml"}) {
+    const std::string path = join_path(root, name);
+    struct stat found {};
+    if (::lstat(path.c_str(), &found) != 0 || is_own(found.st_uid, environment)) continue;
+    if (is_declared_safe(root, environment)) return std::nullopt;
+    return Error(
+        ErrorKind::kIo,
+        fmt::format("{}: belongs to another user (uid {}): it is read, and nothing is written", path, found.st_uid),
+        fmt::format("if you trust it: mlx config --global {} {}", kSafe, root));
+  }
+  return std::nullopt;
+}
+
+void require_no_stranger(const std::string& root, const Environment& environment) {
+  if (const auto stranger = stranger_in(root, environment)) throw Error(*stranger);
+}
+
+std::unique_ptr<store::Disk> refusing_disk(const Error& why) {
+  return std::make_unique<RefusingDisk>(why);
+}
 
 void require_own_folder(const std::string& root) {
   const std::string folder = join_path(root, ".mlx");
@@ -93,9 +158,10 @@ void require_own_folder(const std::string& root) {
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: git tracks it, and what a project brings along is no repository of this clone",
                             join_path(*git_root, tracked)),
-                fmt::format("if this clone made it: git rm -r --cached {0}, and commit; else remove {0}", *below));
+                fmt::format("if this clone made it: git rm -r --cached {0}, and commit; else remove {0}",
+                            shell_quoted(*below)));
   }
-  write_mark(mark, now);
+  if (standing.st_uid == ::geteuid()) write_mark(mark, now);
 }
 
 }  // namespace mlx::registry

@@ -1,10 +1,16 @@
 // Names as blobs of their own, and the two operations about them.
 #include "registry/people.h"
 
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "registry/apply.h"
 #include "registry/random_id.h"
+#include "registry/settings.h"
+#include "registry/trust.h"
+#include "store/keys.h"
 
 namespace mlx::registry {
 namespace {
@@ -32,7 +38,9 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
     if (store.open_blob(blob).size() > kLargest) return std::nullopt;
     return decode_person(store.read_blob(blob), "the name " + blob.brief());
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+    // Refused: nobody has unlocked the keys.
+    if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kRefused)
+      throw;
     return std::nullopt;
   }
 }
@@ -64,20 +72,61 @@ void apply_actor_forget(const Application& a) {
   a.db.prepare("DELETE FROM people WHERE actor = ?").bind(actor).run();
 }
 
-bool describe_actor(Repository& repository, const Person& person) {
+namespace {
+
+// The name that this clone's actor goes by; read alone, since it is asked with whatever is recorded.
+std::optional<Person> own_name(Repository& repository) {
+  store::Statement select =
+      repository.db().prepare("SELECT blob FROM people WHERE actor = ? ORDER BY seq DESC LIMIT 1");
+  if (!select.bind(repository.actor()).step()) return std::nullopt;
+  return read_person(repository.store(), select.digest(0));
+}
+
+std::optional<Person> person_of_settings(Repository& repository) {
+  const Settings settings({repository.environment(), repository.root()});
+  if (settings.text("user.name").empty()) return std::nullopt;
+  char host[256] = "";
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+  return Person{settings.text("user.name"), settings.text("user.email"), host};
+}
+
+// The name as a blob of the history, whatever the store is about to hold.
+Json stored_name(Repository& repository, const Person& person) {
   for (const std::string* text : {&person.name, &person.email, &person.host}) {
     if (!is_utf8(*text)) fail(ErrorKind::kUsage, "user.name and user.email: expected valid UTF-8");
   }
-  (void)repository.signer();  // who is described
-  const Names names(repository);
-  if (const Person* own = names.of(repository.actor()); own && *own == person) return false;
-  const auto batch = repository.store().begin();
+  store::Store& store = repository.store();
+  const std::string domain = store.domain();
+  store.use_domain(store::kHistoryDomain);
+  const auto batch = store.begin();
   const Digest blob = batch->add_blob(encode_person(person));
   batch->commit();
-  Json body;
-  body["blob"] = blob.text();
-  repository.record("actor.describe", body);
+  store.use_domain(domain);
+  return {{"blob", blob.text()}};
+}
+
+}  // namespace
+
+bool describe_actor(Repository& repository, const Person& person) {
+  (void)repository.signer();  // who is described
+  if (own_name(repository) == person) return false;
+  repository.record("actor.describe", stored_name(repository, person));
   return true;
+}
+
+bool introduce(Repository& repository) {
+  const std::optional<Person> person = person_of_settings(repository);
+  return person && describe_actor(repository, *person);
+}
+
+std::optional<Json> introduction(Repository& repository) try {
+  const std::optional<Person> person = person_of_settings(repository);
+  if (!person || own_name(repository) == person) return std::nullopt;
+  return stored_name(repository, *person);
+} catch (const Error& error) {
+  if (error.kind != ErrorKind::kRefused) throw;
+  log("who records this stays without a name: {}", error.message);
+  return std::nullopt;
 }
 
 Names::Names(Repository& repository) {
@@ -98,15 +147,23 @@ const Person* Names::of(const std::string& actor) const {
 }
 
 // Operations of one actor stand in one line, so that places in the order tell which came first.
-const Person* Names::of(const Operation& operation) const {
-  const auto found = given_.find(operation.actor);
+const Person* Names::of(const std::string& actor, const Digest& operation) const {
+  const auto found = given_.find(actor);
   if (found == given_.end()) return nullptr;
   const Person* name = &found->second.front().second;
   for (const auto& [given, person] : found->second) {
-    if (place_.at(given) > place_.at(operation.id)) break;
+    if (place_.at(given) > place_.at(operation)) break;
     name = &person;
   }
   return name;
+}
+
+void require_may_forget(Repository& repository, const std::string& actor) {
+  Operation operation;
+  operation.kind = "actor.forget";
+  operation.actor = repository.actor();
+  operation.body = canonical({{"actor", actor}});
+  require_may_record(repository, operation);
 }
 
 bool has_name(Repository& repository, const std::string& actor) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/bring.h"
 #include "registry/domains.h"
 
@@ -28,7 +29,7 @@ std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
                 fmt::format("{}: version {} is not in this repository, so that it can not be merged", pointer.artifact,
                             pointer.digest.brief()),
                 fmt::format("`mlx fetch --all` brings it, then `git checkout -m -- {}` merges again",
-                            pointer_path(pointer.kind, pointer.artifact)));
+                            shell_quoted(pointer_path(pointer.kind, pointer.artifact))));
   }
   return repository.store().entries(pointer.digest);
 }

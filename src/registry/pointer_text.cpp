@@ -91,10 +91,21 @@ std::uint64_t number_of(const std::string& value, std::size_t line, const std::s
 
 }  // namespace
 
-bool looks_like_pointer(std::string_view text) {
-  constexpr std::string_view kFirst = "artifact ";
-  if (kFirst.starts_with(text.substr(0, kFirst.size())) || text.front() == '\0') return true;
-  return text.starts_with("<<<<<<<") || text.starts_with("#mlx-pointer");
+bool looks_like_pointer(std::string_view text, std::string_view relative) {
+  constexpr std::string_view kFirst = "artifact ", kModels = "models/", kSuffix = ".mlx";
+  if (text.size() <= kFirst.size() && kFirst.starts_with(text)) return true;
+  if (text.front() == '\0' || text.starts_with("<<<<<<<") || text.starts_with("#mlx-pointer")) return true;
+  if (!text.starts_with(kFirst)) return false;
+  const std::size_t end = text.find('\n');
+  if (end != std::string_view::npos && text.substr(end + 1).starts_with("digest ")) return true;
+  const std::string line(text.substr(0, end));
+  const auto names = [&](std::string_view artifact) {
+    const std::string whole = std::string(kFirst) + escape(artifact);
+    return end == std::string_view::npos ? whole.starts_with(line) : whole == line;
+  };
+  if (!relative.ends_with(kSuffix)) return false;
+  const std::string_view place = relative.substr(0, relative.size() - kSuffix.size());
+  return names(place) || (place.starts_with(kModels) && names(place.substr(kModels.size())));
 }
 
 const char* kind_name(ArtifactKind kind) {

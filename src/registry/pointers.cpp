@@ -49,7 +49,7 @@ bool is_known_place(Repository& repository, const std::string& relative) {
 // The text of a pointer, whole or damaged; nullopt for what is none.
 std::optional<std::string> pointer_text(Repository& repository, const std::string& relative, bool tolerant) {
   std::optional<std::string> text = read_beginning(join_path(repository.root(), relative));
-  if (!text || looks_like_pointer(*text)) return text;
+  if (!text || looks_like_pointer(*text, relative)) return text;
   // A tolerant reader has no use for one that is damaged.
   if (!tolerant && is_known_place(repository, relative)) return text;
   return std::nullopt;
@@ -71,7 +71,13 @@ Pointer decode_in_place(const std::string& text, const std::string& relative) {
   return pointer;
 }
 
-void collect(Repository& repository, const std::string& relative, bool tolerant, std::vector<Pointer>& found) {
+// What a reader does about pointers that cannot be read: it stops at the first, names them all, or has no use for them.
+struct Reading {
+  bool skip = false;
+  std::vector<BrokenPointer>* broken = nullptr;
+};
+
+void collect(Repository& repository, const std::string& relative, const Reading& reading, std::vector<Pointer>& found) {
   const std::string folder = join_path(repository.root(), relative);
   std::vector<FolderEntry> entries;
   try {
@@ -86,17 +92,19 @@ void collect(Repository& repository, const std::string& relative, bool tolerant,
   std::map<std::string, std::string> pointers;  // name → text
   for (const auto& [name, is_folder] : entries) {
     if (is_folder || !is_pointer_name(name)) continue;
-    if (auto text = pointer_text(repository, inside(name), tolerant)) pointers.emplace(name, std::move(*text));
+    if (auto text = pointer_text(repository, inside(name), reading.skip)) pointers.emplace(name, std::move(*text));
   }
   for (const auto& [name, is_folder] : entries) {
     if (pointers.contains(name + std::string(kSuffix))) continue;  // data
-    if (is_folder && !is_private_name(name)) collect(repository, inside(name), tolerant, found);
+    if (is_folder && !is_private_name(name)) collect(repository, inside(name), reading, found);
     const auto pointer = pointers.find(name);
     if (pointer == pointers.end()) continue;
     try {
       found.push_back(decode_in_place(pointer->second, inside(name)));
     } catch (const Error& error) {
-      if (!tolerant || (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kConflict)) throw;
+      const bool broken = error.kind == ErrorKind::kCorrupt || error.kind == ErrorKind::kConflict;
+      if (!broken || (!reading.skip && !reading.broken)) throw;
+      if (reading.broken) reading.broken->push_back({inside(name), error});
     }
   }
 }
@@ -163,9 +171,9 @@ bool remove_pointer(Repository& repository, const Pointer& pointer) {
 
 namespace {
 
-std::vector<Pointer> sorted_pointers(Repository& repository, bool tolerant) {
+std::vector<Pointer> sorted_pointers(Repository& repository, const Reading& reading) {
   std::vector<Pointer> found;
-  collect(repository, "", tolerant, found);
+  collect(repository, "", reading, found);
   std::ranges::sort(found, {}, &Pointer::artifact);
   return found;
 }
@@ -173,11 +181,17 @@ std::vector<Pointer> sorted_pointers(Repository& repository, bool tolerant) {
 }  // namespace
 
 std::vector<Pointer> all_pointers(Repository& repository) {
-  return sorted_pointers(repository, false);
+  return sorted_pointers(repository, {});
+}
+
+std::vector<Pointer> all_pointers(Repository& repository, std::vector<BrokenPointer>& broken) {
+  std::vector<Pointer> found = sorted_pointers(repository, {.broken = &broken});
+  std::ranges::sort(broken, {}, &BrokenPointer::path);
+  return found;
 }
 
 std::vector<Pointer> readable_pointers(Repository& repository) {
-  return sorted_pointers(repository, true);
+  return sorted_pointers(repository, {.skip = true});
 }
 
 void ignore_in_git(Repository& repository, const std::string& path) {

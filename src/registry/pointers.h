@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "registry/artifacts.h"
 
 namespace mlx::registry {
@@ -21,9 +22,10 @@ struct Pointer {
 std::string encode_pointer(const Pointer& pointer);
 // kCorrupt with file and line; kConflict where it holds the marks of an unfinished merge.
 Pointer decode_pointer(std::string_view text, const std::string& file);
-// Other programs have files called *.mlx, too (MATLAB's live scripts), and datasets hold them. A pointer says so in its
-// first word, whatever else became of it; one that was cut off to nothing, or to zeros, is a damaged one.
-bool looks_like_pointer(std::string_view text);
+// Other programs have files called *.mlx, too (MATLAB's live scripts), and datasets hold them. A pointer names the
+// place where it stands (`relative` to the root) in its first line or has a digest in its second, whatever else became
+// of it; one that was cut off to nothing, or to zeros, is a damaged one.
+bool looks_like_pointer(std::string_view text, std::string_view relative);
 std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // relative to the root
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.
@@ -33,6 +35,13 @@ bool remove_pointer(Repository& repository, const Pointer& pointer);  // false w
 // looked at, and other files that are called *.mlx are none, unless an artifact of this repository has its pointer
 // there: then it is kCorrupt, as is a pointer that stands elsewhere than it should.
 std::vector<Pointer> all_pointers(Repository& repository);
+// The same, with those that cannot be read named in `broken`: damaged ones (kCorrupt), and unfinished merges of git
+// (kConflict).
+struct BrokenPointer {
+  std::string path;  // of the file, relative to the root
+  Error error;
+};
+std::vector<Pointer> all_pointers(Repository& repository, std::vector<BrokenPointer>& broken);
 // The same without those that cannot be read, which fsck names.
 std::vector<Pointer> readable_pointers(Repository& repository);
 void ignore_in_git(Repository& repository, const std::string& path);  // adds "/NAME" to the .gitignore beside it, once

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "registry/content.h"
 #include "registry/operation.h"
+#include "store/keys.h"
 #include "store/limits.h"
 #include "store/transfer.h"
 
@@ -36,18 +37,43 @@ class Published {
 
   void walk(const std::vector<Digest>& before, const std::vector<Digest>& heads) {
     old_.todo.assign(before.begin(), before.end());
+    unmet_.insert(before.begin(), before.end());
     std::deque<Digest> todo(heads.begin(), heads.end());
     for (int i = 0; i < kLookBack; ++i) step_back();
     while (!todo.empty()) {
       check_interrupted();
       const Digest id = todo.front();
       todo.pop_front();
+      unmet_.erase(id);
       if (old_.seen.contains(id) || !walked_.insert(id).second) continue;
       const Operation operation = read(id);
+      check_signature(operation);
       todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
       note(operation);
       for (int i = 0; i < kPace; ++i) step_back();
     }
+  }
+
+  // Behind walk(). Old heads that it did not meet stand before other old ones, or are left out.
+  void check_all_kept(const std::vector<Digest>& heads) {
+    if (unmet_.empty()) return;
+    DigestSet seen;
+    for (std::vector<Digest> todo = heads; !todo.empty() && !unmet_.empty();) {
+      check_interrupted();
+      const Digest id = todo.back();
+      todo.pop_back();
+      if (!seen.insert(id).second) continue;
+      unmet_.erase(id);
+      if (!store_.has(ObjectKind::kOperation, id)) continue;  // lost earlier
+      const Operation operation = read(id);
+      todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
+    }
+    if (unmet_.empty()) return;
+    throw Error(ErrorKind::kRefused,
+                fmt::format("the heads were not published: they leave out operation {}, which is there",
+                            unmet_.begin()->brief()),
+                "`mlx pull` first; only `mlx push --repair` leaves out what is there, where the server lets it "
+                "(serve-store --repair)");
   }
 
   void check_content() {
@@ -65,12 +91,26 @@ class Published {
  private:
   struct Old {
     std::deque<Digest> todo;
-    DigestSet seen, manifests;
+    DigestSet seen;
+    std::vector<std::pair<Digest, Digest>> versions;  // operation and manifest
   };
 
   Operation read(const Digest& id) const {
     if (!store_.has(ObjectKind::kOperation, id)) refuse(fmt::format("operation {} is not there", id.brief()));
     return decode(store_.read(ObjectKind::kOperation, id));
+  }
+
+  // A client that is restricted to this could else publish what nobody can pull.
+  void check_signature(const Operation& operation) const {
+    if (operation.is_signed()) {
+      if (!signature_holds(operation))
+        refuse(fmt::format("operation {}: its signature does not hold", operation.id.brief()));
+      return;
+    }
+    for (const Digest& parent : operation.parents) {
+      if (read(parent).is_signed())
+        refuse(fmt::format("operation {} is not signed, and one before it is", operation.id.brief()));
+    }
   }
 
   // One more of the operations that the remote had. One that was lost or damaged earlier keeps nobody from pushing.
@@ -82,7 +122,7 @@ class Published {
     try {
       const Operation operation = decode(store_.read(ObjectKind::kOperation, id));
       old_.todo.insert(old_.todo.end(), operation.parents.begin(), operation.parents.end());
-      for (const Digest& manifest : content_of({operation}).manifests) old_.manifests.insert(manifest);
+      for (const Digest& manifest : content_of({operation}).manifests) old_.versions.emplace_back(id, manifest);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
     }
@@ -92,6 +132,8 @@ class Published {
     if (operation.kind == "operation.undo") undos_.push_back(operation.id);
     if (operation.kind == "key.erase") {
       const Json body = parse_json(operation.body, operation.kind);
+      if (json_string(body, "domain", operation.kind) == store::kMainDomain)
+        return;  // no operation erases it elsewhere
       for (const Json& version : json_array(body, "versions", operation.kind)) {
         if (version.is_string()) erased_.insert(Digest::parse(version.get_ref<const std::string&>()));
       }
@@ -184,23 +226,43 @@ class Published {
     }
   }
 
-  // Of versions that were published: whoever pushes builds on them.
+  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back that is
+  // not known: its content was perhaps never sent.
   void note_old_shards() {
-    for (const Digest& manifest : old_.manifests) {
+    const DigestSet taken_back = ever_taken_back();
+    for (const auto& [operation, manifest] : old_.versions) {
+      if (taken_back.contains(operation)) continue;
       try {
         for (const store::ShardRef& shard : store_.shards(manifest)) {
           if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
         }
       } catch (const Error& error) {
-        // Taken back before it was ever sent, or lost.
+        // Lost.
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
       }
     }
   }
 
+  // Whatever any undo here is about, reached or not.
+  DigestSet ever_taken_back() const {
+    DigestSet found;
+    for (const Digest& id : store_.operations()) {
+      try {
+        const Bytes bytes = store_.read(ObjectKind::kOperation, id);
+        if (as_text(bytes).find("operation.undo") == std::string_view::npos) continue;  // sooner than decoding all
+        const Operation operation = decode(bytes);
+        if (operation.kind != "operation.undo") continue;
+        if (const auto of = digest_in(parse_json(operation.body, operation.kind), "operation")) found.insert(*of);
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+      }
+    }
+    return found;
+  }
+
   const store::Store& store_;
   Old old_;
-  DigestSet walked_;
+  DigestSet walked_, unmet_;
   std::vector<Digest> undos_;
   std::unordered_map<Digest, Chain, DigestHash> chains_;  // by undo
   std::map<Digest, Content> named_;                       // by new operations
@@ -216,9 +278,8 @@ bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
   return count != 0;
 }
 
-}  // namespace
-
-void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+void check(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+           bool all_kept) {
   if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
   if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
   for (const Digest& head : heads) {
@@ -233,7 +294,18 @@ void check_published(const store::Store& store, const std::vector<Digest>& befor
   }
   Published published(store);
   published.walk(before, heads);
+  if (all_kept) published.check_all_kept(heads);
   published.check_content();
+}
+
+}  // namespace
+
+void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, false);
+}
+
+void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, true);
 }
 
 }  // namespace mlx::registry

@@ -11,8 +11,11 @@ namespace mlx::registry {
 
 // Sees that the operations which `heads` reach and `before` do not are in the store with their whole ancestry, and with
 // them what they name: versions as far as their last chunk, sealed series, and of attachments what is there at all.
-// kRefused, naming what is missing, and what mends it. What `before` reaches is not looked at: what was lost earlier
+// Signatures of new operations are checked, and whose they are is left to those who fetch. kRefused, naming what is
+// missing, and what mends it. What `before` reaches is not looked at: what was lost earlier
 // keeps nobody from pushing. Of operations that are encrypted it can only be seen that the heads are there.
 void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
+// The same, and that the heads still reach all of `before`, as those of every push do: only a repair leaves any out.
+void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
 
 }  // namespace mlx::registry

@@ -51,19 +51,26 @@ std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& co
 
 }  // namespace
 
-std::vector<Pointer> on_no_remote(Repository& repository, const std::vector<Pointer>& pointers,
-                                  const std::vector<RemoteConfig>& remotes) {
+PushCheck on_no_remote(Repository& repository, const std::vector<Pointer>& pointers,
+                       const std::vector<RemoteConfig>& remotes) {
+  PushCheck check;
   std::vector<ObjectRef> nowhere;
   nowhere.reserve(pointers.size());
   for (const Pointer& pointer : pointers) nowhere.emplace_back(ObjectKind::kManifest, pointer.digest);
   for (const RemoteConfig& remote : remotes) {
-    if (!nowhere.empty()) nowhere = lacking_at(repository, remote, nowhere);
+    if (nowhere.empty()) break;
+    try {
+      nowhere = lacking_at(repository, remote, nowhere);
+      ++check.answered;
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kInterrupted) throw;
+      check.silent.push_back({remote.name, error});
+    }
   }
-  std::vector<Pointer> found;
-  std::ranges::copy_if(pointers, std::back_inserter(found), [&](const Pointer& pointer) {
+  std::ranges::copy_if(pointers, std::back_inserter(check.lacking), [&](const Pointer& pointer) {
     return std::ranges::find(nowhere, ObjectRef(ObjectKind::kManifest, pointer.digest)) != nowhere.end();
   });
-  return found;
+  return check;
 }
 
 std::vector<Pointer> pointers_in_push(const std::string& root, const std::string& lines) {
@@ -83,7 +90,7 @@ std::vector<Pointer> pointers_in_push(const std::string& root, const std::string
     const std::string commit = line.substr(first + 1, second - first - 1);
     if (commit.find_first_not_of('0') == std::string::npos) continue;
     for (const auto& [path, text] : git_files_in_commit(*git_root, commit, ".mlx", kLargestPointer)) {
-      if (!looks_like_pointer(text)) continue;
+      if (!looks_like_pointer(text, path)) continue;
       const Pointer pointer = decode_pointer(text, path);
       found.emplace(pointer.digest, pointer);
     }

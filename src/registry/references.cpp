@@ -6,10 +6,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "registry/artifacts.h"
 #include "registry/names.h"
 #include "registry/pointers.h"
+#include "registry/runs.h"
 
 namespace mlx::registry {
 namespace {
@@ -100,8 +102,47 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
       fmt::format(
           "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
           "-d {} {}@vN`",
-          artifact, label, label, artifact),
+          shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
       sayers);
+}
+
+// The versions that an alias named, one after the other as its moves stand in the order of operations; where it was
+// moved to what it named already, once. The last is what it names now.
+std::vector<Digest> versions_named(const std::vector<AliasMove>& moves, const std::string& alias) {
+  std::vector<Digest> named;
+  for (const AliasMove& move : moves) {
+    if (move.alias == alias && (named.empty() || named.back() != move.digest)) named.push_back(move.digest);
+  }
+  return named;
+}
+
+std::optional<Version> by_alias_steps(Repository& repository, const std::string& artifact, const std::string& alias,
+                                      std::int64_t steps) {
+  if (!by_label(repository, artifact, alias)) return std::nullopt;  // kConflict where nobody knows what it means
+  const std::vector<Digest> named = versions_named(alias_moves(repository, artifact), alias);
+  if (steps < 0 || static_cast<std::uint64_t>(steps) >= named.size()) return std::nullopt;
+  return version_of(repository, artifact, named[named.size() - 1 - static_cast<std::size_t>(steps)]);
+}
+
+// What the alias of this artifact named before, where it was ever moved from one version to another; with several such
+// aliases they must agree.
+std::optional<Version> by_previous(Repository& repository, const std::string& artifact) {
+  const std::vector<AliasMove> moves = alias_moves(repository, artifact);
+  std::map<std::string, Version> before;  // by alias
+  for (const AliasMove& move : moves) {
+    if (before.contains(move.alias) || versions_named(moves, move.alias).size() < 2) continue;
+    if (auto version = by_alias_steps(repository, artifact, move.alias, 1)) before.emplace(move.alias, *version);
+  }
+  if (before.empty()) return std::nullopt;
+  std::string list;
+  bool agree = true;
+  for (const auto& [alias, version] : before) {
+    list += fmt::format("{}{} ({} before)", list.empty() ? "" : " and ", label_of(version), alias);
+    agree = agree && version.digest == before.begin()->second.digest;
+  }
+  if (agree) return before.begin()->second;
+  throw Error(ErrorKind::kConflict, fmt::format("{}@previous: means {}", artifact, list),
+              fmt::format("say whose: {}~1", shell_quoted(artifact + "@" + before.begin()->first)));
 }
 
 std::optional<Version> resolve_selector(Repository& repository, const std::string& artifact,
@@ -112,7 +153,28 @@ std::optional<Version> resolve_selector(Repository& repository, const std::strin
     return by_steps_back(repository, artifact, *number_in(std::string_view(selector).substr(1)));
   const std::string digits = selector.starts_with(kSha) ? selector.substr(kSha.size()) : selector;
   if (is_hex_prefix(digits)) return by_hex(repository, artifact, digits);
-  return by_label(repository, artifact, selector);
+  if (auto version = by_label(repository, artifact, selector)) return version;
+  if (selector == "previous") return by_previous(repository, artifact);
+  const std::size_t tilde = selector.find('~');
+  if (tilde != std::string::npos && is_steps_back(selector.substr(tilde)))
+    return by_alias_steps(repository, artifact, selector.substr(0, tilde), *number_in(selector.substr(tilde + 1)));
+  return std::nullopt;
+}
+
+// The one version that a run made.
+Version by_run(Repository& repository, const std::string& reference) {
+  const Run run = read_run(repository, reference);
+  const std::vector<Version> made = made_by(repository, run);
+  if (made.size() == 1) return made.front();
+  std::string list;
+  for (const Version& version : made) list += (list.empty() ? "" : " and ") + label_of(version);
+  if (!made.empty()) throw Error(ErrorKind::kConflict, fmt::format("run:{} made {}", run.id, list), "name one of them");
+  throw Error(ErrorKind::kNotFound, fmt::format("run:{} made no version: it is {} ({})", run.id, run.status, run.title),
+              "`mlx log --runs` shows what each run made");
+}
+
+bool is_run(const std::string& reference) {
+  return reference.starts_with("run:");
 }
 
 // What the worktree's pointer names, which need not be committed.
@@ -131,7 +193,7 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
 
 [[noreturn]] void no_such_artifact(Repository& repository, const std::string& name) {
   std::vector<std::string> names = artifact_names(repository);
-  for (const Pointer& pointer : all_pointers(repository)) names.push_back(pointer.artifact);
+  for (const Pointer& pointer : readable_pointers(repository)) names.push_back(pointer.artifact);
   if (std::ranges::find(names, name) != names.end()) {
     throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no versions", name),
                 "`mlx commit -m MESSAGE` makes one of what was added");
@@ -148,9 +210,13 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
     words.insert(words.end(), version.aliases.begin(), version.aliases.end());
     words.insert(words.end(), version.tags.begin(), version.tags.end());
   }
+  if (reference.selector == "previous") {
+    throw Error(ErrorKind::kNotFound, fmt::format("no alias of '{}' named another version before", reference.name),
+                fmt::format("`mlx log {}` lists what there is", shell_quoted(reference.name)));
+  }
   const std::string meant = did_you_mean(reference.selector, words);
   throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no version '{}'", reference.name, reference.selector),
-              meant.empty() ? fmt::format("`mlx log {}` lists what there is", reference.name)
+              meant.empty() ? fmt::format("`mlx log {}` lists what there is", shell_quoted(reference.name))
                             : fmt::format("did you mean '{}@{}'?", reference.name, meant));
 }
 
@@ -192,6 +258,7 @@ Reference parse_reference(const std::string& text) {
 }
 
 Version resolve(Repository& repository, const std::string& text) {
+  if (is_run(text)) return by_run(repository, text);
   const Reference reference = parse_reference(text);
   if (auto version = find_version(repository, reference)) return *version;
   if (versions(repository, reference.name).empty()) no_such_artifact(repository, reference.name);
@@ -199,6 +266,7 @@ Version resolve(Repository& repository, const std::string& text) {
 }
 
 std::optional<Version> try_resolve(Repository& repository, const std::string& text) {
+  if (is_run(text)) return by_run(repository, text);
   return find_version(repository, parse_reference(text));
 }
 

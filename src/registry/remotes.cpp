@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
 #include "registry/settings.h"
@@ -20,7 +22,7 @@ std::string config_path(const std::string& root) {
 
 std::string read_config(const std::string& root) {
   const std::string path = config_path(root);
-  return path_exists(path) ? read_text(path) : std::string();
+  return path_exists(path) ? read_project_text(path) : std::string();
 }
 
 std::vector<RemoteConfig> parse_remotes(const std::string& text, const std::string& file) {
@@ -60,7 +62,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
     if (known.url == remote.url && known.encrypt == remote.encrypt) return;
     throw Error(ErrorKind::kConflict,
                 fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
-                fmt::format("remove it first: mlx remote remove {}", known.name));
+                fmt::format("remove it first: mlx remote remove {}", shell_quoted(known.name)));
   }
 }
 

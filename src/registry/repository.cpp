@@ -6,7 +6,6 @@
 // the next opening.
 #include "registry/repository.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,14 +17,20 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "registry/bring.h"
+#include "registry/clock_doubt.h"
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/live_runs.h"
+#include "registry/operation_stage.h"
 #include "registry/own_folder.h"
+#include "registry/people.h"
 #include "registry/random_id.h"
 #include "registry/signer.h"
+#include "registry/trust.h"
+#include "registry/undo.h"
 #include "store/layout.h"
+#include "store/small_file.h"
 
 namespace mlx::registry {
 namespace {
@@ -72,31 +77,30 @@ std::string clone_id_path(const std::string& mlx_folder) {
   return join_path(mlx_folder, "actor");
 }
 
-void write_small_file(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
-  const std::string temporary = fmt::format("{}.{}", path, random_id());
-  try {
-    const Fd fd = disk.create(temporary);
-    if (::fchmod(fd.get(), mode) != 0) fail_errno(errno, temporary, "change the mode of");
-    disk.write(fd, as_bytes(text), temporary);
-    disk.sync(fd, temporary);
-    disk.rename(temporary, path);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  disk.sync_folder(parent_path(path));
+void write_text(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
+  store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
 }
 
-// Made where it is missing.
-std::string read_clone_id(const std::string& mlx_folder, store::Disk& disk) {
-  const std::string path = clone_id_path(mlx_folder);
-  if (!path_exists(path)) write_small_file(disk, path, random_id() + "\n", 0600);
+void stage_unrecorded(store::Database& db, const std::vector<Operation>& operations, OperationStage& stage) {
+  for (const Operation& operation : operations) {
+    if (!is_recorded(db, operation.id)) stage.add(operation);
+  }
+}
+
+std::string read_clone_id(const std::string& path) {
   std::string text = read_text(path);
   if (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path), "delete it: a new one is made");
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path),
+                "delete it, as `mlx fsck --repair` does: a new one is made");
   }
   return text;
+}
+
+std::string read_or_make_clone_id(const std::string& mlx_folder, store::Disk& disk) {
+  const std::string path = clone_id_path(mlx_folder);
+  if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
+  return read_clone_id(path);
 }
 
 // What others made may be much to apply, and nobody has to wait for it.
@@ -123,14 +127,15 @@ void bring_up_to_date(store::Database& db, Repository& repository) {
   db.writable() ? take_in() : db.change_privately(take_in);
 }
 
-// A disk may have room for opening the database and none for bringing it up to date.
-std::unique_ptr<store::Database> open_database(Repository& repository) {
+// A disk may have room for opening the database and none for bringing it up to date. With `obstacle` it is only read.
+std::unique_ptr<store::Database> open_database(Repository& repository, std::optional<Error> obstacle) {
   const std::string path = join_path(repository.mlx_folder(), "meta.db");
-  std::optional<Error> obstacle;
   try {
-    auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
-    bring_up_to_date(*db, repository);
-    return db;
+    if (!obstacle) {
+      auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
+      bring_up_to_date(*db, repository);
+      return db;
+    }
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kIo || !path_exists(path)) throw;
     obstacle = error;
@@ -144,6 +149,8 @@ std::unique_ptr<store::Database> open_database(Repository& repository) {
 
 struct Repository::State {
   std::string root, folder;
+  std::optional<Error> stranger;          // why nothing is written
+  std::unique_ptr<store::Disk> refusing;  // then the disk in use
   store::Disk& disk;
   Pool& pool;
   Environment environment;
@@ -154,6 +161,9 @@ struct Repository::State {
   std::shared_ptr<Keys> keys;
   std::unique_ptr<LiveRuns> live_runs;
   std::optional<Signer> signer;
+  std::string clock_doubt;
+  std::optional<std::set<std::string>> own_actors;
+  bool is_introduced = false;  // whoever signs is known by what the settings say, or said nothing
 
   const std::string& find_clone_id();
 };
@@ -164,8 +174,8 @@ bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypt
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
   store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
-  if (!path_exists(join_path(mlx, ".gitignore"))) write_small_file(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
-  if (!path_exists(clone_id_path(mlx))) write_small_file(disk, clone_id_path(mlx), random_id() + "\n", 0600);
+  if (!path_exists(join_path(mlx, ".gitignore"))) write_text(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
+  if (!path_exists(clone_id_path(mlx))) write_text(disk, clone_id_path(mlx), random_id() + "\n", 0600);
   (void)open_metadata(mlx);
   return made;
 }
@@ -179,16 +189,21 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
   const std::string root = require_root(start);
   require_own_folder(root);
+  std::optional<Error> stranger = stranger_in(root, environment);
+  std::unique_ptr<store::Disk> refusing = stranger ? refusing_disk(*stranger) : nullptr;
+  store::Disk& used = refusing ? *refusing : disk;
   state_.reset(new State{root,
                          join_path(root, kFolder),
-                         disk,
+                         std::move(stranger),
+                         std::move(refusing),
+                         used,
                          pool,
                          std::move(environment),
                          nullptr,
                          nullptr,
                          nullptr,
                          {},
-                         std::make_shared<Keys>(join_path(join_path(root, kFolder), "keys"), disk)});
+                         std::make_shared<Keys>(join_path(join_path(root, kFolder), "keys"), used)});
 }
 
 Repository::~Repository() = default;
@@ -234,13 +249,15 @@ LiveRuns& Repository::live_runs() {
 
 store::StatCache& Repository::stat_cache() {
   if (!state_->stat_cache)
-    state_->stat_cache = std::make_unique<store::StatCache>(join_path(state_->folder, "cache.db"));
+    // What a stranger has noted of files is not believed.
+    state_->stat_cache =
+        std::make_unique<store::StatCache>(state_->stranger ? ":memory:" : join_path(state_->folder, "cache.db"));
   return *state_->stat_cache;
 }
 
 store::Database& Repository::db() {
   if (state_->db) return *state_->db;
-  state_->db = open_database(*this);
+  state_->db = open_database(*this, state_->stranger);
   try {
     forget_erased(*this);
   } catch (const Error& error) {
@@ -252,13 +269,34 @@ store::Database& Repository::db() {
 }
 
 void Repository::refresh() {
+  state_->own_actors.reset();
   if (!db().writable()) state_->db.reset();
   db();
 }
 
 const std::string& Repository::State::find_clone_id() {
-  if (clone_id.empty()) clone_id = read_clone_id(folder, disk);
+  if (clone_id.empty()) clone_id = read_or_make_clone_id(folder, disk);
   return clone_id;
+}
+
+const std::string& Repository::clone_id() {
+  return state_->find_clone_id();
+}
+
+std::string Repository::clone_id_problem() const {
+  const std::string path = clone_id_path(state_->folder);
+  try {
+    if (path_exists(path)) (void)read_clone_id(path);
+    return {};
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) return {};  // another user's, which is not for everybody to read
+    return error.message;
+  }
+}
+
+void Repository::remove_clone_id() {
+  state_->disk.remove(clone_id_path(state_->folder));
+  state_->clone_id.clear();
 }
 
 const std::optional<Signer>& Repository::find_signer() {
@@ -283,6 +321,26 @@ std::string Repository::actor() {
   }
 }
 
+// The id of an actor says of which clone it is: it is made of the clone's id and the signer's key. Before operations
+// were signed it was the clone's id.
+const std::set<std::string>& Repository::own_actors() {
+  if (state_->own_actors) return *state_->own_actors;
+  std::set<std::string> own;
+  if (const std::string signing = actor(); !signing.empty()) own.insert(signing);
+  try {
+    const std::string& clone_id = state_->find_clone_id();
+    store::Statement select = db().prepare("SELECT DISTINCT actor, signer FROM operations");
+    while (select.step()) {
+      const std::string made = select.null(1) ? clone_id : actor_of(clone_id, select.digest(1));
+      if (select.text(0) == made) own.insert(made);
+    }
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
+    log("whose this clone is cannot be read: {}", error.message);
+  }
+  return state_->own_actors.emplace(std::move(own));
+}
+
 Operation Repository::record(const std::string& kind, const Json& body) {
   return *record_with(kind, [&](Json& own) {
     own = body;
@@ -290,31 +348,71 @@ Operation Repository::record(const std::string& kind, const Json& body) {
   });
 }
 
-std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
-  store::Database& database = db();
-  const std::string path = journal_path(state_->folder);
+void Repository::require_history() {
+  if (!is_history_lost(db()) || is_history_given_up(db())) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}: what was recorded here before is lost, so nothing is added to it", state_->folder),
+              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+}
+
+const std::string& Repository::clock_doubt() const {
+  return state_->clock_doubt;
+}
+
+// Under the write lock, behind all that is recorded.
+Operation Repository::append(const std::string& kind, const Json& body) {
   const Signer& own = signer();
-  store::Transaction transaction(database);
-  catch_up(database, store(), state_->disk, state_->folder);
-  Json body = Json::object();
-  if (!make(body)) return std::nullopt;
-  if (kind == "operation.undo") store().reload();  // all others are applied again
+  const std::int64_t now = recordable_time(unix_micros());
+  if (state_->clock_doubt.empty()) state_->clock_doubt = doubt_of_clock(db(), state_->root, now);
   Operation operation;
   operation.kind = kind;
-  operation.parents = select_heads(database);
-  operation.clone = state_->find_clone_id();
+  operation.parents = select_heads(db());
+  operation.clone = clone_id();
   operation.actor = actor_of(operation.clone, own.public_key);
-  operation.time = std::clamp<std::int64_t>(unix_micros(), 0, kMostTime - 1);  // what a wrong clock says is readable
+  operation.time = now;
   operation.body = canonical(body);
+  require_may_record(*this, operation);  // what others would refuse is refused here, before it is part of the history
   operation.signer = own.public_key;
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  adopt(database, store(), {operation});
-  store::Journal(path, state_->disk).append(bytes);
-  note_journal_size(database, path);
-  transaction.commit();
+  adopt(db(), store(), operation);
+  store::Journal(journal_path(state_->folder), state_->disk).append(bytes);
   return operation;
+}
+
+std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
+  if (state_->stranger) throw Error(*state_->stranger);  // before a key is made
+  store::Database& database = db();
+  require_history();
+  (void)recordable_time(unix_micros());
+  (void)signer();
+  std::optional<Json> name;
+  if (!state_->is_introduced && !kind.starts_with("actor.")) name = introduction(*this);
+  if (name && !may_record(*this, "actor.describe")) name.reset();
+  store::Transaction transaction(database);
+  catch_up(database, store(), state_->disk, state_->folder);
+  Json body = Json::object();
+  if (!make(body)) return std::nullopt;
+  if (kind == kUndoKind) store().reload();  // all others are applied again
+  if (name) append("actor.describe", *name);
+  const Operation operation = append(kind, body);
+  note_journal_size(database, journal_path(state_->folder));
+  transaction.commit();
+  state_->is_introduced = state_->is_introduced || !kind.starts_with("actor.");
+  state_->own_actors.reset();
+  return operation;
+}
+
+void Repository::try_merge(const std::vector<Operation>& operations) {
+  store::Database& database = db();
+  store::Transaction transaction(database);  // rolled back
+  OperationStage unknown;
+  stage_unrecorded(database, operations, unknown);
+  if (unknown.size() == 0) return;
+  unknown.settle();
+  Interruptible interruptible;
+  adopt(database, store(), unknown, interruptible);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
@@ -323,16 +421,20 @@ void Repository::merge(const std::vector<Operation>& operations) {
   store::Transaction transaction(database);
   store().reload();  // what is applied again reads what others have sealed since it was opened
   catch_up(database, store(), state_->disk, state_->folder);
-  std::vector<Operation> unknown;
-  std::vector<Bytes> bytes;
-  for (const Operation& operation : fixed_order(operations)) {
-    if (is_recorded(database, operation.id)) continue;
-    unknown.push_back(operation);
-    bytes.push_back(encode(operation));
+  OperationStage unknown;
+  stage_unrecorded(database, operations, unknown);
+  if (unknown.size() == 0) return;
+  if (is_history_lost(database)) {
+    // What was pushed and lost here comes back, and with it what stands in packs and needs it.
+    for (const Operation& operation : unrecorded_in_packs(database, store(), operations)) unknown.add(operation);
+    note_history_found(database);
   }
-  if (unknown.empty()) return;
+  state_->own_actors.reset();
+  unknown.settle();
+  std::vector<Bytes> bytes;
+  unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });
   Interruptible interruptible;
-  adopt(database, store(), std::move(unknown), interruptible);
+  adopt(database, store(), unknown, interruptible);
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
   transaction.commit();

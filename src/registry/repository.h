@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,11 +53,18 @@ class Repository {
   Pool& pool();
   // Who signs what this clone records (signer.h); nullopt where nobody has recorded anything yet.
   const std::optional<Signer>& find_signer();
-  const Signer& signer();  // made where there is none
+  const Signer& signer();         // made where there is none
+  const std::string& clone_id();  // 16 random hex digits
+  // One line where the clone's own id, which is a part of the actors' ids, is damaged; "" where it is not.
+  std::string clone_id_problem() const;
+  void remove_clone_id();  // the next operation makes another
   // The pseudonymous id of that person in this clone; "" where there is no signer yet.
   std::string actor();
+  // The ids of all people who have recorded something in this clone, and that of the signer.
+  const std::set<std::string>& own_actors();
 
   // Writes one operation: object to the journal (synced), then its apply in a transaction. `body` is the kind's fields.
+  // Before it another that says who its actor is, where the settings give them a name that is not recorded yet.
   Operation record(const std::string& kind, const Json& body);
   // The same where the body depends on what stands in the database: `make` runs under the write lock, fills the body,
   // and returns false where nothing is to be recorded (then nullopt). What it throws leaves everything as before.
@@ -64,6 +72,13 @@ class Repository {
   // Operations from elsewhere (fetch): journal, then union in the fixed order, rebuilding the projection where they
   // diverge.
   void merge(const std::vector<Operation>& operations);
+  // Throws what merge() would, and changes nothing.
+  void try_merge(const std::vector<Operation>& operations);
+  // kCorrupt, with the ways out, while what was recorded here before is lost: nothing is added on top of a gap, which
+  // the others would take for another beginning.
+  void require_history();
+  // What is wrong with the clock by which this process has recorded something, "" where nothing is known to be.
+  const std::string& clock_doubt() const;
   std::vector<Digest> heads();
   std::vector<Operation> operations();  // all, in the fixed order
 
@@ -72,6 +87,7 @@ class Repository {
   std::string inside(const std::string& path, const std::string& current) const;
 
  private:
+  Operation append(const std::string& kind, const Json& body);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -2,6 +2,9 @@
 // operation yet); end_run seals them into a blob that the operation names.
 #include "registry/runs.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/live_runs.h"
@@ -14,8 +17,8 @@ namespace mlx::registry {
 namespace {
 
 constexpr const char* kSelectRun =
-    "SELECT id, command, title, status, key, params, environment, code, summary, error, actor, started, ended FROM "
-    "runs ";
+    "SELECT r.id, r.command, r.title, r.status, r.key, r.params, r.environment, r.code, r.summary, r.error, r.actor,"
+    " r.started, r.ended, o.id FROM runs r JOIN operations o ON o.seq = r.seq ";
 constexpr std::size_t kShortestPrefix = 4;
 
 Json json_or_null(const std::string& text, const char* what) {
@@ -37,6 +40,7 @@ Run read_row(const store::Statement& row) {
   run.actor = row.text(10);
   run.started = row.int64(11);
   run.ended = row.int64(12);
+  run.operation = row.digest(13);
   return run;
 }
 
@@ -183,7 +187,7 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
 }
 
 void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error) {
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error, bool keep_state) {
   if (status != "done" && status != "failed" && status != "interrupted") {
     fail(ErrorKind::kUsage, "run {}: can not end as '{}'", run, status);
   }
@@ -196,6 +200,7 @@ void end_run(Repository& repository, const std::string& run, const std::string& 
   body["error"] = error;
   body["metrics"] = seal(repository, points);
   body["points"] = points.size();
+  if (keep_state) body["state"] = "kept";
   repository.record_with("run.end", [&](Json& own) {
     require_running(repository.db(), run);
     own = std::move(body);
@@ -213,7 +218,7 @@ Run read_run(Repository& repository, const std::string& id) {
     not_found("a run is named by at least 4 hex digits of its id");
   }
   store::Statement select =
-      repository.db().prepare(std::string(kSelectRun) + "WHERE substr(id, 1, ?2) = ?1 ORDER BY seq");
+      repository.db().prepare(std::string(kSelectRun) + "WHERE substr(r.id, 1, ?2) = ?1 ORDER BY r.seq");
   select.bind(prefix, prefix.size());
   std::vector<Run> found = read_all(repository, select);
   if (found.empty()) not_found("no run has this id");
@@ -226,17 +231,48 @@ Run read_run(Repository& repository, const std::string& id) {
 }
 
 std::vector<Run> runs(Repository& repository) {
-  store::Statement select = repository.db().prepare(std::string(kSelectRun) + "ORDER BY seq");
+  store::Statement select = repository.db().prepare(std::string(kSelectRun) + "ORDER BY r.seq");
   return read_all(repository, select);
 }
 
 std::optional<Run> find_done_run(Repository& repository, const Digest& key) {
-  store::Statement select =
-      repository.db().prepare(std::string(kSelectRun) + "WHERE key = ? AND status = 'done' ORDER BY seq DESC LIMIT 1");
+  store::Statement select = repository.db().prepare(
+      std::string(kSelectRun) + "WHERE r.key = ? AND r.status = 'done' ORDER BY r.seq DESC LIMIT 1");
   select.bind(key);
   std::vector<Run> found = read_all(repository, select);
   if (found.empty()) return std::nullopt;
   return std::move(found.front());
+}
+
+std::vector<Version> made_by(Repository& repository, const Run& run) {
+  std::vector<Version> made;
+  store::Statement select = repository.db().prepare("SELECT artifact FROM versions WHERE digest = ? ORDER BY seq");
+  for (const RunOutput& output : run.outputs) {
+    std::vector<Version> named;
+    for (select.bind(output.version); select.step();)
+      named.push_back(*version_of(repository, select.text(0), output.version));
+    select.reset();
+    const auto own = [&](const Version& version) { return version.run == run.id; };
+    if (std::ranges::any_of(named, own)) std::erase_if(named, std::not_fn(own));
+    for (Version& version : named) {
+      const auto same = [&](const Version& other) { return other.name() == version.name(); };
+      if (std::ranges::none_of(made, same)) made.push_back(std::move(version));
+    }
+  }
+  return made;
+}
+
+std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key) {
+  store::Statement select = repository.db().prepare(
+      std::string(kSelectRun) +
+      "WHERE key = ? AND status != 'done' AND id IN (SELECT run FROM checkpoints) ORDER BY seq DESC");
+  select.bind(key);
+  for (Run& run : read_all(repository, select)) {
+    if (!is_own_run(repository, run.id)) continue;
+    const Digest last = checkpoints(repository, run.id).back().manifest;
+    if (run.status != "running" && repository.store().has(store::ObjectKind::kManifest, last)) return std::move(run);
+  }
+  return std::nullopt;
 }
 
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name) {

@@ -47,6 +47,7 @@ struct Run {
   std::string error;
   std::string actor;
   std::int64_t started = 0, ended = 0;
+  Digest operation;  // that started it
 };
 
 struct Checkpoint {
@@ -67,14 +68,21 @@ bool is_own_run(Repository& repository, const std::string& run);
 // Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it,
 // kRefused where it is somebody else's.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
-// Seals the series into a blob; checkpoints of a done run are let go.
+// Seals the series into a blob; checkpoints of a done run are let go, but for the last where `keep_state` says so.
 void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {});
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {},
+             bool keep_state = false);
 
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
 std::vector<Run> runs(Repository& repository);  // oldest first
+// The versions among its outputs, by the names that they have here: of one content under several names those that this
+// run made, where there are such.
+std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
+// The newest run of this person with this key that ended before it was done (interrupted, killed, failed), in which nobody works, and
+// whose last checkpoint is in this store.
+std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 
 // What made a version and what was made from it.

@@ -106,6 +106,11 @@ CREATE TABLE taken (operation BLOB PRIMARY KEY, time INTEGER NOT NULL) WITHOUT R
 INSERT INTO meta (key, value) VALUES ('outdated', 1);
 )sql"},
     {5, R"sql(
+-- Why an alias was moved; '' where nobody said.
+ALTER TABLE alias_moves ADD COLUMN message TEXT NOT NULL DEFAULT '';
+INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
+)sql"},
+    {6, R"sql(
 -- Operations without effect, and those that changed what somebody else had made, in the words that people are told.
 CREATE TABLE remarks (operation BLOB PRIMARY KEY, ignored INTEGER NOT NULL, what TEXT NOT NULL, whose TEXT NOT NULL)
   WITHOUT ROWID;
@@ -136,7 +141,8 @@ CREATE INDEX version_makers_by_digest ON version_makers (digest);
 ALTER TABLE taken ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX taken_by_place ON taken (place);
 CREATE VIEW made_versions AS
-  SELECT v.seq, v.artifact, m.kind, v.digest, m.files, m.bytes, m.message, m.run, m.parent, m.actor, m.time
+  SELECT v.seq, v.artifact, m.kind, v.digest, m.files, m.bytes, m.message, m.run, m.parent, m.actor, m.time,
+    m.operation
   FROM versions v JOIN version_makers m ON m.operation = (
     SELECT o.operation FROM version_makers o LEFT JOIN taken t ON t.operation = o.operation
     WHERE o.digest = v.digest AND o.artifact = v.artifact ORDER BY t.place, o.seq LIMIT 1);

@@ -2,7 +2,10 @@
 // remote that moves under an old name is a new one.
 #include "registry/seen_heads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -10,6 +13,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "registry/history.h"
+#include "registry/seen_keys.h"
 #include "registry/trust.h"
 
 namespace mlx::registry {
@@ -22,23 +26,27 @@ std::string path_of(Repository& repository, const RemoteConfig& remote) {
   return join_path(join_path(repository.mlx_folder(), "seen"), Digest::of(remote.url).hex());
 }
 
-// Nothing where the file is missing or damaged: what was seen is then not known.
-std::vector<Digest> read_seen(const std::string& path) {
-  if (!path_exists(path)) return {};
-  const std::string text = read_text(path);
-  std::string_view rest = text;
+// nullopt where it is damaged.
+std::optional<std::vector<Digest>> parse_seen(std::string_view rest) {
+  if (!rest.ends_with('\n')) return std::nullopt;
   std::vector<Digest> seen;
   for (bool first = true; !rest.empty(); first = false) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (first ? line != kMagic : line.size() != 71) return {};
+    if (first ? line != kMagic : line.size() != 71) return std::nullopt;
     try {
       if (!first) seen.push_back(Digest::parse(line));
     } catch (const Error&) {
-      return {};
+      return std::nullopt;
     }
   }
   return seen;
+}
+
+// Nothing where the file is missing or damaged: what was seen is then not known.
+std::vector<Digest> read_seen(const std::string& path) {
+  if (!path_exists(path)) return {};
+  return parse_seen(read_text(path)).value_or(std::vector<Digest>());
 }
 
 // Those of `seen` that are known here and that `heads` do not reach.
@@ -63,6 +71,28 @@ std::vector<Digest> out_of_reach(Repository& repository, std::vector<Digest> see
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
                                 const std::vector<Operation>& received) {
   return out_of_reach(repository, read_seen(path_of(repository, remote)), heads, received);
+}
+
+std::optional<Digest> seen_head(Repository& repository, const RemoteConfig& remote) {
+  const std::vector<Digest> seen = read_seen(path_of(repository, remote));
+  return seen.empty() ? std::nullopt : std::optional(seen.front());
+}
+
+std::vector<std::string> damaged_seen(Repository& repository, bool mend) {
+  const std::string folder = join_path(repository.mlx_folder(), "seen");
+  std::vector<std::string> lines;
+  if (!is_folder(folder)) return lines;
+  for (const std::string& name : list_folder(folder)) {
+    const std::string path = join_path(folder, name);
+    constexpr std::size_t kHexDigits = 64;  // other names are of files that are being written
+    const bool of_keys = name.size() == kHexDigits + 5 && name.ends_with(".keys");
+    if (!of_keys && name.size() != kHexDigits) continue;
+    const std::string text = read_text(path);
+    if (of_keys ? parse_seen_keys(text).has_value() : parse_seen(text).has_value()) continue;
+    lines.push_back(fmt::format("{}: is damaged: what this clone has seen at a remote is not known", path));
+    if (mend) repository.disk().remove(path);
+  }
+  return lines;
 }
 
 void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads) {

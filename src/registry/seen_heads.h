@@ -3,6 +3,7 @@
 // else.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace mlx::registry {
 // fetch) is not asked about.
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
                                 const std::vector<Operation>& received);
+// One that was seen there, for a remote that is empty now; nullopt where this clone has seen none.
+std::optional<Digest> seen_head(Repository& repository, const RemoteConfig& remote);
+// What stands in .mlx/seen and cannot be read, as a line each; with `mend` it goes: only notices are lost with it.
+std::vector<std::string> damaged_seen(Repository& repository, bool mend);
 // After a fetch or a push. What was seen and is gone is kept in mind until it is there again.
 void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads);
 

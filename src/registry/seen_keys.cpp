@@ -17,17 +17,19 @@ std::string seen_path(Repository& repository, const RemoteConfig& remote) {
 
 }  // namespace
 
-std::optional<Digest> seen_keys(Repository& repository, const RemoteConfig& remote) {
-  const std::string path = seen_path(repository, remote);
-  if (!path_exists(path)) return std::nullopt;
-  std::string text = read_text(path);
+std::optional<Digest> parse_seen_keys(std::string text) {
   if (!text.starts_with(kSeenMagic) || !text.ends_with('\n')) return std::nullopt;
   text.pop_back();
   try {
     return Digest::parse(text.substr(kSeenMagic.size()));
   } catch (const Error&) {
-    return std::nullopt;  // damaged: what was seen is then not known
+    return std::nullopt;
   }
+}
+
+std::optional<Digest> seen_keys(Repository& repository, const RemoteConfig& remote) {
+  const std::string path = seen_path(repository, remote);
+  return path_exists(path) ? parse_seen_keys(read_text(path)) : std::nullopt;
 }
 
 void remember_keys(Repository& repository, const RemoteConfig& remote, const Digest& link) {

@@ -12,5 +12,6 @@ namespace mlx::registry {
 
 std::optional<Digest> seen_keys(Repository& repository, const RemoteConfig& remote);  // the revision's link
 void remember_keys(Repository& repository, const RemoteConfig& remote, const Digest& link);
+std::optional<Digest> parse_seen_keys(std::string text);  // of such a file; nullopt where it is damaged
 
 }  // namespace mlx::registry

@@ -10,9 +10,11 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
+#include "registry/own_folder.h"
 #include "store/beneath.h"
 
 namespace mlx::registry {
@@ -37,6 +39,8 @@ const std::vector<Setting> kSettings = {
      {"none", "blobs:none"}},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
      "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
+    {"safe.directory", "MLX_SAFE_DIRECTORY", SettingKind::kText, "",
+     "Folders of other users' repositories that may be written to, with ':' between them; * for all"},
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
     {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
      "Your name in the audit log; without it others see a pseudonymous id"},
@@ -54,6 +58,11 @@ TomlPath table_of(const std::string& key) {
 }
 std::string name_of(const std::string& key) {
   return key.substr(key.find('.') + 1);
+}
+
+// What counts in the environment and the user's own file: what a repository says of it is passed over.
+bool is_personal(const Setting& setting) {
+  return setting.key == std::string_view("safe.directory");
 }
 
 bool looks_secret(std::string key) {
@@ -97,13 +106,18 @@ void require_value(const Setting& setting, const std::string& text, const std::s
               meant.empty() ? std::string(setting.help) : fmt::format("did you mean '{}'?", meant));
 }
 
+// People link their own file to where they keep it; nothing else is read through links.
+std::string read_settings(const std::string& path, SettingOrigin origin) {
+  return origin == SettingOrigin::kUser ? read_text(path) : read_project_text(path);
+}
+
 using Values = std::map<std::string, SettingValue>;
 
 // What one file says. Tables of other readers are skipped where `shared`.
 Values read_file_values(const std::string& path, const std::string& shown, SettingOrigin origin) {
   Values values;
   if (path.empty() || !path_exists(path)) return values;
-  const TomlNode tree = parse_toml(read_text(path), shown);
+  const TomlNode tree = parse_toml(read_settings(path, origin), shown);
   for (const auto& [table, node] : tree.members) {
     const bool other = std::ranges::any_of(kOtherTables, [&key = table](const char* name) { return key == name; });
     if (other && origin == SettingOrigin::kTracked) continue;
@@ -120,6 +134,7 @@ Values read_file_values(const std::string& path, const std::string& shown, Setti
                                    ? std::to_string(reader.integer(name, setting->min, setting->max))
                                    : reader.string(name);
       require_value(*setting, text, place + ": " + key);
+      if (is_personal(*setting) && origin != SettingOrigin::kUser) continue;
       values[key] = {text, origin, place};
     }
   }
@@ -165,6 +180,7 @@ void replace_own_file(const std::string& path, const std::string& text) {
 
 void replace_file(const SettingSources& sources, SettingOrigin origin, const std::string& text) {
   if (origin == SettingOrigin::kUser) return replace_own_file(settings_file(sources, origin), text);
+  require_no_stranger(sources.root, sources.environment);
   const store::Beneath worktree(sources.root);
   if (origin == SettingOrigin::kClone) worktree.make_folders(".mlx");
   worktree.replace(shown_file(sources, origin), text);
@@ -254,8 +270,11 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
   const Setting& setting = setting_of(key);
   require_value(setting, value, key);
   if (holds_password(value)) refuse_secret(key);
+  if (is_personal(setting) && origin != SettingOrigin::kUser) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: counts in your own settings alone", key), "set it with --global");
+  }
   const std::string path = settings_file(sources, origin);
-  const std::string before = path_exists(path) ? read_text(path) : std::string();
+  const std::string before = path_exists(path) ? read_settings(path, origin) : std::string();
   const std::string literal =
       setting.kind == SettingKind::kInteger ? std::to_string(std::stoll(value)) : toml_quoted(value);
   const std::string after = with_toml_key(before, table_of(key), name_of(key), literal, shown_file(sources, origin));
@@ -267,7 +286,7 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
 bool remove_setting(const SettingSources& sources, SettingOrigin origin, const std::string& key, bool dry_run) {
   (void)setting_of(key);
   const std::string path = settings_file(sources, origin);
-  const std::string before = path_exists(path) ? read_text(path) : std::string();
+  const std::string before = path_exists(path) ? read_settings(path, origin) : std::string();
   const std::string after = without_toml_key(before, table_of(key), name_of(key), shown_file(sources, origin));
   if (after == before) return false;
   if (!dry_run) replace_file(sources, origin, after);

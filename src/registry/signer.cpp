@@ -19,7 +19,7 @@ namespace mlx::registry {
 namespace {
 
 constexpr const char* kSetting = "user.signingkey";
-constexpr off_t kLargestKeyFile = 64 << 10;
+constexpr std::size_t kLargestKeyFile = 64 << 10;
 
 Signer from_private_key(store::SigningKey key) {
   const auto shared = std::make_shared<const store::SigningKey>(std::move(key));
@@ -54,22 +54,20 @@ Signer from_agent(const Digest& public_key) {
           }};
 }
 
-// kRefused where others than the owner can read it.
-std::string read_private_file(const std::string& path) {
-  const Fd fd = open_file(path, O_RDONLY);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail_errno(errno, path, "stat");
-  if (!S_ISREG(info.st_mode) || info.st_size > kLargestKeyFile)
-    fail(ErrorKind::kUsage, "{}: not a file of a key", path);
-  if ((info.st_mode & 077) != 0 && (info.st_uid == ::geteuid() || ::geteuid() == 0)) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: others can read it (mode {:o})", path, info.st_mode & 0777),
-                fmt::format("chmod 600 {}", path));
-  }
-  return read_text(path);
-}
-
 std::string with_home(const std::string& path, const Environment& environment) {
   return path.starts_with("~/") && !environment.home.empty() ? join_path(environment.home, path.substr(2)) : path;
+}
+
+store::Secret read_key_file(const std::string& path) {
+  Bytes bytes = read_private_file(path, kLargestKeyFile + 1);
+  if (bytes.size() > kLargestKeyFile) fail(ErrorKind::kUsage, "{}: not a file of a key", path);
+  store::Secret text{ByteView(bytes)};
+  store::wipe(bytes);
+  return text;
+}
+
+Signer signer_of(const store::Secret& text, const std::string& path) {
+  return from_private_key(store::parse_ssh_private_key(as_text(text), path));
 }
 
 // What user.signingkey names: a public key's text, its file, or a private key's file.
@@ -81,9 +79,9 @@ Signer named_signer(const std::string& value, const SettingSources& sources) {
                 "name a file like ~/.ssh/id_ed25519; `ssh-keygen -t ed25519` makes one");
   }
   if (path.ends_with(".pub")) return from_agent(store::parse_ssh_public_key(read_text(path), path));
-  const std::string text = read_private_file(path);
+  const store::Secret text = read_key_file(path);
   try {
-    return from_private_key(store::parse_ssh_private_key(text, path));
+    return signer_of(text, path);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kRefused || !path_exists(path + ".pub")) throw;
     return from_agent(store::parse_ssh_public_key(read_text(path + ".pub"), path + ".pub"));
@@ -101,10 +99,6 @@ std::vector<std::string> own_paths(const SettingSources& sources) {
   }
   paths.push_back(join_path(sources.root, ".mlx/signing_key"));
   return paths;
-}
-
-Signer from_file(const std::string& path) {
-  return from_private_key(store::parse_ssh_private_key(read_private_file(path), path));
 }
 
 // Where another process makes it at the same time, one of the two keys stands there afterwards, whole.
@@ -125,6 +119,31 @@ void make_key(const std::string& path) {
 
 }  // namespace
 
+Bytes read_private_file(const std::string& path, std::size_t most) {
+  const Fd fd = open_file(path, O_RDONLY);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) fail_errno(errno, path, "stat");
+  if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0) {
+    throw Error(ErrorKind::kRefused, fmt::format("{}: others can read it (mode {:o})", path, info.st_mode & 0777),
+                fmt::format("chmod 600 {}", path));
+  }
+  return read_secret(fd.get(), path, most);
+}
+
+Bytes read_secret(int fd, const std::string& source, std::size_t most) {
+  Bytes bytes(most);
+  std::size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t count = ::read(fd, bytes.data() + size, bytes.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno(errno, source, "read");
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
 std::optional<Signer> find_signer(const SettingSources& sources) {
   const Settings settings(sources);
   for (const SettingOrigin origin : {SettingOrigin::kEnvironment, SettingOrigin::kClone, SettingOrigin::kUser}) {
@@ -132,7 +151,7 @@ std::optional<Signer> find_signer(const SettingSources& sources) {
       return named_signer(named->text, sources);
   }
   for (const std::string& path : own_paths(sources)) {
-    if (::access(path.c_str(), R_OK) == 0) return from_file(path);  // another's home is none
+    if (::access(path.c_str(), R_OK) == 0) return signer_of(read_key_file(path), path);  // another's home is none
   }
   return std::nullopt;
 }
@@ -143,7 +162,7 @@ Signer find_or_make_signer(const SettingSources& sources) {
   for (const std::string& path : paths) {
     try {
       if (!path_exists(path)) make_key(path);
-      return from_file(path);
+      return signer_of(read_key_file(path), path);
     } catch (const Error& error) {
       if (path == paths.back()) throw;  // a home that cannot be written is none
     }

@@ -28,4 +28,9 @@ struct Signer {
 std::optional<Signer> find_signer(const SettingSources& sources);
 Signer find_or_make_signer(const SettingSources& sources);
 
+// Files of secrets: keys, identities, passphrases. The first `most` bytes, which whoever asks wipes. kRefused where
+// others than the owner can read the file; a pipe is nobody else's.
+Bytes read_private_file(const std::string& path, std::size_t most);
+Bytes read_secret(int fd, const std::string& source, std::size_t most);
+
 }  // namespace mlx::registry

@@ -1,6 +1,5 @@
 // Push and fetch. Content goes before the operations that name it, and operations before the heads that name them, so
-// that what a remote's heads reach is always whole; on this side nothing that arrives is believed before it is
-// verified.
+// that what a remote's heads reach is always whole; what arrives is judged before it is taken in (receive.h).
 #include "registry/sync.h"
 
 #include <algorithm>
@@ -15,17 +14,21 @@
 #include "base/text.h"
 #include "registry/artifacts.h"
 #include "registry/bring.h"
+#include "registry/claims.h"
 #include "registry/content.h"
 #include "registry/domains.h"
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "registry/receive.h"
 #include "registry/remarks.h"
+#include "registry/repair_remote.h"
 #include "registry/seen_heads.h"
 #include "registry/transfer.h"
 #include "registry/trust.h"
 #include "registry/undo.h"
+#include "registry/unpublished.h"
 #include "registry/unrelated.h"
 #include "store/remote.h"
 #include "store/repair.h"
@@ -38,11 +41,6 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 constexpr int kPublishTries = 3;
-
-Error pull_first(const RemoteConfig& remote) {
-  return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
-               "run `mlx pull` first");
-}
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
 class EmptyRemote final : public store::Remote {
@@ -66,29 +64,6 @@ std::string domain_of_content(Repository& repository, const Operation& operation
     return version ? domain_of_version(repository, *version) : store::kMainDomain;
   }
   return store::kHistoryDomain;
-}
-
-// Operations of `all` that no head of the remote reaches.
-std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
-  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
-  for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
-  DigestSet reached;
-  for (std::vector<Digest> todo = remote_heads; !todo.empty();) {
-    const Digest id = todo.back();
-    todo.pop_back();
-    if (!reached.insert(id).second) continue;
-    const std::vector<Digest>& parents = by_id.at(id)->parents;
-    todo.insert(todo.end(), parents.begin(), parents.end());
-  }
-  std::vector<Operation> lacking;
-  std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
-  return lacking;
-}
-
-bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
-  DigestSet known;
-  for (const Operation& operation : all) known.insert(operation.id);
-  return std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); });
 }
 
 // The heads of a set of operations that holds the parents of all of its members.
@@ -218,7 +193,7 @@ void for_each_domain(Repository& repository, store::Remote& remote, const std::v
 void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress& progress) {
   for (const std::string& what : remote.damage())
     progress.warn(fmt::format("'{}' has a damaged pack: {}; `mlx push --repair {}` mends what it can", config.name,
-                              what, config.name));
+                              what, shell_quoted(config.name)));
 }
 
 void warn_of_rollback(Repository& repository, const RemoteConfig& config, const std::vector<Digest>& heads,
@@ -227,7 +202,18 @@ void warn_of_rollback(Repository& repository, const RemoteConfig& config, const 
   if (lost.empty()) return;
   progress.warn(fmt::format(
       "'{}' went back to an earlier state: it no longer has operation {}, which it had; `mlx push {}` sends it again",
-      config.name, lost.front().brief(), config.name));
+      config.name, lost.front().brief(), shell_quoted(config.name)));
+}
+
+void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                   const std::vector<ObjectRef>& objects, SyncResult& result, Progress& progress) {
+  store::RepairReport report;
+  const std::size_t count = drop_poisoned(repository, remote, objects, report, progress);
+  if (count > 0)
+    progress.warn(fmt::format("'{}' had {} under ids that are not theirs: those of this clone take their place",
+                              config.name, counted(count, "object")));
+  result.saved += report.saved_objects;
+  result.set_aside.insert(result.set_aside.end(), report.set_aside.begin(), report.set_aside.end());
 }
 
 // Into packs, from which a remote is sent objects.
@@ -240,37 +226,6 @@ void seal_operations(store::Store& store, const std::vector<Operation>& operatio
     any = true;
   }
   if (any) batch->commit();
-}
-
-// Everything that the remote's heads reach and this clone does not have, decoded and with whole ancestry. Received into
-// a store of its own, so that nothing unverified ever stands among this clone's objects.
-std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
-                                          const std::vector<Digest>& heads, Progress& progress) {
-  DigestSet known;
-  for (const Operation& operation : repository.operations()) known.insert(operation.id);
-  if (std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); })) return {};
-  std::vector<ObjectRef> offered;
-  for (const Digest& id : remote.operations()) {
-    if (!known.contains(id)) offered.emplace_back(ObjectKind::kOperation, id);
-  }
-  const TempFolder folder;
-  store::Store::create(folder.path(), repository.disk());
-  store::Store incoming(folder.path(), repository.disk(), repository.pool());
-  store::receive_objects(remote, incoming, offered, progress);
-  incoming.reload();
-
-  std::vector<Operation> received;
-  DigestSet seen;
-  for (std::vector<Digest> todo = heads; !todo.empty();) {
-    const Digest id = todo.back();
-    todo.pop_back();
-    if (known.contains(id) || !seen.insert(id).second) continue;
-    if (!incoming.has(ObjectKind::kOperation, id))
-      fail(ErrorKind::kCorrupt, "the remote's history is not whole: it lacks operation {}", id.brief());
-    received.push_back(decode(incoming.read(ObjectKind::kOperation, id)));
-    todo.insert(todo.end(), received.back().parents.begin(), received.back().parents.end());
-  }
-  return fixed_order(std::move(received));
 }
 
 // By the domain that they are kept under here; all under "" where this clone keeps them in clear.
@@ -294,6 +249,12 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   return wanted;
 }
 
+std::vector<Digest> pointed_trees(Repository& repository) {
+  std::vector<Digest> manifests;
+  for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
+  return manifests;
+}
+
 ByDomain wanted_attachments(Repository& repository) {
   const bool encrypted = repository.store().encrypted();
   ByDomain wanted;
@@ -305,25 +266,6 @@ ByDomain wanted_attachments(Repository& repository) {
     wanted[domain].push_back(content.others.front());
   }
   return wanted;
-}
-
-// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` what this clone
-// refuses is no reason to stop: the heads that lead to it are taken out of `heads`, and true is returned.
-bool leaves_out(Repository& repository, store::Remote& remote, const RemoteConfig& config,
-                const std::vector<Operation>& all, std::vector<Digest>& heads, bool repair, Progress& progress) {
-  if (knows_all(all, heads)) return false;
-  if (!repair) throw pull_first(config);
-  try {
-    const std::vector<Operation> received = receive_operations(repository, remote, heads, progress);
-    (void)require_vouched(repository, received);
-    require_related(repository, config, received);
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
-    progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
-    std::erase_if(heads, [&](const Digest& head) { return !is_recorded(repository.db(), head); });
-    return true;
-  }
-  throw pull_first(config);
 }
 
 }  // namespace
@@ -360,13 +302,16 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress, bool repair) {
   renew_used_domains(repository);
-  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote);
+  const BeforeSending judge = judge_before_sending(repository);
+  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote, judge);
   SyncResult result;
   if (repair) {
+    if (judge) judge(readable_heads(*remote));
     store::RepairReport report;
     remote->repair(report, progress);
     result.saved = report.saved_objects;
     result.set_aside = std::move(report.set_aside);
+    result.mended = remote->mended();
   }
   warn_of_damage(*remote, config, progress);
   // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
@@ -376,11 +321,10 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   const std::vector<Digest> heads = heads_of(all);
   for (int tries = 0; tries < kPublishTries; ++tries) {
     const std::vector<Digest> before = remote->heads();
-    std::vector<Digest> known = before;
-    const bool left_out = leaves_out(repository, *remote, config, all, known, repair, progress);
+    const HeadsThere there = judge_heads(repository, *remote, config, before, repair, progress);
     (void)settle_numbers(repository, false);
-    if (!left_out) warn_of_rollback(repository, config, before, {}, progress);
-    const std::vector<Operation> lacking = beyond(all, known);
+    if (!there.left_out) warn_of_rollback(repository, config, before, {}, progress);
+    const std::vector<Operation> lacking = beyond(all, there.known);
     require_publishable(repository, lacking);
     const std::vector<Operation> makers =
         repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
@@ -388,6 +332,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     for_each_domain(repository, *remote, makers, &progress, [&](ToSend found) {
       if (!repair) require_none(found.nowhere);
       nowhere.insert(nowhere.end(), found.nowhere.begin(), found.nowhere.end());
+      if (repair) mend_poisoned(repository, *remote, config, found.objects, result, progress);
       send_missing(transfer, std::move(found.objects));
     });
     const std::vector<Operation>& wanted = repair ? all : lacking;
@@ -400,8 +345,10 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     send_missing(transfer, std::move(objects));
     if (!repair) result = content;  // new operations are counted as such
     require_none(nowhere);
-    if (lacking.empty() && !left_out) return result;
-    if (remote->publish_heads(before, heads)) {
+    if (lacking.empty() && !there.left_out) return result;
+    std::vector<Digest> after = heads;
+    after.insert(after.end(), there.kept.begin(), there.kept.end());
+    if (remote->publish_heads(before, after)) {
       remember_heads(repository, config, heads);
       result.operations = lacking.size();
       result.versions = content_of(lacking).versions;
@@ -425,14 +372,16 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
-  Transfer transfer{repository.store(), *remote, progress, result};
+  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
   const std::vector<Digest> heads = remote->heads();
   const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
-  if (!options.allow_unrelated) require_related(repository, config, received);
+  options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
+  require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
+                      progress);
   result.versions = content.versions;
   if (options.dry_run) {
     for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
@@ -444,7 +393,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   }
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
-  repository.merge(received);
+  merge_received(repository, config, received);
   if (options.allow_unrelated) join_histories(repository);  // also those of a fetch that was cut off here
   result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);

@@ -28,6 +28,7 @@ struct SyncResult {
   std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of what the operations that went made
   std::uint64_t saved = 0;             // objects that were taken out of damaged packs (push with `repair`)
   std::vector<std::string> set_aside;  // paths of such packs
+  std::vector<std::string> mended;     // names of small files of the remote that were written again
   std::vector<Digest> met;             // keys that this clone took on first contact (trust.h)
   std::vector<std::string> remarks;    // on what came: what had no effect, or changed what others had made (remarks.h)
 };

@@ -105,6 +105,15 @@ void list_absent_parts(const store::Store& store, const Digest& blob, std::vecto
   }
 }
 
+store::ManifestSummary summary_of(const Digest& manifest, const std::vector<store::ShardRef>& shards) {
+  store::ManifestSummary summary{manifest, 0, 0};
+  for (const store::ShardRef& shard : shards) {
+    summary.files += shard.files;
+    summary.bytes += shard.bytes;
+  }
+  return summary;
+}
+
 // A file of one chunk has no list that was compared with what is said of it.
 void check_sizes(const store::Store& store, const std::vector<FileRef>& files) {
   for (const FileRef& file : files) {
@@ -174,7 +183,11 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
   };
   // A root is here behind its shards: a fetch that is killed leaves no tree without branches.
   const auto bring_shards = [&](const std::vector<Bytes>& arrived) {
-    for (const Bytes& root : arrived) name_shards(store::decode_root(root));
+    for (const Bytes& root : arrived) {
+      const std::vector<store::ShardRef> named = store::decode_root(root);
+      if (transfer.check_tree) transfer.check_tree(summary_of(Digest::of(root), named));
+      name_shards(named);
+    }
     receive_absent(transfer, std::exchange(shards, {}));
     // What its root says of a shard, and shards of each other, is read before anybody can read the tree.
     for (const Bytes& root : arrived) (void)transfer.store.entries_of(Digest::of(root), store::decode_root(root));

@@ -1,6 +1,7 @@
 // Objects of the store on their way to and from a remote (key_sync.h opens those). Used by what syncs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Transfer {
   store::Remote& remote;
   Progress& progress;
   SyncResult& result;
+  // What is asked before a tree that arrived is stored: throws where it is not what operations say (claims.h).
+  std::function<void(const store::ManifestSummary&)> check_tree = {};
 };
 
 // Sends those of `objects` that the remote lacks; doubles are fine.

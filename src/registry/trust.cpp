@@ -1,4 +1,4 @@
-// Judging operations. Signatures are checked by all cores, since each takes a tenth of a millisecond.
+// Judging operations, each by itself and all by all cores.
 #include "registry/trust.h"
 
 #include <algorithm>
@@ -44,37 +44,50 @@ std::string by_whom(const Operation& operation) {
   return operation.is_signed() ? store::ssh_fingerprint(operation.signer) : "nobody's key";
 }
 
+std::string names_of(const std::vector<Right>& rights) {
+  std::string names;
+  for (const Right right : kAllRights) {
+    if (std::ranges::find(rights, right) != rights.end())
+      names += fmt::format("{}{}", names.empty() ? "" : ",", right_name(right));
+  }
+  return names;
+}
+
+std::string may_not(const std::string& name, Right right) {
+  return fmt::format("{} may not {} ([people] of mlx.toml)", name,
+                     right == Right::kKeys ? "assign domains" : right_name(right));
+}
+
+// --may replaces what somebody may: what the key has stands there too.
+std::string trusting_command(const People& people, const Digest& key, Right right) {
+  const TrustedPerson* const person = people.whose(key);
+  std::vector<Right> rights = person ? person->may : std::vector<Right>();
+  rights.push_back(right);
+  return fmt::format("mlx key trust {} '{}' --may {}", person ? person->name : "NAME", store::ssh_public_key(key),
+                     names_of(rights));
+}
+
 Error refusal(const Operation& operation, const std::string& why, const People& people) {
   std::string hint =
       operation.is_signed()
           ? "whoever can write to the remote can have put it there; mlx-security(7) says what to do"
           : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count";
   if (operation.is_signed() && signature_holds(operation)) {
-    // --may says all that somebody may: what the key has stays.
-    std::string name, rights;
-    for (const Right right : kAllRights) {
-      const std::vector<std::string> names = people.who_may(operation.signer, right);
-      if (!names.empty()) name = names.front();
-      if (!names.empty() || right == right_of(operation))
-        rights += fmt::format("{}{}", rights.empty() ? "" : ",", right_name(right));
-    }
-    hint = fmt::format("if you vouch for {}: mlx key trust {} --may {} '{}'", name.empty() ? "them" : name,
-                       name.empty() ? "NAME" : name, rights, store::ssh_public_key(operation.signer));
+    hint = fmt::format(
+        "`git pull` may bring a newer [people]; `mlx push --repair` leaves out what does not belong there; only if you "
+        "vouch for them: {}",
+        trusting_command(people, operation.signer, right_of(operation)));
   }
   return Error(ErrorKind::kRefused, fmt::format("operation {} is refused: {}", described(operation), why), hint);
 }
 
-// The first of `operations` that does not count, by all cores.
-void require_none_objected(Pool& pool, const Trust& trust, const std::vector<Operation>& operations,
-                           const People& people) {
-  std::vector<std::string> objections(operations.size());
-  pool.run(static_cast<std::int64_t>(operations.size()), [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    objections[at] = trust.objection(operations[at]);
-  });
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (!objections[i].empty()) throw refusal(operations[i], objections[i], people);
-  }
+// What gives this clone's person the right, for whoever may change [people].
+std::string way_on(const People& people, const Digest& key, Right right) {
+  const TrustedPerson* const person = people.whose(key);
+  const std::string lack =
+      person ? fmt::format("{} has {}; {} is missing: ", person->name, names_of(person->may), right_name(right)) : "";
+  return fmt::format("{}somebody in [people] runs `{}` and commits mlx.toml with git", lack,
+                     trusting_command(people, key, right));
 }
 
 }  // namespace
@@ -94,35 +107,45 @@ DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of) {
 }
 
 Trust::Trust(People people, std::vector<Digest> known, bool first_contact, const ParentsOf& parents_of)
-    : people_(std::move(people)),
+    : declared_(people.declared),
       known_(known.begin(), known.end()),
       first_contact_(first_contact),
-      unsigned_(with_ancestors(people_.unsigned_until, parents_of)) {
-  for (const TrustedPerson& person : people_.people) before_until_.push_back(with_ancestors(person.until, parents_of));
+      unsigned_(with_ancestors(people.unsigned_until, parents_of)) {
+  for (const TrustedPerson& person : people.people) grant(person, parents_of);
+}
+
+void Trust::grant(const TrustedPerson& person, const ParentsOf& parents_of) {
+  const auto add = [&](const Digest& key, const std::vector<Right>& may, const std::vector<Digest>& until) {
+    grants_.push_back({person.name, key, may, !until.empty(), with_ancestors(until, parents_of)});
+  };
+  for (const Digest& key : person.keys) add(key, person.may, person.until);
+  for (const FormerTrust& former : person.before) add(former.key, former.may, former.until);
+}
+
+bool Trust::Grant::allows(Right right) const {
+  return std::ranges::find(may, right) != may.end();
 }
 
 bool Trust::may(const Digest& key, Right right) const {
-  if (!people_.declared) return known_.contains(key) || first_contact_;
-  return std::ranges::any_of(people_.people, [&](const TrustedPerson& person) {
-    return person.until.empty() && std::ranges::find(person.keys, key) != person.keys.end() &&
-           std::ranges::find(person.may, right) != person.may.end();
-  });
+  if (!declared_) return known_.contains(key) || first_contact_;
+  return std::ranges::any_of(grants_,
+                             [&](const Grant& one) { return !one.bounded && one.key == key && one.allows(right); });
 }
 
 std::string Trust::objection_to_signer(const Operation& operation) const {
   const Right right = right_of(operation);
   if (may(operation.signer, right)) return {};
-  if (!people_.declared) return fmt::format("{} has signed nothing here before", by_whom(operation));
+  if (!declared_) return fmt::format("{} has signed nothing here before", by_whom(operation));
   std::string why = fmt::format("nobody in [people] of mlx.toml has the key {}", by_whom(operation));
-  for (std::size_t i = 0; i < people_.people.size(); ++i) {
-    const TrustedPerson& person = people_.people[i];
-    if (std::ranges::find(person.keys, operation.signer) == person.keys.end()) continue;
-    if (std::ranges::find(person.may, right) == person.may.end()) {
-      why = fmt::format("{} may not {} ([people] of mlx.toml)", person.name, right_name(right));
-    } else if (before_until_[i].contains(operation.id)) {
+  for (const Grant& one : grants_) {
+    if (one.key != operation.signer) continue;
+    if (!one.allows(right)) {
+      why = may_not(one.name, right);
+    } else if (one.reached.contains(operation.id)) {
       return {};
     } else {
-      why = fmt::format("{} signed it after the operations up to which they count ([people] of mlx.toml)", person.name);
+      why =
+          fmt::format("{} signed it after the operations up to which that key counts ([people] of mlx.toml)", one.name);
     }
   }
   return why;
@@ -134,6 +157,15 @@ std::string Trust::objection(const Operation& operation) const {
   return signature_holds(operation) ? "" : fmt::format("the signature of {} does not hold", by_whom(operation));
 }
 
+std::vector<std::string> objections_to(const std::vector<Operation>& operations, const Trust& trust, Pool& pool) {
+  std::vector<std::string> objections(operations.size());
+  pool.run(static_cast<std::int64_t>(operations.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    objections[at] = trust.objection(operations[at]);
+  });
+  return objections;
+}
+
 std::vector<Digest> require_vouched(Repository& repository, const std::vector<Operation>& arriving) {
   if (arriving.empty()) return {};
   store::Database& db = repository.db();
@@ -143,7 +175,10 @@ std::vector<Digest> require_vouched(Repository& repository, const std::vector<Op
   if (const std::optional<Signer> own = repository.find_signer()) known.push_back(own->public_key);
   const ById arriving_by_id = by_id(arriving);
   const Trust trust(people, known, first, parents_in(db, arriving_by_id));
-  require_none_objected(repository.pool(), trust, arriving, people);
+  const std::vector<std::string> objections = objections_to(arriving, trust, repository.pool());
+  for (std::size_t i = 0; i < arriving.size(); ++i) {
+    if (!objections[i].empty()) throw refusal(arriving[i], objections[i], people);
+  }
   if (!first || people.declared) return {};
   DigestSet met;
   for (const Operation& operation : arriving) {
@@ -158,12 +193,58 @@ void require_publishable(Repository& repository, const std::vector<Operation>& l
   if (!people.declared || leaving.empty()) return;
   const ById none;
   const Trust trust(people, {}, false, parents_in(repository.db(), none));
-  for (const Operation& operation : leaving) {
-    if (const std::string why = trust.objection(operation); !why.empty()) {
-      throw Error(ErrorKind::kRefused,
-                  fmt::format("operation {} would be refused by others: {}", described(operation), why),
-                  "someone in [people] adds you: mlx key trust NAME KEY; `mlx key signing` prints yours");
-    }
+  const std::vector<std::string> objections = objections_to(leaving, trust, repository.pool());
+  for (std::size_t i = 0; i < leaving.size(); ++i) {
+    if (objections[i].empty()) continue;
+    throw Error(ErrorKind::kRefused,
+                fmt::format("operation {} would be refused by others: {}", described(leaving[i]), objections[i]),
+                leaving[i].is_signed()
+                    ? way_on(people, leaving[i].signer, right_of(leaving[i])) +
+                          "; run here with --up-to-now it counts what is recorded already, and nothing later"
+                    : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count");
+  }
+}
+
+void require_may_record(Repository& repository, const Operation& operation) {
+  if (operation.kind == "run.checkpoint" || operation.kind == "run.end") return;
+  const People people = declared_people(repository.root());
+  if (!people.declared) return;
+  const Right right = right_of(operation);
+  const std::optional<Signer>& own = repository.find_signer();
+  if (!own) {
+    throw Error(ErrorKind::kRefused, "nobody in [people] of mlx.toml is known here: this clone has no signing key",
+                "`mlx key signing` makes one and prints it; somebody in [people] runs `mlx key trust NAME KEY`");
+  }
+  const Trust trust(people, {}, false, [](const Digest&) { return std::nullopt; });
+  if (trust.may(own->public_key, right)) return;
+  const TrustedPerson* const person = people.whose(own->public_key);
+  const bool former = std::ranges::any_of(people.people, [&](const TrustedPerson& one) {
+    return std::ranges::find(one.keys, own->public_key) != one.keys.end() ||
+           std::ranges::find(one.before, own->public_key, &FormerTrust::key) != one.before.end();
+  });
+  const std::string key = store::ssh_fingerprint(own->public_key);
+  throw Error(
+      ErrorKind::kRefused,
+      person   ? may_not(person->name, right)
+      : former ? fmt::format("the key {} no longer counts ([people] of mlx.toml)", key)
+               : fmt::format("nobody in [people] of mlx.toml has the key {}, which signs here", key),
+      way_on(people, own->public_key, right) + (former && !person ? "; with --again if the key is theirs alone" : ""));
+}
+
+void require_may_record(Repository& repository, const std::string& kind) {
+  Operation operation;
+  operation.kind = kind;
+  operation.body = "{}";
+  require_may_record(repository, operation);
+}
+
+bool may_record(Repository& repository, const std::string& kind) {
+  try {
+    require_may_record(repository, kind);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return false;
   }
 }
 

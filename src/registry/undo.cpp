@@ -1,14 +1,14 @@
-// Which operations are in force, and which of them this clone may take back.
+// Which operations this clone may take back. What that comes to is a rule of its own: undone.cpp.
 #include "registry/undo.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/apply.h"
+#include "registry/content.h"
 #include "registry/history.h"
 #include "registry/names.h"
 #include "registry/operation_text.h"
@@ -16,49 +16,22 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kUndo = "operation.undo";
-
-std::string string_in(const Json& body, const char* key) {
-  const auto found = body.find(key);
-  return found != body.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-bool lists(const Json& body, const char* key, const std::string& digest) {
-  const auto list = body.find(key);
-  if (list == body.end() || !list->is_array()) return false;
-  return std::ranges::any_of(*list, [&](const Json& item) {
-    return item.is_string() ? item.get_ref<const std::string&>() == digest : string_in(item, "version") == digest;
-  });
-}
-
-// Does `later` build on what `earlier` did? Such an operation keeps `earlier` in force.
-bool builds_on(const Operation& later, const Json& b, const Operation& earlier, const Json& a) {
-  if (earlier.kind == "alias.move") return later.kind == "alias.move" && lists(b, "replaces", earlier.id.text());
-  if (earlier.kind != "version.create") return false;
-  const std::string digest = string_in(a, "digest");
-  if (later.kind == "version.create") return string_in(b, "parent") == digest;
-  if (later.kind == "attach") return string_in(b, "version") == digest;
-  if (later.kind == "run.start") return lists(b, "inputs", digest);
-  if (later.kind == "run.end") return lists(b, "outputs", digest);
-  return string_in(b, "artifact") == string_in(a, "artifact") && string_in(b, "digest") == digest;
-}
-
 // What an operation is about: only the last one in force about a thing can be taken back.
 std::string subject_key(const Operation& operation, const Json& body) {
   const auto key = [&](const char* what, const char* one, const char* two) {
-    return std::string(what) + '\0' + string_in(body, one) + '\0' + string_in(body, two);
+    return std::string(what) + '\0' + text_in(body, one) + '\0' + text_in(body, two);
   };
   if (operation.kind == "alias.move") return key("alias", "artifact", "alias");
   if (operation.kind == "tag.create" || operation.kind == "tag.delete")
-    return key("tag", "artifact", "tag") + string_in(body, "digest");
+    return key("tag", "artifact", "tag") + text_in(body, "digest");
   if (operation.kind == "version.renumber") return key("number", "artifact", "digest");
-  if (operation.kind == "attach") return key("attached", "version", "name") + string_in(body, "kind");
+  if (operation.kind == "attach") return key("attached", "version", "name") + text_in(body, "kind");
   return operation.id.text();
 }
 
 bool can_be_undone(const std::string& kind) {
   constexpr const char* kKinds[] = {"version.create", "version.renumber", "alias.move", "tag.create",
-                                    "tag.delete",     "attach",           kUndo};
+                                    "tag.delete",     "attach",           kUndoKind};
   return std::ranges::any_of(kKinds, [&](const char* known) { return kind == known; });
 }
 
@@ -66,10 +39,10 @@ bool can_be_undone(const std::string& kind) {
 class Graph {
  public:
   explicit Graph(const std::vector<Operation>& ordered) : ordered_(ordered), bodies_(ordered.size()) {
+    for (std::size_t i = 0; i < ordered.size(); ++i) place_.emplace(ordered[i].id, i);
     for (std::size_t i = 0; i < ordered.size(); ++i) {
-      place_.emplace(ordered[i].id, i);
-      if (ordered[i].kind != kUndo) continue;
-      if (const auto target = find(Digest::parse(string_in(body(i), "operation")))) undos_[*target].push_back(i);
+      if (ordered[i].kind != kUndoKind) continue;
+      if (const auto target = find(Digest::parse(text_in(body(i), "operation")))) undos_[*target].push_back(i);
     }
   }
 
@@ -85,7 +58,7 @@ class Graph {
   }
   // What an undo names, and what that names, down to the operation that does something.
   std::size_t subject(std::size_t i) {
-    while (ordered_[i].kind == kUndo) i = place_.at(Digest::parse(string_in(body(i), "operation")));
+    while (ordered_[i].kind == kUndoKind) i = place_.at(Digest::parse(text_in(body(i), "operation")));
     return i;
   }
   bool builds(std::size_t later, std::size_t earlier) {
@@ -108,47 +81,40 @@ class Graph {
     return found;
   }
 
-  // From the last to the first: whether an operation is in force depends on later ones only.
-  std::vector<bool> undone() {
-    std::vector<bool> undone(ordered_.size(), false);
-    for (auto target = undos_.rbegin(); target != undos_.rend(); ++target) {
-      undone[target->first] = std::ranges::any_of(target->second, [&](std::size_t undo) {
-        return undo > target->first && !undone[undo] && !overruled(target->first, undo, undone);
-      });
+  // When an operation in force came into force: when it was made or, where it was taken back since, when the last of
+  // those undos was taken back in turn.
+  std::size_t in_force_since(std::size_t i, const std::vector<bool>& undone) const {
+    std::size_t since = i;
+    for (const std::size_t undo : undos_of(i)) {
+      if (!undone[undo]) continue;
+      for (const std::size_t redo : undos_of(undo)) {
+        if (!undone[redo]) since = std::max(since, in_force_since(redo, undone));
+      }
     }
-    return undone;
+    return since;
   }
 
  private:
-  bool overruled(std::size_t target, std::size_t undo, const std::vector<bool>& undone) {
-    if (ordered_[target].kind != "version.create" && ordered_[target].kind != "alias.move") return false;
-    const std::vector<bool>&knew_target = descendants(target), &knew_undo = descendants(undo);
-    for (std::size_t i = target + 1; i < ordered_.size(); ++i) {
-      if (knew_target[i] && !knew_undo[i] && !undone[i] && builds(i, target)) return true;
-    }
-    return false;
-  }
-
-  const std::vector<bool>& descendants(std::size_t of) {
-    std::vector<bool>& reached = descendants_[of];
-    if (!reached.empty()) return reached;
-    reached.assign(ordered_.size(), false);
-    reached[of] = true;
-    for (std::size_t i = of + 1; i < ordered_.size(); ++i) {
-      for (const Digest& parent : ordered_[i].parents) {
-        const auto place = find(parent);
-        if (place && reached[*place]) reached[i] = true;
-      }
-    }
-    return reached;
+  const std::vector<std::size_t>& undos_of(std::size_t i) const {
+    static const std::vector<std::size_t> none;
+    const auto found = undos_.find(i);
+    return found == undos_.end() ? none : found->second;
   }
 
   const std::vector<Operation>& ordered_;
   std::vector<std::optional<Json>> bodies_;
   std::unordered_map<Digest, std::size_t, DigestHash> place_;
-  std::map<std::size_t, std::vector<std::size_t>> undos_;  // operation → the undos that name it
-  std::unordered_map<std::size_t, std::vector<bool>> descendants_;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> undos_;  // operation → the undos that name it
 };
+
+std::vector<bool> undone_in(store::Database& db, const Graph& graph) {
+  std::vector<bool> undone(graph.size(), false);
+  store::Statement select = db.prepare("SELECT operation FROM undone");
+  while (select.step()) {
+    if (const auto place = graph.find(select.digest(0))) undone[*place] = true;
+  }
+  return undone;
+}
 
 bool is_operation_prefix(const std::string& id) {
   return is_hex_prefix(id);
@@ -175,33 +141,51 @@ std::size_t by_id(const Graph& graph, const std::string& text) {
   return found[0];
 }
 
-// The last of this clone's that is in force: an undo of a plain operation where `redo`, a plain operation otherwise.
+// An undo of a plain operation where `redo`, a plain operation otherwise. Who pushes is said by no command of the
+// user's.
+bool is_wanted(Graph& graph, std::size_t i, bool redo) {
+  const Operation& operation = graph.at(i);
+  if ((operation.kind == kUndoKind) != redo || operation.kind.starts_with("actor.")) return false;
+  return !redo || graph.at(*graph.find(Digest::parse(text_in(graph.body(i), "operation")))).kind != kUndoKind;
+}
+
+// This person's that came into force last.
 std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::string& actor, bool redo) {
-  for (std::size_t i = graph.size(); i-- > 0;) {
-    const Operation& operation = graph.at(i);
-    if (operation.actor != actor || !operation.is_signed() || undone[i] || (operation.kind == kUndo) != redo) continue;
-    if (operation.kind.starts_with("actor.")) continue;  // no command of the user's: push says who pushes
-    if (!redo || graph.at(*graph.find(Digest::parse(string_in(graph.body(i), "operation")))).kind != kUndo) return i;
+  std::optional<std::size_t> last;
+  bool any = false;
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    if (graph.at(i).actor != actor || !graph.at(i).is_signed() || !is_wanted(graph, i, redo)) continue;
+    any = true;
+    if (undone[i]) continue;
+    if (!last || graph.in_force_since(i, undone) > graph.in_force_since(*last, undone)) last = i;
   }
-  throw Error(ErrorKind::kNotFound,
-              redo ? "nothing to redo: this clone has taken nothing back" : "nothing to undo: this clone made nothing",
-              "`mlx audit log` lists all operations");
+  if (last) return *last;
+  const char* why = redo  ? "nothing to redo: nothing that you took back here is still taken back"
+                    : any ? "nothing to undo: all that you did here is taken back"
+                          : "nothing to undo: you have done nothing here yet";
+  throw Error(ErrorKind::kNotFound, why,
+              any && !redo ? "`mlx undo --redo` brings the last of it back; `mlx audit log` lists all operations"
+                           : "`mlx audit log` lists what was done, and by whom");
 }
 
 std::string named(const Operation& operation) {
   return fmt::format("{} ({})", operation.id.brief(), operation_text(operation));
 }
 
-void require_allowed(const Operation& operation, const Operation& subject, const std::string& actor) {
+void require_allowed(const Operation& operation, const Operation& subject, Repository& repository) {
   if (!can_be_undone(subject.kind)) {
     const bool run = subject.kind.starts_with("run.");
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: {}", named(subject), run ? "the record of a run is kept" : "this is never undone"),
                 "an earlier operation can be named: `mlx undo OPERATION`; `mlx audit log` lists them");
   }
-  if (operation.actor != actor || !operation.is_signed()) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: another clone made it ({})", named(operation), operation.actor),
-                "it is undone there; `mlx promote` and `mlx tag -d` change what it did");
+  if (operation.actor != repository.actor() || !operation.is_signed()) {
+    const bool here = repository.own_actors().contains(operation.actor);
+    throw Error(
+        ErrorKind::kRefused,
+        fmt::format("{}: {} made it ({})", named(operation), here ? "somebody else" : "another clone", operation.actor),
+        fmt::format("it is undone {}; `mlx promote` and `mlx tag -d` change what it did",
+                    here ? "with their key" : "there"));
   }
 }
 
@@ -209,7 +193,7 @@ void require_allowed(const Operation& operation, const Operation& subject, const
 void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t target, std::size_t subject) {
   const std::vector<bool> before = graph.ancestors(target);
   for (std::size_t i = graph.size(); i-- > 0;) {
-    if (before[i] || i == target || undone[i] || graph.at(i).kind == kUndo || i == subject) continue;
+    if (before[i] || i == target || undone[i] || graph.at(i).kind == kUndoKind || i == subject) continue;
     if (!graph.builds(i, subject) && graph.subject_of(i) != graph.subject_of(subject)) continue;
     const Operation& later = graph.at(i);
     throw Error(ErrorKind::kConflict, fmt::format("{}: {} came later", named(graph.at(subject)), named(later)),
@@ -224,22 +208,12 @@ void require_version(Repository& repository, Graph& graph, std::size_t subject) 
   const std::string& kind = graph.at(subject).kind;
   if (kind != "alias.move" && kind != "tag.create" && kind != "version.renumber") return;
   store::Statement select = repository.db().prepare("SELECT 1 FROM versions WHERE artifact = ? AND digest = ?");
-  if (select.bind(string_in(body, "artifact"), Digest::parse(string_in(body, "digest"))).step()) return;
+  if (select.bind(text_in(body, "artifact"), Digest::parse(text_in(body, "digest"))).step()) return;
   throw Error(ErrorKind::kConflict, fmt::format("{}: its version was taken back", named(graph.at(subject))),
               "bring that back first: `mlx audit log` shows its undo");
 }
 
 }  // namespace
-
-OperationSet undone_operations(const std::vector<Operation>& ordered) {
-  OperationSet set;
-  if (std::ranges::none_of(ordered, [](const Operation& operation) { return operation.kind == kUndo; })) return set;
-  const std::vector<bool> undone = Graph(ordered).undone();
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    if (undone[i]) set.insert(ordered[i].id);
-  }
-  return set;
-}
 
 bool is_undone(store::Database& db, const Digest& id) {
   return db.prepare("SELECT 1 FROM undone WHERE operation = ?").bind(id).step();
@@ -253,7 +227,7 @@ std::vector<Operation> in_force(store::Database& db, std::vector<Operation> oper
     undone.reset();
     if (operation.kind != "actor.describe") return taken_back;
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    const bool stands = named.bind(operation.actor, Digest::parse(string_in(body, "blob"))).step();
+    const bool stands = named.bind(operation.actor, Digest::parse(text_in(body, "blob"))).step();
     named.reset();
     return !stands;
   });
@@ -272,7 +246,7 @@ void apply_operation_undo(const Application& a) {
 Undoing plan_undo(Repository& repository, const std::string& id, bool redo) {
   const std::vector<Operation> operations = repository.operations();
   Graph graph(operations);
-  const std::vector<bool> undone = graph.undone();
+  const std::vector<bool> undone = undone_in(repository.db(), graph);
   const std::size_t target = id.empty() ? last_own(graph, undone, repository.actor(), redo) : by_id(graph, id);
   const std::size_t subject = graph.subject(target);
   Undoing plan;
@@ -280,7 +254,7 @@ Undoing plan_undo(Repository& repository, const std::string& id, bool redo) {
   plan.subject = graph.at(subject);
   plan.brings_back = undone[subject];
   plan.shared = repository.store().has(store::ObjectKind::kOperation, plan.operation.id);
-  require_allowed(plan.operation, plan.subject, repository.actor());
+  require_allowed(plan.operation, plan.subject, repository);
   plan.unchanged = undone[target];
   if (plan.unchanged) return plan;
   require_free(graph, undone, target, subject);
@@ -290,7 +264,7 @@ Undoing plan_undo(Repository& repository, const std::string& id, bool redo) {
 
 Undoing undo(Repository& repository, const std::string& id, bool redo, Digest* made) {
   Undoing plan;
-  const auto recorded = repository.record_with(kUndo, [&](Json& body) {
+  const auto recorded = repository.record_with(kUndoKind, [&](Json& body) {
     plan = plan_undo(repository, id, redo);
     body["operation"] = plan.operation.id.text();
     return !plan.unchanged;

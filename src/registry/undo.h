@@ -6,17 +6,24 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "registry/operation.h"
 #include "registry/repository.h"
 
 namespace mlx::registry {
 
 using OperationSet = std::unordered_set<Digest, DigestHash>;
+class OperationStage;
 
-// The operations of a whole history, in the fixed order, that are not in force. A function of the set alone, so that
+inline constexpr const char* kUndoKind = "operation.undo";
+
+// Does `later` build on what `earlier` did? Such an operation keeps `earlier` in force. `b` and `a` are their bodies.
+bool builds_on(const Operation& later, const Json& b, const Operation& earlier, const Json& a);
+
+// The operations of a whole history, settled, that are not in force. A function of the set alone, so that
 // clones with the same operations agree. Undos that someone who did not know of them has overruled (by building on what
 // was undone) do not count.
-OperationSet undone_operations(const std::vector<Operation>& ordered);
+OperationSet undone_operations(OperationStage& history);
 
 bool is_undone(store::Database& db, const Digest& id);
 
@@ -30,9 +37,9 @@ struct Undoing {
   bool unchanged = false;  // it is not in force already
   bool shared = false;     // it may have left this clone
 };
-// The last operation of this clone that is in force and no undo; with `redo` the last undo; the one whose id begins
-// with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs and for what other clones made,
-// kConflict where something later builds on it, naming it.
+// Of this person's operations in this clone the one that came into force last and is no undo; with `redo` the last
+// undo; the one whose id begins with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs
+// and for what other clones made, kConflict where something later builds on it, naming it.
 Undoing plan_undo(Repository& repository, const std::string& id, bool redo);
 // Plans under the write lock and records. The id of the new operation is in `made`, zero where unchanged.
 Undoing undo(Repository& repository, const std::string& id, bool redo, Digest* made = nullptr);

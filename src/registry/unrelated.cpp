@@ -8,11 +8,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "registry/history.h"
+#include "registry/trust.h"
 #include "store/signature.h"
 
 namespace mlx::registry {
 namespace {
 
+constexpr const char* kJoinKind = "history.join";
 constexpr std::size_t kNamedSigners = 3;
 
 // "3 of SHA256:… and 1 of nobody's key"
@@ -96,14 +99,18 @@ void require_related(Repository& repository, const RemoteConfig& remote, const s
               "belongs to another project `mlx push --repair` leaves out");
 }
 
+void require_may_join(Repository& repository, const std::vector<Operation>& arriving) {
+  if (!unrelated_operations(repository, arriving).empty()) require_may_record(repository, kJoinKind);
+}
+
 void join_histories(Repository& repository) {
   Parts parts;
   Json roots = Json::array();
-  for (const Operation& operation : repository.operations()) {
+  visit_operations(repository.db(), [&](const Operation& operation) {
     parts.add(operation);
     if (operation.parents.empty()) roots.push_back(operation.id.text());
-  }
-  if (parts.count() > 1) repository.record("history.join", {{"roots", std::move(roots)}});
+  });
+  if (parts.count() > 1) repository.record(kJoinKind, {{"roots", std::move(roots)}});
 }
 
 }  // namespace mlx::registry

@@ -16,6 +16,9 @@ std::vector<Operation> unrelated_operations(Repository& repository, const std::v
 // kRefused, with how many and whose, where there are any.
 void require_related(Repository& repository, const RemoteConfig& remote, const std::vector<Operation>& arriving);
 
+// kRefused where there are any and this clone's person may not record that they belong here.
+void require_may_join(Repository& repository, const std::vector<Operation>& arriving);
+
 // Where what is recorded here falls into parts that have nothing in common: records that they belong to one project.
 void join_histories(Repository& repository);
 

@@ -25,9 +25,9 @@ struct Named {
 
 std::vector<Named> named_manifests(Repository& repository) {
   std::vector<Named> named;
-  const std::string actor = repository.actor();
+  const std::set<std::string>& own = repository.own_actors();
   for (const Version& version : versions(repository))
-    named.push_back({version.name(), version.digest, version.actor == actor});
+    named.push_back({version.name(), version.digest, own.contains(version.actor)});
   store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
   while (select.step()) {
     named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});

@@ -157,7 +157,7 @@ std::string evaluation_section(const Facts& facts) {
   if (!main) {
     return section("evaluation", "Evaluation",
                    "<p class=\"soft\">This version has not been measured yet: <code>mlx eval " +
-                       escape(facts.model.version.name()) + " --data DATASET --split test</code></p>");
+                       escape(shell_quoted(facts.model.version.name())) + " --data DATASET --split test</code></p>");
   }
   const train::Evaluation& e = main->evaluation;
   std::string content = fmt::format("<p class=\"soft\">{} on split <b>{}</b> of {}</p>\n",

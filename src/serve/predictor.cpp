@@ -17,7 +17,7 @@ Predictor::Predictor(const nn::Model& model, std::int64_t max_batch, kernels::Le
   if (example_ <= 0 || model.graph.inputs.size() != 1 || model.graph.outputs.empty()) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("a model of family '{}' cannot be served: it takes no images", model.family),
-                "serve a model that classifies images");
+                "serve a model that classifies images; `mlx predict` asks those of rows and text");
   }
   if (max_batch_ < 1) fail(ErrorKind::kUsage, "a batch of {} examples: expected at least 1", max_batch_);
   graph::Tensors tensors = model.tensors;

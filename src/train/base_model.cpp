@@ -27,9 +27,8 @@ nn::Start read_start(registry::Repository& repository, const TrainConfig& config
   try {
     return nn::start_from(built, labels, std::move(whole), config.seed);
   } catch (const Error& error) {
-    const int line = TomlReader(*config.model, config.file, "[model]").line("init");
-    throw Error(error.kind,
-                fmt::format("{}:{}: [model] init = \"{}\": {}", config.file, line, config.init, error.message),
+    const std::string place = TomlReader(*config.model, config.file, "[model]").place("init");
+    throw Error(error.kind, fmt::format("{}: [model] init = \"{}\": {}", place, config.init, error.message),
                 error.hint);
   }
 }

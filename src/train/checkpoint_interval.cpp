@@ -56,12 +56,6 @@ CheckpointInterval read_checkpoint_interval(TomlReader& train, const TomlNode& t
   return out;
 }
 
-Json to_json(const CheckpointInterval& interval) {
-  if (interval.steps > 0) return fmt::format("{} steps", interval.steps);
-  if (interval.seconds > 0) return fmt::format("{} s", interval.seconds);
-  return interval.epochs;
-}
-
 bool is_due(const CheckpointInterval& interval, std::int64_t step, std::int64_t steps_per_epoch, double seconds) {
   if (interval.seconds > 0) return seconds >= interval.seconds;
   if (interval.steps > 0) return step % interval.steps == 0;

@@ -19,7 +19,6 @@ struct CheckpointInterval {
 // `checkpoint_every` of [train]: a number of epochs, or text such as "200 steps", "5 min", "2 epochs".
 // `table` is what `train` reads.
 CheckpointInterval read_checkpoint_interval(TomlReader& train, const TomlNode& table);
-Json to_json(const CheckpointInterval& interval);  // a number where it is epochs, else text
 // Whether one is due after `step` steps; `seconds` have passed since the last.
 bool is_due(const CheckpointInterval& interval, std::int64_t step, std::int64_t steps_per_epoch, double seconds);
 

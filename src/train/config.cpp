@@ -1,6 +1,8 @@
 // Reads train.toml; every bound and default of a training stands here.
 #include "train/config.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 namespace mlx::train {
 namespace {
 
+constexpr std::int64_t kDefaultBatch = 128;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
 // A count, or a share of the whole.
@@ -27,13 +30,22 @@ void read_hold_out(TomlReader& table, TrainConfig& config) {
     table.fail_at("hold_out", "either a split for validation (valid) or a count held out of the train split, not both");
 }
 
+// In the order of data::Missing and data::ColumnKind.
+constexpr std::array kMissing = {"auto", "error", "mean", "indicator"};
+constexpr std::array kColumnKinds = {"number", "category", "ignore"};
+
+template <std::size_t kCount>
+std::vector<std::string> words(const std::array<const char*, kCount>& from) {
+  return {from.begin(), from.end()};
+}
+template <std::size_t kCount>
+std::size_t index_of(const std::array<const char*, kCount>& words, const std::string& word) {
+  return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
+}
+
 // What rows and text are read by; whether the dataset is of such a kind is known later.
 void read_reading(TomlReader& table, TrainConfig& config) {
-  const auto place = [&](const char* key) {
-    const int line = table.line(key);
-    return line > 0 ? fmt::format("{}:{}: [data] {}", config.file, line, key)
-                    : fmt::format("{}: [data] {}", config.file, key);
-  };
+  const auto place = [&](const char* key) { return fmt::format("{}: [data] {}", table.place(key), key); };
   data::RowOptions& rows = config.reading.rows;
   rows.target_place = place("target");
   rows.features_place = place("features");
@@ -48,7 +60,13 @@ void read_reading(TomlReader& table, TrainConfig& config) {
   }
   rows.features = table.strings("features", std::vector<std::string>{});
   if (table.has("features") && rows.features.empty()) table.fail_at("features", "expected at least one column");
-  rows.impute = table.one_of("missing", {"error", "mean"}, "error") == "mean";
+  rows.missing = static_cast<data::Missing>(index_of(kMissing, table.one_of("missing", words(kMissing), "auto")));
+  rows.columns_place = fmt::format("{}: [data.columns]", table.place("columns"));
+  TomlReader columns = table.table("columns");
+  for (const std::string& name : columns.keys()) {
+    const std::string kind = columns.one_of(name, words(kColumnKinds));
+    rows.columns[name] = static_cast<data::ColumnKind>(index_of(kColumnKinds, kind));
+  }
   config.reading.tokenizer = table.one_of("tokenizer", {"bytes", "chars"}, "bytes");
 }
 
@@ -69,15 +87,20 @@ void read_data(TomlReader table, TrainConfig& config) {
   table.finish();
 }
 
-void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
+// `kind`: of the data, or what it is guessed to be.
+void read_train(TomlReader table, TrainConfig& config, data::Kind kind) {
+  config.guessed = kind;
   config.epochs = table.integer("epochs", 1, 1000000);
-  config.batch = table.integer("batch", 1, 1 << 20, 128);
+  config.batch_given = table.has("batch");
+  config.batch = table.integer("batch", 1, 1 << 20, kDefaultBatch);
   config.seed = static_cast<std::uint64_t>(table.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), 1));
-  config.optimizer = read_optimizer(table);
+  config.optimizer_given = table.has("optimizer");
+  config.optimizer = read_optimizer(table, kind == data::Kind::kImages ? "sgd" : "adamw");
   config.schedule = read_schedule(table, default_learning_rate(config.optimizer), config.epochs);
   config.label_smoothing = static_cast<float>(table.number("label_smoothing", 0, 0.99, 0));
   config.optimizer.clip = static_cast<float>(table.number("clip", 0, 1e9, 0));
-  config.accumulate = table.integer("accumulate", 1, config.batch, 1);
+  config.accumulate = table.integer("accumulate", 1, config.batch_given ? config.batch : kDefaultBatch, 1);
+  if (!config.batch_given) config.batch -= config.batch % config.accumulate;
   if (config.batch % config.accumulate != 0) {
     table.fail_at("accumulate", fmt::format("{} micro-batches of equal size do not make a batch of {}",
                                             config.accumulate, config.batch));
@@ -87,13 +110,14 @@ void read_train(TomlReader table, const TomlNode& node, TrainConfig& config) {
   config.optimizer.average = config.ema > 0;
   config.selection =
       read_selection(table, !config.valid_split.empty() || config.valid_count > 0 || config.valid_share > 0);
-  config.checkpoint_every = read_checkpoint_interval(table, node);
+  config.keep_state = table.boolean("keep_state", true);
+  config.checkpoint_every = read_checkpoint_interval(table, *config.train);
   config.loss =
       table.has("loss") ? table.one_of("loss", {"softmax", "binary", "mse", "huber"}) : table.string("loss", "");
   if (table.has("huber_delta") && config.loss != "huber") table.fail_at("huber_delta", "it is for loss = \"huber\"");
   config.huber_delta = table.number("huber_delta", 1e-6, 1e6, 1);
   config.precision = table.one_of("precision", precision_words(), "");
-  config.precision_place = fmt::format("{}:{}: [train] precision", config.file, table.line("precision"));
+  config.precision_place = fmt::format("{}: [train] precision", table.place("precision"));
   if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
     table.fail_at("label_smoothing", "it is for classes and labels");
   config.portable = table.one_of("numerics", {"native", "portable"}, "native") == "portable";
@@ -123,7 +147,8 @@ void add_reading(const TrainConfig& config, Json& data) {
     data["target"] = rows.targets[0];
   }
   if (!rows.features.empty()) data["features"] = rows.features;
-  if (rows.impute) data["missing"] = "mean";
+  if (rows.missing != data::Missing::kAuto) data["missing"] = kMissing[static_cast<std::size_t>(rows.missing)];
+  for (const auto& [name, kind] : rows.columns) data["columns"][name] = kColumnKinds[static_cast<std::size_t>(kind)];
   if (config.reading.tokenizer != "bytes") data["tokenizer"] = config.reading.tokenizer;
 }
 
@@ -133,10 +158,18 @@ const TomlNode* member(const TomlNode& table, std::string_view key) {
   return nullptr;
 }
 
+// Only rows have targets, and a family of its own tells text; of a model to start from nothing is known yet.
+data::Kind guess_kind(const TrainConfig& config) {
+  if (!config.reading.rows.targets.empty()) return data::Kind::kFeatures;
+  const TomlNode* const family = member(*config.model, "family");
+  return family && nn::takes_text(family->text) ? data::Kind::kTokens : data::Kind::kImages;
+}
+
 }  // namespace
 
-TrainConfig read_train_config(const std::string& file) {
-  const TomlNode root = parse_toml(read_text(file), file);
+TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets) {
+  TomlNode root = parse_toml(read_text(file), file);
+  for (const std::string& set : sets) set_toml(root, set, "--set");
   TomlReader top(root, file, "");
   TrainConfig config;
   config.file = file;
@@ -147,9 +180,26 @@ TrainConfig read_train_config(const std::string& file) {
   config.init = model.string("init", "");
   if (model.has("init") && config.init.empty()) model.fail_at("init", "expected a model, like \"clf@v3\"");
   config.model = std::make_shared<TomlNode>(*member(root, "model"));
-  read_train(top.table("train", true), *member(root, "train"), config);
+  TomlReader train = top.table("train", true);
+  config.train = std::make_shared<TomlNode>(*member(root, "train"));
   top.finish();
+  read_train(std::move(train), config, guess_kind(config));
   return config;
+}
+
+void settle(TrainConfig& config, data::Kind kind, std::int64_t examples) {
+  if (kind != config.guessed && !config.optimizer_given) {
+    TrainConfig again = config;
+    read_train(TomlReader(*config.train, config.file, "[train]"), again, kind);
+    again.precision = config.precision;  // these may be the command line's
+    again.precision_place = config.precision_place;
+    again.portable = config.portable;
+    config = std::move(again);
+  }
+  if (config.batch_given) return;
+  std::int64_t batch = kDefaultBatch;
+  while (batch > 1 && batch * (kEnoughExamples / kDefaultBatch) > examples) batch /= 2;
+  config.batch = std::max(config.accumulate, batch - batch % config.accumulate);
 }
 
 std::string resolved(const TrainConfig& config, const nn::Built& built) {
@@ -160,13 +210,12 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
       {"valid", config.valid_split}};
   add_reading(config, data);
   Json train = {{"batch", config.batch},
-                {"checkpoint_every", to_json(config.checkpoint_every)},
                 {"epochs", config.epochs},
-                {"label_smoothing", config.label_smoothing},
+                {"label_smoothing", shortest(config.label_smoothing)},
                 {"optimizer", optimizer_to_json(config.optimizer)},
                 {"seed", config.seed}};
   write_schedule(config.schedule, train);
-  if (config.optimizer.clip > 0) train["clip"] = config.optimizer.clip;
+  if (config.optimizer.clip > 0) train["clip"] = shortest(config.optimizer.clip);
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);

@@ -32,7 +32,10 @@ struct TrainConfig {
   std::string file;                       // for messages
   std::shared_ptr<const TomlNode> model;  // its table, read by nn::build once the dataset's shape is known
   // [train]
+  std::shared_ptr<const TomlNode> train;  // its table: settle() reads it again
   std::int64_t epochs = 1, batch = 128;
+  bool batch_given = false, optimizer_given = false;  // or settle() chooses them
+  data::Kind guessed = data::Kind::kImages;           // what the defaults are for, before the data is known
   std::uint64_t seed = 1;
   graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
   Schedule schedule;
@@ -41,6 +44,7 @@ struct TrainConfig {
   double ema = 0;               // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
+  bool keep_state = true;       // the optimizer's, of a training that is done, so that it can go on
   std::string loss;             // "softmax", "binary", "mse", "huber"; "" for what fits the targets
   double huber_delta = 1;       // in standard deviations of the target
   std::string precision;        // one of precision_words(), or ""; a training goes on with what precision_of() says
@@ -49,8 +53,15 @@ struct TrainConfig {
   bool portable = false;        // numerics: the same bits on every machine (kernels::portable_level), else native
 };
 
-TrainConfig read_train_config(const std::string& file);  // kUsage with file, line, key and what was expected; kNotFound
+// kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", count as if the file said
+// them.
+TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets = {});
+// Defaults that depend on the data: the optimizer (adamw for rows and text, sgd for images), and a batch of 128, or of
+// the largest power of two that leaves an epoch eight batches where there are fewer than 1024 `examples` to train on.
+void settle(TrainConfig& config, data::Kind kind, std::int64_t examples);
+constexpr std::int64_t kEnoughExamples = 1024;  // from here on the default batch does not depend on them
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
+// Where checkpoints are made changes nothing.
 std::string resolved(const TrainConfig& config, const nn::Built& built);
 std::vector<std::string> precision_words();       // "f32", "tf32", "bf16", "fp16", "auto"
 const char* name_of(graph::Precision precision);  // the word for it

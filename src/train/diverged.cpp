@@ -12,22 +12,12 @@ std::optional<Origin> at(std::int64_t step, std::optional<graph::NotFinite> foun
   return Origin{step + 1, std::move(*found)};
 }
 
-// Weights and what belongs to them; running statistics say nothing, and do not enter what is trained.
-bool weights_are_finite(const graph::Tensors& tensors, const graph::Graph& graph) {
-  for (const auto& [name, tensor] : tensors) {
-    const graph::ValueId id = graph.find(name);
-    const bool weight = id != graph::kNone && graph.value(id).role == graph::Role::kParameter;
-    if (weight && !graph::all_finite(tensor.data, tensor.shape.dtype)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
+std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step, bool done,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress) {
   std::optional<graph::NotFinite> found;
-  if (!training.runs_ahead()) {
+  if (!training.runs_ahead() && !done) {
     found = training.explain(batch_of(step), step, rate_of(step));
     if (found && !found->node.empty()) return at(step, std::move(found));
   }
@@ -38,7 +28,7 @@ std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState&
     const StepOutcome outcome = training.run(batch_of(again), again, rate_of(again));
     progress.advance(1);
     const bool scaled = !training.scales() || outcome.loss_scale >= 1;
-    if (std::isfinite(outcome.loss) && scaled && weights_are_finite(training.state(), training.graph())) continue;
+    if (std::isfinite(outcome.loss) && scaled && outcome.state_finite) continue;
     training.start(before);
     found = training.explain(batch_of(again), again, rate_of(again));
     progress.end();

@@ -21,10 +21,9 @@ struct Origin {
 using BatchOf = std::function<const data::BatchView&(std::int64_t step)>;
 using RateOf = std::function<double(std::int64_t step)>;
 
-// Looks at step `step` again; where its weights were not finite to begin with, or the step went on to write them, as on
-// a GPU, trains again from `good`, which nothing is wrong with, to the step that made them so: the same steps give the
-// same bits. nullopt where nothing is found.
-std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step,
+// Looks at step `step` again; where it was done to its end (`done`, or on a GPU), trains again from `good`, which
+// nothing is wrong with, to that step: the same steps give the same bits. nullopt where nothing is found.
+std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step, bool done,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress);
 
 // "conv2 (conv2d) was the first not to be finite, at step 12", or "" for nullopt.

@@ -51,6 +51,12 @@ ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
 std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split);
 Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress);
+// On a split of a stored dataset; kUsage where that holds what the model does not take.
+Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
+                       const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress);
+// On a split of a folder of files, which is stored for it in a temporary folder.
+Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
+                              kernels::Level level, store::Disk& disk, Pool& pool, Progress& progress);
 Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
 

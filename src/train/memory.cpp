@@ -56,6 +56,7 @@ std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std
 
 bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
   const CheckpointInterval& every = config.checkpoint_every;
+  if (config.keep_state) return true;  // at the end
   if (every.seconds > 0) return true;  // who knows
   const double steps =
       every.steps > 0 ? static_cast<double>(every.steps) : every.epochs * static_cast<double>(size.steps_per_epoch);

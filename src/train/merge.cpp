@@ -42,7 +42,7 @@ MergeOutcome merge_version(registry::Repository& repository, const registry::Ver
   start.title = options.title;
   start.inputs = {{"model", from.digest}};
   start.params = "{}";
-  start.key = run_key(start.command, start.inputs, start.params, numerics_id(options.level));
+  start.key = run_key(start.command, start.inputs, start.params, numerics_id(train_sources(), options.level));
   MergeOutcome outcome;
   const std::optional<registry::Version> known = known_result(repository, from, start.key);
   if (known && !options.force) {
@@ -50,7 +50,7 @@ MergeOutcome merge_version(registry::Repository& repository, const registry::Ver
     outcome.version = *known;
     return outcome;
   }
-  start.environment = canonical(environment(options.level, repository.pool().threads()));
+  start.environment = canonical(environment(train_sources(), options.level, repository.pool().threads()));
   start.code = code_state(repository);
   const std::string run = registry::start_run(repository, start);
   outcome.version = in_run(repository, run, [&] { return merge_run(repository, from, run); });

@@ -1,24 +1,38 @@
 // What of this program and machine can change a result, hashed.
 #include "train/numerics.h"
 
+#include <fmt/format.h>
 #include <gnu/libc-version.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/parallel.h"
-#include "numerics_sources.h"
+#include "compiled_by.h"
+#include "train_sources.h"
 
 namespace mlx::train {
 namespace {
 
-Json numerics(kernels::Level level) {
+// The C library, and what it was told to take another machine for: its exp and log are chosen by that as it is loaded.
+std::string libm() {
+  std::string version = gnu_get_libc_version();
+  const char* tunables = std::getenv("GLIBC_TUNABLES");
+  if (tunables && std::string_view(tunables).find("glibc.cpu.") != std::string_view::npos)
+    version += fmt::format(" {}", tunables);
+  return version;
+}
+
+Json numerics(Sources sources, kernels::Level level) {
   const bool gpu = level == kernels::Level::kCuda;
-  return {{"isa", gpu ? kernels::cuda_description() : kernels::isa_name()},
+  return {{"compiler", MLX_COMPILED_BY},
+          {"isa", gpu ? kernels::cuda_description() : kernels::isa_name()},
           {"kernels", kernels::name_of(level)},
-          {"libm", gnu_get_libc_version()},
+          {"libm", libm()},
           {"onednn", level == kernels::Level::kOneDnn ? kernels::onednn_version() : ""},
-          {"sources", MLX_NUMERICS_SOURCES}};
+          {"sources", sources.digest}};
 }
 
 std::string cpu_name() {
@@ -34,8 +48,12 @@ std::string cpu_name() {
 
 }  // namespace
 
-Digest numerics_id(kernels::Level level, bool portable) {
-  Json all = numerics(level);
+Sources train_sources() {
+  return {MLX_TRAIN_SOURCES};
+}
+
+Digest numerics_id(Sources sources, kernels::Level level, bool portable) {
+  Json all = numerics(sources, level);
   if (portable) {
     for (const char* name : {"isa", "onednn"}) all.erase(name);
     all["kernels"] = "portable";
@@ -43,12 +61,12 @@ Digest numerics_id(kernels::Level level, bool portable) {
   return Digest::of(canonical(all));
 }
 
-Json environment(kernels::Level level, int threads, bool portable) {
-  Json out = numerics(level);
+Json environment(Sources sources, kernels::Level level, int threads, bool portable) {
+  Json out = numerics(sources, level);
   out["cpu"] = cpu_name();
   out["cores"] = cores();
   out["threads"] = threads;
-  out["numerics"] = numerics_id(level, portable).text();
+  out["numerics"] = numerics_id(sources, level, portable).text();
   return out;
 }
 

@@ -1,6 +1,8 @@
 // One row an optimizer; graph/optimizers.cpp has what they compute.
 #include "train/optimizer_config.h"
 
+#include <charconv>
+
 #include "base/error.h"
 #include "base/json.h"
 
@@ -31,9 +33,9 @@ const Row& row_of(const std::string& name) {
 
 }  // namespace
 
-graph::OptimizerSpec read_optimizer(TomlReader& train) {
+graph::OptimizerSpec read_optimizer(TomlReader& train, const std::string& fallback) {
   graph::OptimizerSpec out;
-  out.name = train.one_of("optimizer", graph::optimizer_names(), "sgd");
+  out.name = train.one_of("optimizer", graph::optimizer_names(), fallback);
   const Row& row = row_of(out.name);
   if (row.momentum >= 0) {
     out.momentum = static_cast<float>(train.number("momentum", 0, 0.9999, row.momentum));
@@ -48,18 +50,26 @@ graph::OptimizerSpec read_optimizer(TomlReader& train) {
   return out;
 }
 
+double shortest(float value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  double wide = value;
+  if (error == std::errc()) std::from_chars(text, end, wide);
+  return wide;
+}
+
 Json optimizer_to_json(const graph::OptimizerSpec& optimizer) {
   const Row& row = row_of(optimizer.name);
-  Json out = {{"name", optimizer.name}, {"weight_decay", optimizer.weight_decay}};
+  Json out = {{"name", optimizer.name}, {"weight_decay", shortest(optimizer.weight_decay)}};
   if (row.momentum >= 0) {
-    out["momentum"] = optimizer.momentum;
+    out["momentum"] = shortest(optimizer.momentum);
     out["nesterov"] = optimizer.nesterov;
   }
   if (row.beta2 >= 0) {
-    out["beta1"] = optimizer.beta1;
-    out["beta2"] = optimizer.beta2;
+    out["beta1"] = shortest(optimizer.beta1);
+    out["beta2"] = shortest(optimizer.beta2);
   }
-  if (row.epsilon) out["epsilon"] = optimizer.epsilon;
+  if (row.epsilon) out["epsilon"] = shortest(optimizer.epsilon);
   return out;
 }
 

@@ -9,8 +9,10 @@
 #include "registry/domains.h"
 #include "registry/live_runs.h"
 #include "registry/pointers.h"
+#include "store/keys.h"
 #include "train/base_model.h"
 #include "train/batches.h"
+#include "train/goes_on.h"
 #include "train/inputs.h"
 #include "train/merge.h"
 #include "train/numerics.h"
@@ -25,7 +27,7 @@ struct Inputs {
   registry::Version dataset;
   data::Description data;            // of the train split
   std::optional<Base> base;          // what the model starts from
-  std::optional<Digest> checkpoint;  // of a run on another device, which this one goes on from
+  std::optional<Digest> checkpoint;  // of another run, which this one goes on from
   nn::Built built;
   std::string params;
   Digest key;
@@ -64,6 +66,14 @@ void read_as_before(const nn::Model& base, data::Reading& reading) {
   reading.known_tokenizer = before.known_tokenizer;
 }
 
+// A default that the data decides is one from here on.
+void settle_for(registry::Repository& repository, const Inputs& in, TrainConfig& config) {
+  const std::int64_t examples =
+      config.batch_given ? 0
+                         : training_examples(repository.store(), in.dataset.digest, config, in.data, in.built.context);
+  settle(config, in.data.kind, examples);
+}
+
 // From here on the config names the precision that is used.
 Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::optional<Base> base,
                    const TrainOptions& options, Progress& progress) {
@@ -71,11 +81,13 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   in.base = std::move(base);
   in.dataset = resolve_dataset(repository, config.dataset, progress);
   in.data = data::describe(repository.store(), in.dataset.digest, config.train_split, config.reading);
+  for (const std::string& warning : in.data.table.warnings) progress.warn(warning);
   check_config(config, in.data);
   const TomlReader table = model_table(config, in.base);
   in.built = nn::build(table, input_spec(in.data));
   nn::read_freeze(table, in.built);
   nn::read_lora(table, in.built);
+  settle_for(repository, in, config);
   if (options.merge && !in.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
   config.precision = name_of(precision_of(config, in.data, options.level));
@@ -85,84 +97,59 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   in.start.inputs = {{"data", in.dataset.digest}};
   if (in.base) in.start.inputs.emplace_back("init", in.base->version.digest);
   in.start.params = in.params;
-  in.key = run_key("train", in.start.inputs, in.params, numerics_id(options.level, config.portable));
+  in.key = run_key("train", in.start.inputs, in.params, numerics_id(train_sources(), options.level, config.portable));
   in.start.key = in.key;
   return in;
 }
 
-constexpr const char* kCheckpointInput = "checkpoint";  // role of the input of a run that was moved here
-
-void add_checkpoint(Inputs& in, const Digest& manifest, const Digest& numerics) {
-  in.checkpoint = manifest;
-  in.start.inputs.emplace_back(kCheckpointInput, manifest);
-  in.key = run_key("train", in.start.inputs, in.params, numerics);
-  in.start.key = in.key;
-}
-
-// The parameters that the run had if it was this training but for the precision, which each device chooses for itself.
-std::string params_there(const Inputs& in, const TrainConfig& config, const registry::Run& run) {
-  const std::string what = "run:" + run.id;
-  const Json params = parse_json(run.params, what);
-  const Json& train = json_object(params, "train", what);
-  TrainConfig there = config;
-  there.precision = train.contains("precision") ? json_string(train, "precision", what) : "f32";
-  return resolved(there, in.built);
-}
-
-// The checkpoint that a run which was moved here went on from.
-std::optional<Digest> checkpoint_input(const registry::Run& run) {
-  for (const auto& [role, digest] : run.inputs)
-    if (role == kCheckpointInput) return digest;
-  return std::nullopt;
-}
-
-// What a run is gone on from elsewhere: its last checkpoint, or the one that it began with.
-Digest last_checkpoint(registry::Repository& repository, const registry::Run& run) {
-  const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
-  if (!all.empty()) return all.back().manifest;
-  if (const std::optional<Digest> began_with = checkpoint_input(run)) return *began_with;
-  throw Error(ErrorKind::kConflict,
-              fmt::format("run:{} has no checkpoint to go on from, and somebody else began it, or on what computes "
-                          "otherwise: another device, driver, library or version of mlx",
-                          run.id),
-              "train it anew, without --resume");
-}
-
-// A new run with the last checkpoint of that one.
-void begin_with(registry::Repository& repository, const registry::Run& run, const Digest& here, Inputs& in,
-                TrainOptions& options) {
-  add_checkpoint(in, last_checkpoint(repository, run), here);
-  options.resume.clear();
-}
-
-// Where the run to resume is the same training with other numerics (on a CPU instead of a GPU, with another driver or
-// version of mlx), or was begun by somebody else, what goes on here is a run of its own: it has the checkpoint as an
-// input, since its result depends on what either did. The one that was moved here is resumed with that input again.
-void move_here(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
+// Where the run to resume is another one than this training would make (on a CPU instead of a GPU, with another driver
+// or version of mlx, with more epochs or a lower rate), or was begun by somebody else, what goes on here is a run of
+// its own: it has the checkpoint as an input, since its result depends on what both did. The one that was begun so is
+// resumed with that input again.
+void go_on_from(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
   if (options.resume.empty()) return;
   const registry::Run run = registry::read_run(repository, options.resume);
+  if (run.command != "train")
+    fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
   const bool stays = run.status == "done" || registry::is_own_run(repository, run.id);
-  if (run.command != "train" || (stays && run.key == in.key)) return;
-  const Digest here = numerics_id(options.level, config.portable);
-  Inputs as_it_began = in;
-  if (const std::optional<Digest> began_with = checkpoint_input(run)) add_checkpoint(as_it_began, *began_with, here);
-  if (stays && run.key == as_it_began.key) {
-    in = std::move(as_it_began);
-    return;
+  if (stays && run.key == in.key) return;
+  const Digest here = numerics_id(train_sources(), options.level, config.portable);
+  const auto add = [&](registry::RunStart& start, const Digest& checkpoint) {
+    start.inputs.emplace_back(kCheckpointInput, checkpoint);
+    start.key = run_key("train", start.inputs, start.params, here);
+  };
+  registry::RunStart as_it_began = in.start;
+  const std::optional<Digest> began_with = checkpoint_input(run);
+  if (began_with) add(as_it_began, *began_with);
+  const bool the_same = stays && run.key == as_it_began.key;
+  if (!the_same) {
+    check_goes_on(run, in.start, here);
+    options.resume.clear();
   }
-  if (run.key == in.key || run.key == as_it_began.key) return begin_with(repository, run, here, in, options);
-  const Json environment = parse_json(run.environment, "run:" + run.id);
-  const Digest there = Digest::parse(json_string(environment, "numerics", "run:" + run.id));
-  if (there == here) return;
-  if (run.key != run_key("train", as_it_began.start.inputs, params_there(in, config, run), there)) return;
-  begin_with(repository, run, here, in, options);
+  in.checkpoint = the_same ? *began_with : last_checkpoint(repository, run);
+  add(in.start, *in.checkpoint);
+  in.key = in.start.key;
+}
+
+// Where nothing was said of a run that was stopped, and there is one of the same key: on with that.
+void take_up(registry::Repository& repository, const Inputs& in, TrainOptions& options) {
+  if (!options.resume.empty() || options.force || options.fresh) return;
+  const std::optional<registry::Run> run = registry::find_unfinished_run(repository, in.key);
+  if (!run) return;
+  options.resume = run->id;
+  if (!options.notice) return;
+  options.notice(
+      fmt::format("run:{} is the same training, {}, and has a checkpoint at step {}: going on from it "
+                  "(--fresh begins anew)",
+                  run->id, run->status, registry::checkpoints(repository, run->id).back().step));
 }
 
 // The run to work in: a new one, or the one that is resumed.
 std::string open_run(registry::Repository& repository, Inputs& in, const TrainConfig& config,
                      const TrainOptions& options) {
   if (options.resume.empty()) {
-    in.start.environment = canonical(environment(options.level, repository.pool().threads(), config.portable));
+    in.start.environment =
+        canonical(environment(train_sources(), options.level, repository.pool().threads(), config.portable));
     in.start.code = code_state(repository);
     return registry::start_run(repository, in.start);
   }
@@ -171,18 +158,9 @@ std::string open_run(registry::Repository& repository, Inputs& in, const TrainCo
   return run;
 }
 
-// Whether there is a run to go on with: the same training, not done yet.
-bool resumes(registry::Repository& repository, const Inputs& in, const TrainOptions& options) {
-  if (options.resume.empty()) return false;
-  const registry::Run run = registry::read_run(repository, options.resume);
-  if (run.command != "train")
-    fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
-  if (run.key != in.key) {
-    throw Error(ErrorKind::kConflict,
-                fmt::format("run:{} was made with another config, dataset or version of mlx", run.id),
-                "resume with what it was started with, or start a new run without --resume");
-  }
-  return run.status != "done";
+// Whether there is a run to go on with: not done yet.
+bool resumes(registry::Repository& repository, const TrainOptions& options) {
+  return !options.resume.empty() && registry::read_run(repository, options.resume).status != "done";
 }
 
 nn::Model make_model(const Inputs& in, const TrainConfig& config, const TrainingData& data, TrainingResult& result) {
@@ -274,11 +252,14 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
   loop.profiler = options.profiler;
   loop.memory = options.memory;
   loop.tell = options.tell;
+  // The state of a model that can be erased by its own key would not be erased with it.
+  loop.keep_state = config.keep_state && registry::domain_of(repository, config.name) == store::kMainDomain;
   if (start) loop.initial = &start->tensors;
   TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
   require_repository(repository);
   const nn::Model model = make_model(in, config, data, result);
   Json summary = summary_of(result, in.data.kind, config);
+  if (!in.data.table.columns.empty()) summary["table"] = data::to_json(in.data.table);
   if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
   TrainOutcome outcome;
   try {
@@ -288,7 +269,7 @@ TrainOutcome train_run(registry::Repository& repository, const TrainConfig& conf
     throw Error(error.kind, error.message,
                 "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how_to_resume(config, run));
   }
-  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary);
+  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary, {}, loop.keep_state);
   outcome.run = registry::read_run(repository, run);
   return outcome;
 }
@@ -325,14 +306,16 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& given, c
   std::optional<Base> base = read_base(repository, config);
   if (base) read_as_before(base->model, config.reading);
   Inputs in = read_inputs(repository, config, std::move(base), options, progress);
-  move_here(repository, in, config, options);
-  const bool goes_on = resumes(repository, in, options);
-  if (!options.force && !goes_on) {
+  go_on_from(repository, in, config, options);
+  if (!options.force && !resumes(repository, options)) {
     if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key))
       return finish(repository, options, std::move(*known));
   }
+  take_up(repository, in, options);
   std::optional<nn::Start> start;
   if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
+  const Json table = in.data.table.columns.empty() ? Json() : data::to_json(in.data.table);
+  if (options.tell && !table.is_null()) options.tell(data::columns_text(table));
   const std::string run = open_run(repository, in, config, options);
   TrainOutcome outcome = in_run(repository, run, [&] {
     try {

@@ -14,12 +14,14 @@ namespace mlx::train {
 
 struct TrainOptions {
   bool force = false;  // run although the key is known
-  std::string resume;  // run id, "" for a new run
+  bool fresh = false;  // from the first step, although a run of the same key has a checkpoint; force implies it
+  std::string resume;  // run id; "" for a new run, or one of the same key that was stopped
   std::string title;   // the command as typed
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
   std::int64_t memory = 0;       // bytes that the training may take; 0: as many as it wants. Changes no bit.
-  std::function<void(const std::string&)> tell;  // gets lines for people, such as how much it will take
+  std::function<void(const std::string&)> tell;    // gets lines for people, such as how much it will take
+  std::function<void(const std::string&)> notice;  // gets what they have to know: which run it goes on with
   bool merge = false;  // of a model with adapters: also make the version that has them in its weights
 };
 
@@ -31,9 +33,10 @@ struct TrainOutcome {
 };
 
 // Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next
-// version of config.name, moves models/NAME.mlx to it and ends the run. Interrupted (check_interrupted): makes a
-// checkpoint, ends the run as "interrupted" and throws kInterrupted with the hint how to resume. NaN or Inf loss: ends
-// the run as failed, names the step.
+// version of config.name, moves models/NAME.mlx to it and ends the run. Where a run of the same key was stopped it goes
+// on from its last checkpoint. Where the run to resume had other epochs, rates or another schedule, it goes on from its
+// last state as a run of its own. Interrupted (check_interrupted): makes a checkpoint, ends the run as "interrupted"
+// and throws kInterrupted with the hint how to resume. NaN or Inf: ends the run as failed, kDiverged names the step.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);
 

@@ -80,6 +80,16 @@ void measure(TrainingData& data, const data::RowSchema* base) {
 
 }  // namespace
 
+std::int64_t training_examples(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                               const data::Description& about, std::int64_t context) {
+  if (about.kind != data::Kind::kTokens) return about.count - held_out(config, about.count);
+  const double left = 1 - config.valid_share;
+  const auto enough = static_cast<std::int64_t>(
+      (static_cast<double>((kEnoughExamples + 3) * context) + static_cast<double>(config.valid_count)) / left);
+  const std::int64_t tokens = data::count_tokens(store, dataset, config.train_split, config.reading, enough);
+  return (tokens - held_out(config, tokens)) / std::max<std::int64_t>(1, context) - 2;
+}
+
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress) {
   TrainingData out;

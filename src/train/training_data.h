@@ -12,6 +12,10 @@ struct TrainingData {
   data::Split train, valid;  // valid.about.count 0: none
   nn::Preprocessing preprocessing;
 };
+// How many examples there will be to train on, of text windows of `context` tokens; kEnoughExamples or more where there
+// are as many. `about`: of the train split.
+std::int64_t training_examples(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                               const data::Description& about, std::int64_t context);
 // Loads the splits that the config names. Examples that are held out are chosen by the seed; of text it is the end.
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "train/batches.h"
 #include "train/checkpointer.h"
 #include "train/diverged.h"
@@ -55,6 +56,7 @@ class Loop {
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
     metrics_.flush();
+    if (options_.keep_state && now_.step > from_) checkpoint();
     checkpoints_.finish();
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session());
@@ -81,15 +83,34 @@ class Loop {
   CheckpointState starting_point(bool resume) {
     std::optional<CheckpointState> stored;
     if (resume) stored = load_checkpoint(repository_, options_.run, options_.key);
-    if (!stored && options_.from) stored = read_checkpoint(repository_.store(), *options_.from);
+    if (!stored && options_.from) {
+      stored = read_checkpoint(repository_.store(), *options_.from);
+      judge_anew(*stored);
+    }
     if (stored) return std::move(*stored);
     CheckpointState fresh;
     fresh.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
     return fresh;
   }
 
+  // Of another run's state: what is best and how long there was no better is this run's to say; but where the best
+  // model came along it still counts.
+  void judge_anew(CheckpointState& state) const {
+    state.selection.epochs_since = 0;
+    if (config_.selection.keep_best && !state.best.empty()) return;
+    state.best.clear();
+    state.selection.best.clear();
+    state.selection.best_step = 0;
+  }
+
   void restore() {
     now_ = starting_point(options_.resume);
+    if (now_.step >= total_steps_ && options_.from && !options_.resume) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: the run to go on from has done {} of the {} steps that {} epochs are", config_.file,
+                              now_.step, total_steps_, config_.epochs),
+                  "say how many it is to be in all: --set train.epochs=N");
+    }
     if (options_.resume) registry::resume_run(repository_, options_.run, now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
@@ -153,7 +174,9 @@ class Loop {
   void finish_step(double rate) {
     const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
-      stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step);
+      stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step, false);
+    if (!outcome.state_finite)
+      stop_diverged(fmt::format("'{}' is not finite", graph::first_not_finite(training_.state())), now_.step, true);
     ++now_.step;
     now_.epoch.loss += outcome.loss;
     now_.epoch.correct += outcome.correct;
@@ -168,7 +191,7 @@ class Loop {
     if (!training_.scales()) return;
     metrics_.add(now_.step, "train/loss_scale", outcome.loss_scale);
     if (outcome.loss_scale < 1)
-      stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1);
+      stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1, true);
   }
 
   void end_epoch(std::int64_t units, double seconds, double cpu) {
@@ -221,11 +244,11 @@ class Loop {
 
   void check_finite(const graph::Tensors& tensors) {
     const std::string name = graph::first_not_finite(tensors);
-    if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1);
+    if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1, true);
   }
 
-  // `step`, counted from 0: the last that was run.
-  [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step) {
+  // `step`, counted from 0: the last that was run; `done`: to its end, with what it wrote.
+  [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step, bool done) {
     metrics_.flush();
     checkpoints_.finish();
     progress_.end();
@@ -234,10 +257,11 @@ class Loop {
       return *source_->next();
     };
     const auto origin = find_origin(
-        training_, starting_point(true), step, batch_of, [this](std::int64_t at) { return rate_at(at); }, progress_);
+        training_, starting_point(true), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); },
+        progress_);
     std::string message = fmt::format("{} at step {}", what, step + 1);
     if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
-    throw Error(ErrorKind::kNo, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
+    throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
   }
 
   // The signal is put aside while the checkpoint is written; a second one ends that too.
@@ -308,7 +332,7 @@ class Loop {
 }  // namespace
 
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", config.file, config.options, run);
+  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,

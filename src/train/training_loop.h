@@ -38,6 +38,7 @@ struct LoopOptions {
   Digest key;
   bool resume = false;         // from the run's last checkpoint
   std::optional<Digest> from;  // another run's checkpoint, which it starts from
+  bool keep_state = false;     // a checkpoint of the end, too
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;
   const graph::Tensors* initial = nullptr;       // where the training starts; null: drawn by the seed
@@ -48,8 +49,8 @@ struct LoopOptions {
 // "go on with: mlx train …", as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run);
 
-// Throws kNo where the loss, or a weight, is not finite: step and first operation are named, the last checkpoint is one
-// from before. kInterrupted after a checkpoint.
+// Throws kDiverged in the step in which the loss, a weight or what the optimizer keeps is not finite any more: step and
+// first operation are named, the last checkpoint is one from before. kInterrupted after a checkpoint.
 TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                             const TrainingData& data, const LoopOptions& options, Progress& progress);
 

@@ -144,6 +144,7 @@ void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, doubl
   }
   if (training_.gradient_norm != graph::kNone) session_->collect({training_.gradient_norm});
   if (scales()) session_->collect({training_.loss_scale});
+  if (training_.state_norm != graph::kNone) session_->collect({training_.state_norm});
 }
 
 StepOutcome TrainingStep::finish() {
@@ -181,6 +182,7 @@ void TrainingStep::compute(const data::BatchView& batch, std::int64_t step, doub
   }
   if (training_.gradient_norm != graph::kNone)
     computed_.gradient_norm = double{scalar<float>(output(training_.gradient_norm))};
+  computed_.state_finite = session_->state_is_finite();
 }
 
 // As compute() has them: of micro-batches behind one whose loss is not finite nothing is told.
@@ -199,6 +201,7 @@ StepOutcome TrainingStep::collected() {
   }
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
   if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
+  if (training_.state_norm != graph::kNone) outcome.state_finite = std::isfinite(scalar<float>(next()));
   return outcome;
 }
 

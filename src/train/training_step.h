@@ -22,6 +22,7 @@ struct StepOutcome {
   std::int64_t correct = 0, counted = 0;
   double gradient_norm = 0;  // before clipping; 0 where gradients are not clipped
   double loss_scale = 0;     // for the next step; 0 where losses are not scaled
+  bool state_finite = true;  // weights, and all else that outlives the step, as it left them
 };
 
 // Of a training whose losses are scaled: the state graph::kLossScale as it starts.

@@ -11,6 +11,7 @@ namespace mlx::store::s3 {
 namespace {
 
 constexpr std::size_t kWorthAsking = std::size_t{1} << 20;
+constexpr long kSlowest = 256;  // bytes a second: a connection on which less moves stalls
 
 struct Body {
   HttpExchange* exchange;
@@ -97,8 +98,9 @@ void set_manners(CURL* curl, HttpExchange* exchange) {
   if (exchange->ca_bundle) curl_easy_setopt(curl, CURLOPT_CAINFO, exchange->ca_bundle);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min(exchange->stall_seconds, 20L));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kSlowest);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, exchange->stall_seconds);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, exchange->deadline_seconds);
   curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 512L * 1024);
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L * 1024);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);

@@ -7,7 +7,7 @@
 
 namespace mlx::store::s3 {
 
-inline constexpr int kHttpModuleVersion = 1;
+inline constexpr int kHttpModuleVersion = 2;
 
 struct HttpExchange {
   // In; all owned by the caller until perform() returns.
@@ -19,6 +19,7 @@ struct HttpExchange {
   std::size_t body_size;
   const char* ca_bundle;  // nullptr: the system's
   long stall_seconds;
+  long deadline_seconds;  // of the whole exchange; 0: none
   // Called from inside perform(), on its thread; `user` is handed on.
   void* user;
   bool (*take_header)(void* user, const char* line, std::size_t size);

@@ -37,8 +37,12 @@ bool CatalogueFile::refresh() {
   return true;
 }
 
-void CatalogueFile::mend() {
+std::vector<std::string> CatalogueFile::mend() {
+  std::vector<std::string> mended;
   const SmallObject object = get_small(client_, kName, kMaxCatalogueSize);
+  const std::optional<Object> copy = client_.get(copy_of(kName), kMaxCatalogueSize);
+  if (object.file.state == SmallFile::State::kLost || !copy || without_check(copy->bytes) != object.file.content)
+    mended.emplace_back(kName);
   current_ =
       object.file.readable() ? decode_catalogue(as_text(object.file.content), client_.url_of(kName)) : Catalogue();
   const Written written = put_small(client_, kName, as_bytes(encode_catalogue(current_)), object.tag);
@@ -47,8 +51,11 @@ void CatalogueFile::mend() {
   else
     tag_ = written.tag;
   const std::optional<Object> format = client_.get(kFormatName, kMaxFormat);
-  if (!format || as_text(format->bytes) != kFormat)
+  if (!format || as_text(format->bytes) != kFormat) {
     (void)client_.put(kFormatName, as_bytes(kFormat), {.anything = true});
+    mended.emplace_back(kFormatName);
+  }
+  return mended;
 }
 
 // Writes the same bytes each time, so that a server that ignores the conditions does no harm.

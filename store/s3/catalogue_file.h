@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "store/s3/catalogue.h"
 #include "store/s3/client.h"
@@ -19,8 +20,9 @@ class CatalogueFile {
   // Makes an empty one unless somebody was faster. First makes sure that the server honours the conditions of PUT:
   // kMissing where it does not.
   void create();
-  // Writes both copies again, and an empty one where both are damaged; `format` too.
-  void mend();
+  // Writes both copies again, and an empty one where both are damaged; `format` too. The names of those that were not
+  // whole.
+  std::vector<std::string> mend();
   // Applies `change` to what stands there until nobody else comes between. `change` returns false to leave it as it is;
   // so does this then.
   bool replace(const std::function<bool(Catalogue&)>& change);

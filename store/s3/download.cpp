@@ -27,15 +27,20 @@ std::uint64_t end_of(const PackRecord& record) {
   return record.offset + record.stored_size;
 }
 
+std::string name_of_pack(const PackEntry& pack) {
+  return "packs/" + pack.id.hex() + ".pack";
+}
+
+void require_inside(const PackRecord& record, const PackEntry& pack, const Client& client) {
+  if (end_of(record) >= record.offset && end_of(record) <= pack.size - pack.tail_size()) return;
+  fail(ErrorKind::kCorrupt, "{}: its index points behind its objects", client.url_of(name_of_pack(pack)));
+}
+
 std::vector<Span> spans_of(const std::vector<Place>& places, const PackTables& tables, const Client& client) {
   std::vector<Span> spans;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const PackRecord& record = places[i].record;
-    const PackEntry& pack = tables.pack(places[i].pack);
-    if (end_of(record) < record.offset || end_of(record) > pack.size - pack.tail_size()) {
-      fail(ErrorKind::kCorrupt, "{}: its index points behind its objects",
-           client.url_of("packs/" + pack.id.hex() + ".pack"));
-    }
+    require_inside(record, tables.pack(places[i].pack), client);
     const bool joins = !spans.empty() && places[spans.back().first].pack == places[i].pack &&
                        begin_of(record) <= spans.back().end + kLargestGap &&
                        end_of(record) <= spans.back().begin + kLargestSpan;
@@ -60,6 +65,13 @@ StoredObject object_in(ByteView bytes, std::uint64_t begin, const PackRecord& re
 
 }  // namespace
 
+StoredObject download_one(Client& client, const PackEntry& pack, const PackRecord& record) {
+  require_inside(record, pack, client);
+  const std::string name = name_of_pack(pack);
+  const Bytes bytes = client.get_range(name, begin_of(record), end_of(record) - begin_of(record));
+  return object_in(bytes, begin_of(record), record, client.url_of(name));
+}
+
 void download(Client& client, const PackTables& tables, std::vector<Place> places, Pool& network,
               const TakeStored& take, Progress& progress) {
   std::ranges::sort(places, [](const Place& a, const Place& b) {
@@ -69,7 +81,7 @@ void download(Client& client, const PackTables& tables, std::vector<Place> place
   network.run(static_cast<std::int64_t>(spans.size()), [&](std::int64_t number) {
     check_interrupted();
     const Span& span = spans[static_cast<std::size_t>(number)];
-    const std::string name = "packs/" + tables.pack(places[span.first].pack).id.hex() + ".pack";
+    const std::string name = name_of_pack(tables.pack(places[span.first].pack));
     const Bytes bytes = client.get_range(name, span.begin, span.end - span.begin);
     for (std::size_t i = span.first; i < span.first + span.count; ++i) {
       const PackRecord& record = places[i].record;

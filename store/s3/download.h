@@ -14,4 +14,7 @@ namespace mlx::store::s3 {
 void download(Client& client, const PackTables& tables, std::vector<Place> places, Pool& network,
               const TakeStored& take, Progress& progress);
 
+// One object by itself; by any thread.
+StoredObject download_one(Client& client, const PackEntry& pack, const PackRecord& record);
+
 }  // namespace mlx::store::s3

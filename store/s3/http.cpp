@@ -36,6 +36,9 @@ const HttpModule& loaded() {
 }
 
 constexpr std::uint64_t kMaxErrorBody = 64 << 10;  // of an answer that is none of 2xx
+// Heads, keys and their like are there within ten times what a connection may stand still, however it drips.
+constexpr std::uint64_t kSmall = 4 << 20;
+constexpr long kDeadlineStalls = 10;
 
 // What the module's callbacks fill.
 struct Answer {
@@ -109,6 +112,8 @@ class CurlClient final : public HttpClient {
     exchange.body_size = request.body.size();
     exchange.ca_bundle = options_.ca_bundle.empty() ? nullptr : options_.ca_bundle.c_str();
     exchange.stall_seconds = options_.stall_seconds;
+    const bool small = request.max_body <= kSmall && request.body.size() <= kSmall;
+    exchange.deadline_seconds = small ? kDeadlineStalls * options_.stall_seconds : 0;
     exchange.user = &answer;
     exchange.take_header = take_header;
     exchange.take_body = take_body;

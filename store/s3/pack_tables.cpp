@@ -162,6 +162,31 @@ std::vector<std::size_t> PackTables::all() const {
   return packs;
 }
 
+std::vector<std::size_t> PackTables::holding(const std::vector<ObjectKey>& keys) const {
+  std::vector<std::size_t> packs;
+  for (const ObjectKey& key : keys) {
+    const Slot wanted{start_of(key.id)};
+    for (auto slot = std::lower_bound(slots_.begin(), slots_.end(), wanted);
+         slot != slots_.end() && slot->start == wanted.start; ++slot) {
+      if (!packs_[slot->pack].lost && packs_[slot->pack].table.at(slot->record).key == key) packs.push_back(slot->pack);
+    }
+  }
+  std::ranges::sort(packs);
+  packs.erase(std::unique(packs.begin(), packs.end()), packs.end());
+  return packs;
+}
+
+std::vector<PackRecord> PackTables::records_of(std::size_t pack) const {
+  std::vector<PackRecord> records;
+  for (std::uint64_t i = 0; i < packs_[pack].entry.records; ++i) records.push_back(packs_[pack].table.at(i));
+  std::ranges::sort(records, {}, &PackRecord::offset);
+  return records;
+}
+
+void PackTables::forget(const std::vector<std::size_t>& packs) {
+  for (const std::size_t pack : packs) packs_[pack].lost = true;
+}
+
 std::optional<Place> PackTables::find(const ObjectKey& key) const {
   const Slot wanted{start_of(key.id)};
   for (auto slot = std::lower_bound(slots_.begin(), slots_.end(), wanted);

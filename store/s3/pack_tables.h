@@ -40,6 +40,12 @@ class PackTables {
   std::vector<PackEntry> look_at(const std::vector<std::size_t>& packs);
   std::vector<std::size_t> all() const;
 
+  // Numbers of the packs that hold one of these, several times or not; all that one holds, in its order; and from then
+  // on nothing is found in them.
+  std::vector<std::size_t> holding(const std::vector<ObjectKey>& keys) const;
+  std::vector<PackRecord> records_of(std::size_t pack) const;
+  void forget(const std::vector<std::size_t>& packs);
+
   std::optional<Place> find(const ObjectKey& key) const;
   std::vector<Digest> of_kind(ObjectKind kind) const;
   const std::string& folder() const { return folder_; }

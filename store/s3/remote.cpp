@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/path.h"
+#include "store/repair.h"
 #include "store/s3/catalogue_file.h"
 #include "store/s3/download.h"
 #include "store/s3/pack_tables.h"
@@ -151,7 +153,7 @@ class S3Remote final : public Remote {
 
   // Packs that are gone leave the catalogue: what stood in them is missing then, for everybody.
   bool repair(RepairReport&, Progress& progress) override {
-    catalogue_.mend();
+    mended_ = catalogue_.mend();
     for (const std::string& what : look_for_lost()) progress.warn(what + "; what is here of it is sent again");
     untold_.clear();
     catalogue_.replace([&](Catalogue& catalogue) {
@@ -159,6 +161,39 @@ class S3Remote final : public Remote {
     });
     return true;
   }
+
+  // What else stands in their packs goes into new ones, before the catalogue leaves the old ones out.
+  bool drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) override {
+    follow();
+    const std::vector<std::size_t> packs = tables_.holding(keys);
+    if (packs.empty()) return true;
+    const std::unordered_set<ObjectKey, ObjectKeyHash> dropped(keys.begin(), keys.end());
+    std::vector<ObjectKey> kept;
+    std::unordered_map<ObjectKey, std::pair<PackEntry, PackRecord>, ObjectKeyHash> places;
+    std::set<PackEntry> left_out;
+    for (const std::size_t pack : packs) {
+      const PackEntry& entry = *left_out.insert(tables_.pack(pack)).first;
+      for (const PackRecord& record : tables_.records_of(pack)) {
+        if (!dropped.contains(record.key) && places.emplace(record.key, std::pair(entry, record)).second)
+          kept.push_back(record.key);
+      }
+    }
+    tables_.forget(packs);
+    std::erase_if(kept, [&](const ObjectKey& key) { return tables_.find(key).has_value(); });
+    const ReadStored read = [&](const ObjectKey& key) {
+      const auto& [pack, record] = places.at(key);
+      return download_one(client_, pack, record);
+    };
+    if (!kept.empty())
+      upload({client_, catalogue_, tables_, disk_, pool_, network_, tables_.folder()}, kept, read, progress);
+    report.saved_objects += kept.size();
+    catalogue_.replace([&](Catalogue& catalogue) {
+      return std::erase_if(catalogue.packs, [&](const PackEntry& pack) { return left_out.contains(pack); }) > 0;
+    });
+    return true;
+  }
+
+  std::vector<std::string> mended() override { return mended_; }
 
  private:
   // False where there are none.
@@ -207,6 +242,7 @@ class S3Remote final : public Remote {
   const bool writes_;
   std::set<PackEntry> lost_packs_;
   std::vector<std::string> lost_, untold_;  // a line each
+  std::vector<std::string> mended_;         // names
   Disk& disk_;
   Pool& pool_;
   Pool network_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "throws.h"
 
@@ -131,4 +132,23 @@ TEST_CASE("mapped files show the file's bytes") {
   CHECK(MappedFile(path).bytes().empty());
   CHECK(error_of([&] { MappedFile{temp.path()}; }).kind == ErrorKind::kIo);
   CHECK(error_of([&] { MappedFile{join_path(temp.path(), "none")}; }).kind == ErrorKind::kNotFound);
+}
+
+TEST_CASE("bug: what a project brings along led to a device without end, or to another file") {
+  const TempFolder temp;
+  const std::string file = join_path(temp.path(), "file"), link = join_path(temp.path(), "link");
+  write_file_atomically(file, "text");
+  CHECK(read_project_text(file) == "text");
+  CHECK(error_of([&] { read_project_text(file, 3); }).kind == ErrorKind::kCorrupt);
+  for (const std::string& target : {file, std::string("/dev/zero"), std::string("/nowhere")}) {
+    REQUIRE(::symlink(target.c_str(), link.c_str()) == 0);
+    const Error error = error_of([&] { read_project_text(link); });
+    CHECK(error.kind == ErrorKind::kConflict);
+    CHECK(contains(error.message, link + " is a symbolic link"));
+    REQUIRE(::unlink(link.c_str()) == 0);
+  }
+  REQUIRE(::mkfifo(link.c_str(), 0600) == 0);
+  CHECK(error_of([&] { read_project_text(link); }).kind == ErrorKind::kCorrupt);
+  // Texts of people are bounded as well, whatever stands there.
+  CHECK(error_of([&] { read_text("/dev/zero"); }).kind == ErrorKind::kCorrupt);
 }

@@ -1,9 +1,11 @@
 // Paths by text, and folders that are made, listed and removed.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/foreign_files.h"
 #include "base/path.h"
 #include "throws.h"
 
@@ -137,4 +139,20 @@ TEST_CASE("bug: names that file systems of Windows take for .git and .mlx are pr
     CHECK(is_private_name(name));
   for (const char* name : {"git", "mlx", ".gitignore", ".git.x", ".mlxignore", "git~2", "x.git", "....", ""})
     CHECK_FALSE(is_private_name(name));
+}
+
+TEST_CASE("a folder is emptied by what was opened, links in it are not followed") {
+  const TempFolder temp;
+  const std::string folder = join_path(temp.path(), "folder"), other = join_path(temp.path(), "other");
+  make_folders(join_path(folder, "a/b"));
+  make_folders(other);
+  write_file_atomically(join_path(other, "precious"), "");
+  write_file_atomically(join_path(folder, "kept"), "");
+  REQUIRE(::symlink(other.c_str(), join_path(folder, "a/link").c_str()) == 0);
+  const Fd opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  remove_content(opened.get(), folder, "kept");
+  CHECK(list_folder(folder) == std::vector<std::string>{"kept"});
+  remove_content(opened.get(), folder);
+  CHECK(list_folder(folder).empty());
+  CHECK(list_folder(other) == std::vector<std::string>{"precious"});
 }

@@ -26,3 +26,15 @@ TEST_CASE("numbers are grouped by threes and counted things know their plural") 
   CHECK(counted(0, "file") == "0 files");
   CHECK(counted(12345, "file") == "12,345 files");
 }
+
+TEST_CASE("bug: a command that a hint shows could not be pasted: words are quoted as a shell needs them") {
+  for (const char* plain : {"clf@v2", "data/fashion", "clf@~1", "ssh://host/a-b_c", "--force", "\xc3\xbc"}) {
+    CHECK(shell_quoted(plain) == plain);
+  }
+  CHECK(shell_quoted("") == "''");
+  CHECK(shell_quoted("my data") == "'my data'");
+  CHECK(shell_quoted("it's") == "'it'\\''s'");
+  CHECK(shell_quoted("$(rm -rf x)") == "'$(rm -rf x)'");
+  CHECK(shell_quoted("~ada") == "'~ada'");
+  CHECK(shell_quoted("a;b") == "'a;b'");
+}

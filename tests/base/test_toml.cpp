@@ -222,3 +222,33 @@ TEST_CASE("the closest word") {
   CHECK_EQ(did_you_mean("", commands), "");
   CHECK_EQ(did_you_mean("x", {}), "");
 }
+
+TEST_CASE("bug: keys and tables of many parts ended the program, which calls itself for each") {
+  const auto message = [](const std::string& text) { return error_of([&] { parse_toml(text, "f.toml"); }).message; };
+  const auto parts = [](std::size_t count, const std::string& part) {
+    std::string text = "a";
+    for (std::size_t i = 1; i < count; ++i) text += part;
+    return text;
+  };
+  constexpr std::size_t kMany = 20'000;
+  CHECK_EQ(message("x = 1\n[" + parts(kMany, ".a") + "]\n"),
+           "f.toml:2: tables, arrays or parts of a key are nested too deeply");
+  for (const char* part : {".a", " . a", ".\"a\"", ".'b.c'"}) {
+    CHECK(contains(message(parts(kMany, part) + " = 1\n"), "f.toml:1: tables, arrays"));
+  }
+  CHECK(contains(message("[[" + parts(kMany, ".a") + "]]\n"), "nested too deeply"));
+  CHECK(contains(message("a = " + std::string(kMany, '[')), "nested too deeply"));
+  // Inline tables with keys of many parts, one in another.
+  std::string inside = "1";
+  for (int i = 0; i < 200; ++i) inside = "{" + parts(200, ".a") + " = " + inside + "}";
+  CHECK(contains(message("a = " + inside), "nested too deeply"));
+  // What is long and not deep.
+  std::string numbers = "a = [";
+  for (int i = 0; i < 1000; ++i) numbers += "1.5, ";
+  std::string tables = "b = [";
+  for (int i = 0; i < 1000; ++i) tables += "{c.d = [1.5, 2.5]},";
+  const TomlNode read = parse_toml(numbers + "]\n" + tables + "]\nc = \"" + std::string(1000, '.') + "\"\n", "f.toml");
+  CHECK_EQ(read.members[0].second.items.size(), 1000);
+  CHECK_EQ(read.members[1].second.items.size(), 1000);
+  CHECK_EQ(parse_toml(parts(200, ".a") + " = 1", "f.toml").members.size(), 1);
+}

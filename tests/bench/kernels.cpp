@@ -95,6 +95,52 @@ void depthwise(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t
   entries.push_back({"depthwise back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x, y}, {w}, flops});
 }
 
+// A layer of a network that answers: f32 and int8, with its activation, of so many images that they stay in caches.
+void inference(Entries& entries, std::int64_t size, std::int64_t c, std::int64_t o, std::int64_t kernel,
+               std::int64_t stride = 1) {
+  constexpr std::int64_t kImages = 8;
+  const bool depthwise = o == 0;
+  if (depthwise) o = c;
+  Attrs attrs;
+  attrs.kernel = {kernel, kernel}, attrs.stride = {stride, stride}, attrs.groups = depthwise ? c : 1;
+  if (kernel == 3) attrs.pad = {1, 1, 1, 1};
+  attrs.activation = Activation::kRelu6;
+  attrs.scale_x = attrs.scale_y = 0.05f;
+  const std::int64_t out = (size - 1) / stride + 1, taps = kernel * kernel * (depthwise ? 1 : c);
+  const auto bytes = [](Shape s, DType dtype) { return s.dtype = dtype, s; };
+  const Shape x = f32({kImages, size, size, c}), w = f32({o, kernel, kernel, depthwise ? 1 : c}), b = f32({o}),
+              y = f32({kImages, out, out, o});
+  const double flops = 2.0 * static_cast<double>(kImages * out * out * o * taps);
+  const std::string shape = fmt::format("{}x{} {}->{} {}x{}/{}", size, size, c, depthwise ? "each" : std::to_string(o),
+                                        kernel, kernel, stride);
+  entries.push_back({"layer f32 " + shape, Op::kConv2d, attrs, {x, w, b}, {y}, flops});
+  entries.push_back({"layer int8 " + shape,
+                     Op::kConv2d,
+                     attrs,
+                     {bytes(x, DType::kU8), bytes(w, DType::kS8), b, b},
+                     {bytes(y, DType::kU8)},
+                     flops});
+}
+// Those of ResNet-20 at 32x32 and of MobileNetV2 at 96x96.
+void inference(Entries& entries) {
+  inference(entries, 32, 3, 16, 3);
+  for (const std::int64_t c : {16, 32, 64}) inference(entries, 512 / c, c, c, 3);
+  inference(entries, 32, 16, 32, 3, 2);
+  inference(entries, 96, 3, 32, 3, 2);
+  for (const auto& [size, c, wide, stride] : {std::array<std::int64_t, 4>{48, 32, 16, 1},
+                                              {48, 16, 96, 2},
+                                              {24, 24, 144, 1},
+                                              {12, 32, 192, 1},
+                                              {6, 64, 384, 1},
+                                              {6, 96, 576, 2},
+                                              {3, 160, 960, 1}}) {
+    inference(entries, size, c, wide, 1);
+    inference(entries, size, wide, c, 1);
+    inference(entries, size, wide, 0, 3, stride);
+  }
+  inference(entries, 3, 320, 1280, 1);
+}
+
 // In f32, and by factors in bf16.
 void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   const Shape w = f32({o, k}), b = f32({o});
@@ -166,6 +212,7 @@ Entries table() {
                                         {3, 960, 1}}) {
     depthwise(entries, 32, size, c, stride);
   }
+  inference(entries);
   convolution(entries, 128, 32, 16, 16);
   convolution(entries, 16, 56, 64, 64);
   convolution(entries, 16, 14, 256, 256);

@@ -29,6 +29,11 @@ expect 0 mlx audit log --since "1 hour" --until 2099-01-01
 same "$(wc -l <<<"$out")" 6
 expect 0 mlx audit log --since 2099-01-01
 same "$out" "no operations"
+# bug: a kind that there is not was answered with nothing and exit 0.
+error 2 "did you mean 'alias.move'" mlx audit log --kind alias.moves
+error 2 "expected one of" mlx audit log --kind nonsense
+expect 0 mlx audit log --kind run
+same "$out" "no operations"
 error 2 "is no time" mlx audit log --since yesterdayish
 error 3 "no artifact is called" mlx audit log data/y
 error 2 "subcommand is missing" mlx audit

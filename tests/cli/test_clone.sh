@@ -34,6 +34,10 @@ git init -q --bare -b main ../hub.git
 git remote add origin ../hub.git
 expect 1 git push -q origin main
 has "$err" "is on no remote"
+# bug: without mlx in PATH the hook refused without a way on.
+mkdir "$work/bare-path" && for tool in git sh; do ln -s "$(command -v "$tool")" "$work/bare-path/"; done
+PATH=$work/bare-path expect 1 git push -q origin main
+has "$err" "git push --no-verify"
 expect 0 mlx push --json
 same "$(json 'd["objects"], d["bytes"]')" "$planned"
 expect 0 mlx push --check --json
@@ -56,6 +60,17 @@ expect 0 git -C colleague status --porcelain
 same "$out" ""
 expect 0 mlx -C colleague status
 has "$out" "clean"
+
+# bug: a bare repository whose HEAD names a branch that nobody pushed had "no mlx.toml".
+git clone -q --bare hub.git headless.git && git -C headless.git symbolic-ref HEAD refs/heads/master
+expect 0 mlx clone headless.git from-headless
+same "$(git -C from-headless branch --show-current)" main
+same "$(tree_of from-headless/data/x)" "$(tree_of project/data/x)"
+git -C headless.git branch other main
+error 2 "names none of its branches, which are main, other" mlx clone headless.git several
+[ ! -e several ] || fail "a refused clone was left behind"
+expect 0 mlx clone --branch other headless.git several
+same "$(git -C several branch --show-current)" other
 
 # A remote alone: the latest version of everything.
 expect 0 mlx clone store plain --json
@@ -131,7 +146,16 @@ error 7 "git clone" mlx clone missing.git new
 error 2 "branches are git's" mlx clone -b main store new
 error 2 "unknown kind of remote" mlx clone gopher://host/x new
 git init -q bare-project && git -C bare-project commit -q --allow-empty -m empty
+# bug: of a project without mlx.toml the folder stayed, in the way of the next try.
 error 3 "no mlx.toml" mlx clone bare-project new
+[ ! -e new ] || fail "a failed clone left its folder"
+# bug: a clone that failed said first that it had cloned.
+git clone -q hub.git dangling && sed -i 's/^\(digest sha256:\)......../\100000000/' dangling/data/x.mlx
+git -C dangling commit -qam "a pointer to what nobody has"
+expect 3 mlx clone dangling new
+has "$err" "neither here nor on the remote"
+lacks "$out" "cloned into"
+[ ! -e new ] || fail "a failed clone left its folder"
 error 2 "only with --check" mlx -C project push --hook
 
 # A hook of one's own is left alone, and named.

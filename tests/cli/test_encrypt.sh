@@ -53,6 +53,21 @@ has "$err" "has content under the key of the domain 'people'"
 error 5 "no key is unlocked" mlx push
 as ada expect 0 mlx push
 git add -A && git commit -qm x
+# bug: with a second, locked remote the hook said that no key is unlocked, and not whose data is on no remote.
+mlx remote add -q plain ../plain && mkdir data/bc && echo 1 >data/bc/f && mlx add -q data/bc
+git add -A && git commit -qm bc
+echo "refs/heads/x $(git rev-parse HEAD) refs/heads/x $(printf '%040d' 0)" >../hook
+expect 1 bash -c "'$mlx_binary' push --check --hook <../hook"
+has "$err" "mlx: data/bc"
+has "$err" "is on no remote that could be asked"
+has "$err" "'origin' could not be asked: keys of the remote 'origin': encrypted, and no key is unlocked"
+as ada expect 1 mlx push --check --json
+same "$(json '[p["artifact"] for p in d["lacking"]], d["silent"]')" "(['data/bc'], [])"
+expect 1 mlx push --check --json
+same "$(json 'sorted(p["artifact"] for p in d["lacking"]), [s["remote"] for s in d["silent"]]')" "(['data/SECRETNAME', 'data/bc', 'data/people'], ['origin'])"
+expect 5 mlx push --check origin
+has "$err" "no key is unlocked"
+git reset -q --hard HEAD^ && rm -r data/bc
 digest=$(sed -n 's/^digest //p' data/SECRETNAME.mlx)
 head=$(as ada mlx log --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["schema"])')
 has "$head" mlx.log
@@ -75,7 +90,8 @@ same "$(tree_of ../remote/packs)" "$before"
 cd "$work" && git clone -q one two && cd two
 sed -i "s#../remote#$work/remote#" mlx.toml
 error 5 "no key is unlocked" mlx pull -q
-as ben error 5 "no key is unlocked" mlx pull
+as ben error 5 "your identity is not a member" mlx pull  # bug: asked for a passphrase that nobody has
+has "$err" "send a member what \`mlx key export-public\` prints"
 cd ../one
 as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
 as ada expect 0 mlx key add-recipient "$work/ben.pub" --name ben
@@ -102,7 +118,7 @@ for pack in $before; do [ -e "$pack" ] || fail "chunks were written again for so
 git add -A && git commit -qm y
 cd ../two
 git checkout -q mlx.toml && git pull -q && sed -i "s#../remote#$work/remote#" mlx.toml
-as ben error 5 "no key is unlocked" mlx pull
+as ben error 5 "your identity is not a member" mlx pull
 as ada expect 0 mlx pull
 same "$(cat data/SECRETNAME/later)" new
 
@@ -143,6 +159,24 @@ error 2 "a passphrase is needed" mlx init --encrypt "$work/half"
 expect 0 mlx fsck --json
 [ "$(json 'd["locked"]')" -gt 0 ] || fail "fsck without a key says nothing of it"
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx status
+# bug: without a new passphrase the old one was put in its own place, and called changed.
+before=$(sha256sum <.mlx/keys)
+for command in change add; do
+  MLX_PASSPHRASE_FILE=$work/pass error 2 "a passphrase is needed" mlx key $command-passphrase
+  has "$err" "--new-passphrase-file"
+  MLX_PASSPHRASE_FILE=$work/pass error 2 "is that of 'passphrase' already" mlx key $command-passphrase --new-passphrase-file ../pass
+done
+same "$(sha256sum <.mlx/keys)" "$before"
+# bug: where keys without a remote are damaged, the hint of fsck --repair was fsck --repair.
+cp -r .mlx ../three-kept
+for file in .mlx/keys .mlx/keys.copy; do [ ! -e "$file" ] || truncate -s 100 "$file"; done
+MLX_PASSPHRASE_FILE=$work/pass error 6 "restore a backup of that file" mlx fsck --repair
+rm -r .mlx && mv ../three-kept .mlx
+# bug: where they are gone, adding an encrypted remote made others.
+cp -r .mlx ../three-kept && rm .mlx/keys*
+MLX_PASSPHRASE_FILE=$work/pass error 4 "are gone" mlx remote add --encrypt o ../never
+[ ! -e .mlx/keys ] && [ ! -e mlx.toml ] || fail "a refused remote add changed something"
+rm -r .mlx && mv ../three-kept .mlx
 expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
 MLX_PASSPHRASE_FILE=$work/pass error 5 "wrong" mlx cat data/x:f
 MLX_PASSPHRASE_FILE=$work/pass2 expect 0 mlx cat data/x:f
@@ -300,7 +334,7 @@ expect 0 mlx gc --yes --grace 0
 expect 0 mlx fsck
 expect 0 mlx checkout
 # bug: where the keys' file was lost, `mlx init --encrypt` made others.
-cd "$work/shred" && mv .mlx/keys ../keys-kept
+cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
 error 4 "are gone" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
 expect 0 mlx pull
@@ -353,6 +387,10 @@ for damage in ': >F' 'truncate -s 100 F' 'printf x | dd of=F bs=1 seek=400 conv=
   expect 0 mlx push --repair
   expect 0 mlx -C ../changed-clone pull
   (eval "${damage//F/.mlx/keys}")
+  expect 0 mlx fsck --repair # one copy mends the other
+  has "$out" "written again: $PWD/.mlx/keys"
+  cmp .mlx/keys .mlx/keys.copy
+  for file in .mlx/keys .mlx/keys.copy; do (eval "${damage//F/$file}"); done
   expect 6 mlx fsck
   expect 0 mlx fsck --repair
   has "$out" "the keys of this clone were damaged"
@@ -374,11 +412,61 @@ mkdir d && echo forged >d/1 && expect 0 mlx add d && expect 0 mlx commit -m 1 &&
 for forged in ../forged ../remote5-old; do
   [ -e "$forged" ] || { cp -r ../remote5 "$forged" && put_keys "$forged" ../keys-before; }
   rm -rf "$work/fresh" && mkdir "$work/fresh" && sed "s#\.\./remote5#$forged#" ../changed/mlx.toml >"$work/fresh/mlx.toml"
-  MLX_PASSPHRASE_FILE=$work/pass error 5 "mlx.toml pins SHA256:" mlx -C "$work/fresh" pull -q
+  MLX_PASSPHRASE_FILE=$work/pass error 5 "is without the one that mlx.toml pins, SHA256:" mlx -C "$work/fresh" pull -q
   [ ! -e "$work/fresh/.mlx/keys" ] || fail "keys that are not those of mlx.toml were taken"
 done
 cp ../changed/mlx.toml "$work/fresh/mlx.toml"
 expect 0 mlx -C "$work/fresh" pull
 ! grep -q "first contact" <<<"$err" || fail "what is pinned needs no word"
+
+# bug: `key list` showed another fingerprint than the one that `key pin` writes.
+expect 0 mlx -C "$work/changed" key list
+has "$out" "revision 2  $(sed -n 's/^keys = "\(.*\)"/\1/p' "$work/changed/mlx.toml")"
+
+# bug: a push that was refused had taken a domain's key off the remote, for good.
+cd "$work" && ssh-keygen -q -t ed25519 -N "" -f bob_key && mkdir rights && cd rights
+export MLX_PASSPHRASE_FILE=$work/pass
+expect 0 mlx init && expect 0 mlx remote add --encrypt origin ../remote6
+expect 0 mlx key domain add cust && expect 0 mlx key assign data/cust cust
+mkdir -p data/cust && echo them >data/cust/a && expect 0 mlx add data/cust && expect 0 mlx commit -m 1
+expect 0 mlx key trust bob "$work/bob_key.pub" --may commit,erase
+expect 0 mlx push
+for clone in bob bob-late; do
+  cd "$work" && expect 0 mlx clone --encrypt remote6 "rights-$clone" && cp rights/mlx.toml "rights-$clone"
+done
+cd "$work/rights-bob" && MLX_SIGNING_KEY=$work/bob_key expect 0 mlx erase cust --yes
+cd "$work/rights" && expect 0 mlx key trust bob "$work/bob_key.pub" --may commit
+cp mlx.toml ../rights-bob && cp mlx.toml ../rights-bob-late && tree_of ../remote6 >../before
+cd "$work/rights-bob" && for how in "" --repair; do
+  MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not erase" mlx push $how
+  same "$(tree_of ../remote6)" "$(cat ../before)"
+done
+expect 0 mlx remote add --encrypt other ../remote7
+MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not erase" mlx push other
+[ ! -e ../remote7 ] || fail "a refused push made the remote"
+# bug: an erasure that nobody vouches for was made, and took this clone's keys.
+cd "$work/rights-bob-late" && cp .mlx/keys ../keys-late
+for how in -n --yes ""; do
+  MLX_SIGNING_KEY=$work/bob_key error 5 "bob has commit; erase is missing" mlx erase cust $how
+done
+cmp .mlx/keys ../keys-late || fail "a refused erasure changed the keys"
+MLX_SIGNING_KEY=$work/bob_key error 5 "bob may not assign domains" mlx key assign data/other cust
+cd "$work" && expect 0 mlx clone --encrypt remote6 rights-fresh && expect 0 mlx -C rights-fresh fetch --all
+same "$(mlx -C rights-fresh cat data/cust@v1:a)" them
+
+# bug: `key pin` put an older state of the keys in place of what a colleague had pinned, and let a removed member in again.
+cp -r rights rights-old && cp -r remote6 remote6-old
+cd rights && expect 0 mlx key rotate cust && expect 0 mlx push && expect 0 mlx key pin
+rm -r ../remote6 && mv ../remote6-old ../remote6 && cp mlx.toml ../rights-old && cp -r ../remote6 ../remote6-kept
+cd ../rights-old && pinned=$(grep ^keys mlx.toml)
+error 5 "ask who pinned it" mlx pull
+for how in "" --repair; do error 5 "ask who pinned it" mlx push $how; done
+for how in "" -n; do error 5 "is without the one that mlx.toml pins for 'origin', SHA256:" mlx key pin $how; done
+same "$(grep ^keys mlx.toml)" "$pinned"
+diff -r ../remote6 ../remote6-kept || fail "keys were put there that mlx.toml does not pin"
+expect 0 mlx -C ../rights push
+expect 0 mlx pull
+expect 0 mlx key pin
+has "$out" unchanged
 unset MLX_PASSPHRASE_FILE
 echo "what a remote says of its keys is verified"

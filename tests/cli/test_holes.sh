@@ -14,6 +14,7 @@ for damage in 'rm -f' 'truncate -s 0' 'truncate -s 20' 'sed -i s/1/2/'; do
     $damage "../remote/$name"
     expect 0 mlx fetch
     expect 0 mlx push --repair
+    has "$out" "mended origin: $name, of which a copy was missing or damaged"  # bug: mended without a word
     cmp -s "../remote/$name" "../remote/$name.copy" || fail "$damage $name is not mended"
   done
   for copy in heads heads.copy; do $damage "../remote/$copy"; done
@@ -46,12 +47,49 @@ expect 6 mlx fsck
 has "$out" "meta.db does not know it"
 has "$out" "was lost together with the journal"
 error 6 "fsck --rebuild" mlx gc --yes --grace 0
+for command in "add data/x" "commit -m x" "promote data/x@v1 production" "tag t data/x@v1"; do
+  # shellcheck disable=SC2086
+  error 6 "mlx pull" mlx $command
+done
 expect 0 mlx fsck --rebuild
 has "$out" "all whole"
 expect 0 mlx cat data/x@v1:a
 same "$out" a
 expect 0 mlx gc
 rm -r .mlx && mv saved .mlx
+
+# bug: damage to a clone's own small files was whole, until a commit failed over it.
+cp -r .mlx saved
+for file in .mlx/actor .mlx/seen/*; do
+  truncate -s 7 "$file"
+  expect 6 mlx fsck
+  has "$out" "$file"
+  expect 6 mlx fsck -n --repair
+  expect 0 mlx fsck --repair
+  has "$out" "all whole"
+done
+expect 0 mlx tag t data/x@v1
+rm -r .mlx && mv saved .mlx
+
+# bug: a remote that was wiped was called none that ever was; what would be refused was called not fetched yet.
+mv ../remote ../remote-kept
+for folder in "" made; do
+  [ -z "$folder" ] || mkdir ../remote
+  error 3 "went back to nothing: this clone has seen operation" mlx fetch
+  expect 1 mlx audit verify --remote origin
+  has "$out" "went back to nothing"
+done
+expect 0 mlx push
+has "$err" "went back to an earlier state"
+expect 0 mlx audit verify --remote origin
+rm -r ../remote && cp -r ../remote-kept ../remote
+mkdir "$work/other-home" && HOME=$work/other-home expect 0 mlx clone -q ../remote "$work/stranger"
+cd "$work/stranger" && echo s >data/x/a && HOME=$work/other-home expect 0 mlx add -q data/x
+HOME=$work/other-home expect 0 mlx commit -q -m strange && HOME=$work/other-home expect 0 mlx push -q
+cd "$work/a" && expect 5 mlx fetch
+expect 1 mlx audit verify --remote origin
+has "$out" "'origin': a fetch is refused"
+rm -r ../remote "$work/stranger" && mv ../remote-kept ../remote
 
 # bug: fsck --repair set healthy packs aside where memory was short.
 packs=$(ls .mlx/packs)
@@ -93,7 +131,7 @@ look() {
 kills "$mlx_binary" clone -q remote b
 [ "$at" -gt 20 ] || fail "only $at steps of a clone were visited"
 same "$(tree_of b/data/x)" "$(tree_of a/data/x)"
-[ -z "$(ls -d .b.mlx-clone 2>/dev/null)" ] || fail "the folder of a killed clone stays"
+[ -z "$(ls -d .b.mlx-clone* 2>/dev/null)" ] || fail "the folder of a killed clone stays"
 mkdir c && cd c && expect 0 mlx clone -q ../remote . && cd ..
 same "$(tree_of c/data/x)" "$(tree_of a/data/x)"
 

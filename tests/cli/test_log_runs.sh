@@ -70,8 +70,53 @@ has "$out" "$run  killed"
 expect 0 mlx show "$run" --json
 same "$(json 'd["status"]')" killed
 
-error 3 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
-error 3 "no run has 'train/lost'" mlx log --sort train/lost
+# bug: a sweep could not be read: no run named the version that it made, nor could a run be promoted.
+expect 0 mlx log --runs --where command=train --reverse -n 1
+has "$out" "-> clf@v1"
+expect 0 mlx log --runs --where command=train --reverse -n 1 --json
+same "$(json 'd["runs"][0]["versions"]')" "['clf@v1']"
+trained=$(json 'd["runs"][0]["id"]')
+expect 0 mlx promote "$trained" production
+has "$out" "clf@production -> clf@v1"
+expect 0 mlx log --runs --where command=eval --json
+error 3 "made no version" mlx promote "$(json 'd["runs"][0]["id"]')" production
+# bug: checkpoints were most of the audit log.
+mlx train -c <(sed 's/epochs = 2/epochs = 2\ncheckpoint_every = "1 step"\nseed = 5/' train.toml) >/dev/null 2>&1
+expect 0 mlx audit log --kind run
+has "$out" "others before it"
+same "$(grep -o 'checkpoint of run:[0-9a-f]*' <<<"$out" | sort | uniq -d)" ""
+folded=$(wc -l <<<"$out")
+expect 0 mlx audit log --kind run --all
+[ "$(wc -l <<<"$out")" -gt "$folded" ] || fail "--all shows no more than without"
+expect 0 mlx audit log --kind run --json
+same "$(json 'len(d["operations"])')" "$(mlx audit log --kind run --all | wc -l)"
+
+# bug: parameters were not found as the config writes them, a list matched nothing, and unknown names were not usage errors.
+sed 's/layers = .*/hidden = [8]/; s/"cnn"/"mlp"/; s/batch = 24/batch = 24\nweight_decay = 0.01/' train.toml >mlp.toml
+mlx train -c mlp.toml >/dev/null 2>&1
+for where in train.weight_decay=0.01 train.optimizer.weight_decay=0.01 model.hidden=8 'model.config.hidden=[8]' 'model.hidden = 8'; do
+  expect 0 mlx log --json --where "$where"
+  same "$(json 'len(d["runs"])')" 1
+done
+same "$(json 'd["runs"][0]["params"]["train"]["optimizer"]["weight_decay"]')" 0.01
+expect 0 mlx log --where model.hidden=9
+same "$out" ""
+expect 0 mlx log --where train.optimizer=sgd --json
+[ "$(json 'len(d["runs"])')" -gt 1 ] || fail "an optimizer is not found by its name"
+error 2 "did you mean 'train.weight_decay'" mlx log --where 'train.weight_decai=0.01'
+error 2 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
+error 2 "did you mean 'train/loss'" mlx log --sort train/lost
+
+# --require: what an evaluation must reach.
+expect 0 mlx eval clf@v1 --data data/bars --require 'accuracy >= 0' --require 'loss < 100'
+has "$out" "accuracy >= 0: met"
+expect 1 mlx eval clf@v1 --data data/bars --require 'accuracy > 1' --json
+same "$(json 'd["requirements"][0]["met"], d["unchanged"]')" "(False, True)"
+expect 1 mlx eval clf@v1 --data data/bars --require 'accuracy > 1' --require 'loss < 100'
+has "$out" "accuracy > 1: not met, it is"
+error 2 "expected NAME, an operator and a value" mlx eval clf@v1 --data data/bars --require 'accuracy'
+error 2 "is no number" mlx eval clf@v1 --data data/bars --require 'accuracy = high'
+error 2 "did you mean 'accuracy'" mlx eval clf@v1 --data data/bars --require 'acuracy > 0.5'
 error 2 "expected NAME, an operator and a value" mlx log --where accuracy
 error 2 "expected NAME, an operator and a value" mlx log --where 'accuracy=>1'
 error 2 "compares numbers" mlx log --where 'command<eval'

@@ -55,6 +55,18 @@ same "$(git status --porcelain)" "UU sub/data/x.mlx"
 has "$(cat data/x.mlx)" "<<<<<<< ours
 artifact data/x"
 error 4 "unfinished git merge" mlx checkout
+# bug: one unresolved pointer kept all of `mlx status` from being shown.
+mv data/x.mlx ../unresolved && mkdir data/clean && echo 1 >data/clean/f && mlx add -q data/clean && mv ../unresolved data/x.mlx
+expect 0 mlx status
+has "$out" "data/x.mlx  unresolved"
+has "$out" "data/clean (not committed)  clean"
+expect 0 mlx status --json
+same "$(json '[(a["artifact"], a["status"]) for a in d["artifacts"]]')" "[('data/clean', 'clean'), ('data/x', 'unresolved')]"
+expect 0 mlx status data/x
+lacks "$out" "data/clean"
+echo "artifact data/clean" >data/clean.mlx
+error 6 "data/clean.mlx" mlx status
+rm -r data/clean data/clean.mlx && git checkout -q -- data/.gitignore
 # As the man page says: one side of what is in conflict.
 git show :1:./data/x.mlx >../base && git show :2:./data/x.mlx >../ours && git show :3:./data/x.mlx >../theirs
 expect 1 mlx merge-file -n --path data/x.mlx ../ours ../base ../theirs --json

@@ -53,3 +53,16 @@ head -c 5000 /dev/urandom >"$cuda"
 says gpu "invalid ELF header"
 rm "$cuda"
 says gpu "built without CUDA"
+
+# bug: a binary that was copied without lib/mlx computed with other kernels and did not say so.
+rm "$onednn"
+says gpu "there is neither $place/lib/mlx/mlx_cuda.so nor $work/lib/mlx/mlx_cuda.so"
+says onednn None
+says onednn_problem "there is neither $place/lib/mlx/mlx_onednn.so nor $work/lib/mlx/mlx_onednn.so"
+expect 0 here_mlx version -v
+has "$out" "onednn    none: there is neither"
+expect 3 here_mlx eval none --data none
+has "$err" "there is neither $place/lib/mlx/mlx_onednn.so nor"
+same "$(grep -c 'mlx_onednn.so' <<<"$err")" 1
+MLX_KERNELS=avx2 expect 3 here_mlx eval none --data none
+lacks "$err" mlx_onednn.so

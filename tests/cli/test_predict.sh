@@ -58,6 +58,12 @@ the
 --- 2
 the "
 
+same "$(printf 'the dog sat on the \n' | mlx predict llama - --max-tokens 8 --temperature 0.1 --stop . -q)" log.
+printf 'the dog sat on the \n' | mlx predict llama --max-tokens 8 --temperature 0.1 --stop . --out texts.csv -q
+same "$(cat texts.csv)" 'prompt,text,end
+the dog sat on the ,log.,stop'
+error 2 "are both the prompt" mlx predict llama - --prompt the
+
 # What is wrong, and where.
 error 2 "the prompt: the character 'X' (U+0058) at offset 4 is not among the" mlx predict gpt --prompt "the X"
 error 2 "--stop: the character '#'" mlx predict gpt --prompt "the" --stop "#"

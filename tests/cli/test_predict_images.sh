@@ -39,6 +39,40 @@ accuracy=$(mlx eval clf --data data/bars --json 2>/dev/null | python3 -c 'import
 expect 0 mlx predict clf data/bars --json
 same "$(json "sum(p['class'] == i % 2 for i, p in enumerate(d['predictions']))")" "$accuracy"
 
+# As a table in a file, and of a list on standard input.
+expect 0 mlx predict clf image0.pgm image1.pgm --top 2 --out out.csv
+same "$out" ""
+same "$(sed -n 1p out.csv)" "image,label,probability,label_2,probability_2"
+same "$(python3 -c 'import csv; print([r["image"] for r in csv.DictReader(open("out.csv"))])')" "['image0.pgm', 'image1.pgm']"
+same "$(python3 -c 'import csv; print(next(csv.DictReader(open("out.csv")))["label"])')" "$label"
+listed=$(ls image?.pgm | mlx predict clf - --top 2 --out - -q)
+same "$listed" "$(cat out.csv)"
+expect 0 mlx predict clf image0.pgm --out out.jsonl
+same "$(python3 -c 'import json; print(json.loads(open("out.jsonl").read())["label"])')" "$label"
+before=$(cat out.csv)
+error 6 "cut.pgm" mlx predict clf image0.pgm cut.pgm --out out.csv
+same "$(cat out.csv)" "$before"
+error 2 "--out out.xlsx: its name ends neither in" mlx predict clf image0.pgm --out out.xlsx
+error 3 "there is no folder none" mlx predict clf image0.pgm --out none/out.csv
+error 2 "both want standard output" mlx predict clf image0.pgm --out - --json
+
+# bug: a folder with a model's files was no MODEL, and nothing outside of a repository.
+outside=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
+trap 'rm -rf "$outside"; cleanup' EXIT
+mlx checkout clf@v1 --to "$outside/box" >/dev/null
+cp -r data image0.pgm "$outside"
+expect 0 mlx predict ./box image0.pgm -C "$outside" --json
+same "$(json "d['predictions'][0]['label']")" "$label"
+expect 0 mlx eval box --data data/bars -C "$outside" --json
+same "$(json "d['correct'], d['recorded']")" "($accuracy, False)"
+error 3 "there is no such folder" mlx eval box --data data/none -C "$outside"
+mv "$outside/box" box
+expect 0 mlx eval ./box --data data/bars --json # the version that it is, which was measured
+same "$(json "d['unchanged'], d['model'], d['recorded']")" "(True, 'clf@v1', True)"
+truncate -s -4 box/weights.safetensors
+error 6 "box/weights.safetensors" mlx predict box image0.pgm
+error 3 "there is no model in it" mlx predict ./data image0.pgm
+
 error 2 "small.pgm: 6x5x1, but clf@v1 takes images of 6x6x1" mlx predict clf small.pgm
 error 2 "color.ppm: 6x6x3" mlx predict clf color.ppm
 error 6 "cut.pgm: 6x6x1 pixels are 36 bytes, the file has 30" mlx predict clf cut.pgm

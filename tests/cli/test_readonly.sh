@@ -116,7 +116,7 @@ state=$(tree_of .mlx)
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$mlx_binary" 2>/dev/null; then
   as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   same_answers "another user"
-  refuses_writing "another user" "Permission denied"
+  refuses_writing "another user" "belongs to another user"
   # The same while the owner has it open and has written.
   python3 - <<'PY' &
 import sqlite3, time, os
@@ -141,10 +141,20 @@ for command in "${reading[@]}"; do
   # shellcheck disable=SC2086
   known[$command]=$(answer $command)
 done
+# bug: with changes that git does not know, an evaluation read under a pin that a full disk does not take.
+echo "# changed" >>train.toml
+for command in "${reading[@]}"; do
+  # shellcheck disable=SC2086
+  known[$command]=$(answer $command)
+done
 cat /dev/zero >"$work/small/fill" 2>/dev/null || true
 same "$(df --output=avail -k "$work/small" | tail -1 | tr -d ' ')" 0
 same_answers "full disk"
 refuses_writing "full disk" "gc --yes"
+# bug: gc had no room for its own announcement where there was no cache that could go.
+rm -f .mlx/cache.db*
+cat /dev/zero >>"$work/small/fill" 2>/dev/null || true
+same "$(df --output=avail -k "$work/small" | tail -1 | tr -d ' ')" 0
 expect 0 mlx gc --yes --grace 0
 has "$out" removed
 [ "$(df --output=avail -k "$work/small" | tail -1)" -gt 1000 ] || fail "gc made no room: $out"

@@ -92,6 +92,10 @@ requests >/dev/null
 expect 0 mlx push
 sent=$(requests | awk '$1 == "PUT" && /packs/ { sum += $NF } END { print sum }')
 [ "$sent" -lt 100000 ] || fail "a push that was cut sent $sent bytes again"
+# bug: an answer that dripped a byte a second held a command up for good.
+fault '{"faults": [{"method": "GET", "match": "catalogue", "do": "drip", "times": 99}]}'
+MLX_S3_STALL_SECONDS=1 AWS_MAX_ATTEMPTS=1 error 7 "does not answer" mlx -C ../b fetch
+fault '{}'
 # Killed in the middle.
 head -c 3000000 /dev/urandom >data/x/t.bin
 mlx add -q data/x && mlx commit -q -m killed

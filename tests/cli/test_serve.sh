@@ -40,6 +40,8 @@ PY
 has "$(cat "$work/serve.err")" "serving clf@v1 at http://127.0.0.1:"
 port=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"].rsplit(":")[-1])' "$work/ready.json")
 error 4 "another program listens there already" mlx serve clf --listen "127.0.0.1:$port"
+kill -HUP "$server" # bug: that ended it
+sleep 0.1
 kill -TERM "$server"
 code=0
 wait "$server" || code=$?
@@ -52,6 +54,25 @@ has "$(cat "$work/serve.err")" "no authentication"
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
 server=""
+
+# A folder with a model's files, where there is no repository.
+outside=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
+trap '[ -z "${server:-}" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$outside"; cleanup' EXIT
+mlx checkout clf@v1 --to "$outside/box" >/dev/null
+digest=$(mlx show clf@v1 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["digest"])')
+start ./box -C "$outside" --listen 127.0.0.1:0
+python3 - "$work/ready.json" "$digest" <<'PY' || fail "a folder was not served"
+import json, sys, urllib.request
+ready = json.load(open(sys.argv[1]))
+assert ready["model"] == "box" and ready["digest"] == sys.argv[2] and ready["version"] == sys.argv[2].split(":")[-1][:len(ready["version"])], ready
+answer = json.load(urllib.request.urlopen(ready["url"] + "/v2/models/box"))
+assert answer["name"] == "box", answer
+PY
+kill -TERM "$server"
+wait "$server" || fail "ended with $?"
+server=""
+error 3 "there is no model in it" mlx serve ./data
+error 3 "mlx init" mlx serve nothing -C "$outside"
 
 error 3 "clg" mlx serve clg
 error 2 "is a dataset" mlx serve data/bars

@@ -109,6 +109,16 @@ same "$(json "[[l['probability'] > 0.5 for l in p['labels']] for p in d['predict
 expect 0 mlx predict rooms data/houses --json --top 3
 same "$(json "len(d['predictions']), len(d['predictions'][0]['top']), d['predictions'][0]['row']")" \
   "(80, 3, 'data/houses@v1:test[0]')"
+# As tables in files, and out of standard input.
+expect 0 mlx predict both offers.csv --out labels.tsv
+same "$(tr '\t' ' ' <labels.tsv | sed -n '1p; 2s/ .*//p')" "row warm dear
+offers.csv[0]"
+expect 0 mlx predict price offers.csv --out prices.csv
+same "$out" ""
+same "$(head -1 prices.csv)" "row,price"
+for file in offers.csv offers.jsonl; do
+  same "$(mlx predict price - --out - -q <"$file")" "$(sed 's/offers.csv/-/' prices.csv)"
+done
 error 2 "name some" mlx predict price
 error 2 "neither as CSV" mlx predict price price.toml
 printf 'rooms,city\n1,Bonn\n' >short.csv
@@ -133,6 +143,51 @@ tokenizer = "chars"'
 refuses 2 "either a split for validation" 'target = "price"
 valid = "test"
 hold_out = 0.5'
+# bug: one odd cell made a category of a column of numbers, and of a regression a classifier, silently. Data like that of
+# diabetes: ten columns, 353 rows, all defaults; bug: those diverged, and a batch of 128 refused 100 rows.
+python3 - <<'PY'
+import os, random
+random.seed(9)
+os.makedirs("data/diabetes")
+rows = []
+for i in range(353):
+    x = [random.gauss(0, 1) * 0.0476 for _ in range(9)]
+    y = 152 + 1500 * (0.6 * x[2] + 0.5 * x[8] + 0.3 * x[3] - 0.2 * x[1]) + random.gauss(0, 54)
+    rows.append([round(v, 6) for v in x] + [round(y)])
+rows[17][2] = "NA"
+with open("data/diabetes/train.csv", "w", encoding="latin-1") as f:
+    f.write("age;sex;bmi;bp;s1;s2;größe;s4;s5;y\n")
+    for r in rows:
+        f.write(";".join(str(v).replace(".", ",") for v in r) + "\n")
+os.makedirs("data/odd")
+with open("data/odd/train.csv", "w") as f:
+    f.write("x,y\n" + "".join(f"{i},{'?' if i == 7 else i}\n" for i in range(100)))
+PY
+mlx add data/diabetes data/odd >/dev/null 2>&1
+defaults() { # DATASET DATA-KEYS
+  printf '[data]\ndataset = "%s"\ntarget = "y"\n%s\n[model]\nname = "plain"\nfamily = "mlp"\nhidden = [64]\n[train]\nepochs = 40\n' "$@" >plain.toml
+}
+defaults data/diabetes 'hold_out = 0.2'
+expect 0 mlx train -c plain.toml
+has "$out" "columns of train.csv (cells end at ';', 1,5 is 1.5, Latin-1, not UTF-8): age number, sex number, bmi number (1 missing), "
+has "$out" "größe number, s4 number, s5 number; to learn: y number"
+lacks "$err" warning
+expect 0 mlx show plain --json
+run=$(json "d['run']")
+expect 0 mlx show "$run" --json
+same "$(json "d['params']['train']['optimizer']['name'], d['params']['train']['batch'], d['summary']['valid_r2'] > 0.25, d['summary']['table']['columns'][2]['missing']")" "('adamw', 32, True, 1)"
+printf 'age;sex;bmi;bp;s1;s2;gr\366\337e;s4;s5\n0;0;NA;0;0;0;0;0;0\n' >asked.csv
+expect 0 mlx predict plain asked.csv --json
+same "$(json "abs(d['predictions'][0]['values']['y'] - 152) < 60")" True
+defaults data/odd ''
+expect 0 mlx train -c plain.toml --set train.epochs=1
+has "$err" 'train.csv: 99.0 % of `y` are numbers, and '"'?' in line 9 is none"
+has "$out" "to learn: y class of 100"
+error 6 "line 9: column 'y': '?' is no number" mlx train -c plain.toml --set data.columns.y=number
+expect 0 mlx train -c plain.toml --set train.epochs=1 --set data.columns.y=category
+lacks "$err" warning
+error 2 "unknown key 'colums'" mlx train -c plain.toml --set data.colums.y=category
+
 mkdir data/broken
 printf 'a,price\n1,2\n3\n' >data/broken/train.csv
 mlx add data/broken >/dev/null 2>&1

@@ -77,7 +77,10 @@ as bob expect 0 mlx key signing
 bob=$out
 cd ../team && before=$(mlx log --json)
 as ada error 5 "has signed nothing here before" mlx pull
-has "$err" "mlx key trust NAME --may commit '$bob'"
+has "$err" "mlx key trust NAME '$bob' --may commit"
+# bug: a stranger's key, ready to paste, was all the advice there was.
+has "$err" "\`git pull\` may bring a newer [people]"
+has "$err" "only if you vouch for them"
 same "$(mlx log --json)" "$before"
 as ada expect 0 mlx key trust -n bob "$bob"
 as ada expect 0 mlx key people
@@ -97,8 +100,17 @@ error 3 "did you mean 'bob'" mlx key distrust bobb
 
 # bug: whoever could push could move an alias.
 cp mlx.toml ../two/
-cd ../two && as bob expect 0 mlx pull && as bob expect 0 mlx promote d@v2 production
-as bob error 5 "bob may not promote" mlx push
+cd ../two && as bob expect 0 mlx pull && before=$(mlx log --json)
+# bug: what [people] refuses was recorded, and kept the clone from ever pushing again.
+for how in "" -n; do
+  as bob error 5 "bob may not promote" mlx promote $how d@v2 production
+  has "$err" "bob has commit; promote is missing: somebody in [people] runs \`mlx key trust bob '$bob' --may commit,promote\`"
+done
+same "$(mlx log --json)" "$before"
+as bob expect 0 mlx push
+sed -i '/people/,$d' mlx.toml && as bob expect 0 mlx promote d@v2 production
+cp ../team/mlx.toml . && as bob error 5 "bob may not promote" mlx push
+has "$err" "--up-to-now"
 as bob error 5 "bob may not promote" mlx push -n
 sed -i '/people/,$d' mlx.toml && as bob expect 0 mlx push # an mlx that does not ask
 cd ../team && as ada error 5 "bob may not promote" mlx pull
@@ -114,8 +126,28 @@ cd team && as ada expect 0 mlx key distrust bob
 as ada expect 0 mlx audit verify
 cp mlx.toml ../three && rm -rf ../four && as ada expect 0 mlx clone ../remote ../four
 cd "$work" && as bob expect 0 mlx clone remote five && cp team/mlx.toml five/ && cd five
-echo late >d/late && as bob expect 0 mlx add d && as bob expect 0 mlx commit -m late
-as bob error 5 "bob signed it after" mlx push
+echo late >d/late && as bob expect 0 mlx add d && as bob error 5 "no longer counts" mlx commit -m late
+
+# bug: a compromised key came back with the next one, and could not be retired at all.
+cd "$work/team" && mkdir "$work/eve-home" && as eve expect 0 mlx key signing
+new=$out
+as ada error 5 "--again" mlx key trust bob "$bob"
+as ada expect 0 mlx key trust bob "$new"
+as ada expect 0 mlx key people --json
+same "$(json '[p["keys"] for p in d["people"] if p["name"] == "bob"][0]')" "['$new']"
+same "$(json '[(b["key"], b["may"]) for p in d["people"] for b in p["before"]]')" "[('$bob', ['commit'])]"
+as ada expect 0 mlx audit verify
+newest=$(ssh-keygen -q -t ed25519 -N "" -f "$work/newest" && cut -d' ' -f1,2 "$work/newest.pub")
+as ada expect 0 mlx key trust -n bob "$newest" --replace
+has "$out" "would be trusted"
+as ada expect 0 mlx key trust bob "$newest" --replace
+has "$err" "counts on:"
+as ada expect 0 mlx key people
+has "$out" "commit  $(ssh-keygen -l -f <(echo "$new") | cut -d' ' -f2)  up to operation"
+as ada expect 0 mlx key trust bob "$bob" --again --may commit
+as ada expect 0 mlx key people --json
+same "$(json '[len(p["keys"]) for p in d["people"] if p["name"] == "bob"][0]')" 2
+error 2 "--up-to-now excludes" mlx key trust bob "$bob" --up-to-now --replace
 
 # bug: a remote that was put back was not noticed.
 cd "$work/team" && cp -r ../remote ../remote-before && as ada expect 0 mlx tag newest d@v1 && as ada expect 0 mlx push
@@ -127,3 +159,35 @@ has "$out" "went back to an earlier state"
 as ada expect 0 mlx push
 has "$err" "went back"
 as ada expect 0 mlx audit verify --remote origin
+
+# Two people in one clone, each with their own key, name and settings: both are shown, each as they were then.
+cd "$work" && project shared ada
+as ada expect 0 mlx config --global user.name Ada
+MLX_USER_NAME="Bob B" MLX_USER_EMAIL=bob@example.com as bob expect 0 mlx tag by-bob d@v1
+echo 2 >d/file && as ada expect 0 mlx add d && as ada expect 0 mlx commit -m second
+echo 3 >d/file && as bob expect 0 mlx add d && MLX_USER_NAME="Bob Baker" as bob expect 0 mlx commit -m third
+# bug: of several people in one clone the log showed one, and ids for the others.
+as ada expect 0 mlx log
+same "$(grep ^By: <<<"$out" | tr -s ' ')" "By: Bob Baker
+By: Ada
+By: Ada"
+as ada expect 0 mlx audit log --json --kind tag
+same "$(json '[(o["name"], o["email"]) for o in d["operations"]]')" "[('Bob B', 'bob@example.com')]"
+as ada expect 0 mlx audit log
+has "$out" "Bob B "
+has "$out" "Bob Baker"
+same "$(as ada mlx audit log --actor me --kind version | wc -l)" 2
+same "$(as ada mlx audit log --json | python3 -c 'import json,sys; print(len({(o["actor"], o["signer"]) for o in json.load(sys.stdin)["operations"]}))')" 2
+as ada expect 0 mlx tag by-ada d@v1 && MLX_USER_NAME="Bob Baker" as bob expect 0 mlx tag last d@v1
+as ada expect 0 mlx undo
+has "$out" "as by-ada  undone"
+as ada expect 0 mlx undo --redo
+as bob error 5 "somebody else made it" mlx undo "$(as ada mlx audit log --json --kind version | python3 -c 'import json,sys; print(json.load(sys.stdin)["operations"][1]["id"][7:])')"
+as ada expect 0 mlx audit verify
+as ada mlx remote add -q origin ../shared-remote && as ada mlx push -q && cd .. && as ada mlx clone -q shared-remote shared-two
+as ada expect 0 mlx -C shared-two log
+has "$out" "By:     Bob Baker"
+# The promotion of a signed message: what was signed holds it.
+cd shared && as bob expect 0 mlx promote d@v1 production -m "the why"
+as bob expect 0 mlx audit log --json --kind alias.move
+has "$(mlx audit signature --message "$(json 'd["operations"][0]["id"]')")" '"message":"the why"'

@@ -48,6 +48,11 @@ mv mlx.toml "$work/settings" && cp "$work/settings" "$work/settings.before" && l
 error 4 "mlx.toml is a symbolic link" mlx remote add other "$work/other"
 error 4 "mlx.toml is a symbolic link" mlx config --tracked core.threads 1
 cmp "$work/settings" "$work/settings.before"
+# bug: links led what was read to devices without end.
+error 4 "mlx.toml is a symbolic link" mlx status
+ln -sf /dev/zero mlx.toml && error 4 "mlx.toml is a symbolic link" mlx status
+rm mlx.toml && cp "$work/settings" mlx.toml
+ln -s /dev/zero new/.mlxignore && error 4 ".mlxignore is a symbolic link" mlx add new && rm new/.mlxignore
 error 4 ".gitignore is a symbolic link" mlx add new
 error 4 ".gitattributes is a symbolic link" mlx init
 ln -s "$outside/file" new.mlx && rm .gitignore
@@ -97,7 +102,8 @@ mkdir "$work/other" && cd "$work/other" && git init -q -b main . && expect 0 mlx
 mkdir -p scripts analysis/data d && printf 'PK\003\004live script' >scripts/plot.mlx
 printf 'PK\003\004' >analysis.mlx && echo 1 >analysis/data/1
 head -c 100000 /dev/zero | tr '\0' x >large.mlx && ln -s /dev/zero endless.mlx && mkfifo pipe.mlx
-printf 'any bytes' >d/file.mlx
+printf 'any bytes' >d/file.mlx && echo "artifact of the scanner" >d/notes.mlx
+expect 0 mlx status # bug: before `add` this was a damaged pointer
 expect 0 mlx add d analysis/data
 echo "artifact nothing" >d/like.mlx # in a dataset's folder nothing is a pointer
 expect 0 mlx add d
@@ -161,3 +167,13 @@ lacks "$(NO_COLOR='' mlx log --color always)" $'\033[31m title'
 # Contents are as they are.
 printf '\033[31m\000\377' >d/raw && mlx add -q d >/dev/null && mlx commit -q -m raw >/dev/null
 mlx cat d:raw | cmp - d/raw || fail "mlx cat changed bytes"
+
+# bug: a link where clone makes its folder, planted in a shared folder or tracked by git, led to a folder that it emptied.
+cd "$work" && mkdir place && ln -s "$outside" place/.c20.mlx-clone && ln -s "$outside" place/.c20.mlx-clone-0123456789abcdef
+mkdir place/.c20.mlx-clone-theirs && echo kept >place/.c20.mlx-clone-theirs/file
+echo "folder 1 2" >place/.c20.mlx-clone-theirs/mark
+expect 0 mlx clone store place/c20
+untouched
+same "$(cat place/.c20.mlx-clone-theirs/file)" kept
+expect 4 mlx clone store place/.c20.mlx-clone
+untouched

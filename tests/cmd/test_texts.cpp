@@ -108,3 +108,14 @@ TEST_CASE("prose becomes roff that prints as written") {
   CHECK(page.find("\nafter\n") != std::string::npos);
   CHECK(page.find("The \\-n of it.\n") != std::string::npos);
 }
+
+TEST_CASE("bug: characters that are not seen, or break lines, stood in names of others") {
+  CHECK(shown("a\u200Bb") == "a\\xe2\\x80\\x8bb");
+  CHECK(shown("a\u2028b\u2029") == "a\\xe2\\x80\\xa8b\\xe2\\x80\\xa9");
+  CHECK(shown("a\u00ADb\uFEFF") == "a\\xc2\\xadb\\xef\\xbb\\xbf");
+  CHECK(shown("\U000E0041") == "\\xf3\\xa0\\x81\\x81");
+  CHECK(shown("\u2027\u2010\uFF01 \U0001F600") == "\u2027\u2010\uFF01 \U0001F600");
+  const Json document = {{"name", "a\u200Bb\U000E0041"}};
+  CHECK(json_text(document, -1) == R"({"name":"a\u200bb\udb40\udc41"})");
+  CHECK(Json::parse(json_text(document, -1)) == document);
+}

@@ -182,3 +182,37 @@ TEST_CASE("the first operation that is not finite is found, in forward and in ba
   CHECK(first->node.empty());
   CHECK(first->value == "dense1.weight");
 }
+
+TEST_CASE("whatever a step leaves behind that is not finite is seen, in place and by a GPU's norm of it") {
+  OptimizerSpec spec;
+  spec.name = "adamw";
+  Pool pool(2);
+  const sample::Batch batch = sample::images(16, 3);
+  for (const bool gpu : {false, true}) {
+    const TrainingGraph training = to_training(sample::cnn(0.0f), spec, LossSpec{}, {Precision::kF32, gpu});
+    CHECK((training.state_norm != kNone) == gpu);
+    const float rate = 0.0f;
+    const std::vector<Feed> feeds{{training.graph.find("images"), batch.images.data(), {16, 12, 12, 2}},
+                                  {training.labels, batch.labels.data(), {16}},
+                                  {training.learning_rate, &rate, {1}}};
+    const auto finite_with = [&](const std::string& name, float value) {
+      Tensors tensors = sample::random_tensors(training.graph);
+      Session session(training.graph, tensors, training_options(), pool);
+      if (!name.empty()) {
+        Bytes bytes = tensors.contains(name) ? tensors.at(name).data : session.tensors().at(name).data;
+        std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+        session.set_state(name, bytes);
+      }
+      session.run(feeds);
+      CHECK(std::isfinite(sample::floats(session.output(training.loss))[0]));
+      if (gpu)
+        CHECK(std::isfinite(sample::floats(session.output(training.state_norm))[0]) == session.state_is_finite());
+      return session.state_is_finite();
+    };
+    CHECK(finite_with("", 0));
+    CHECK(finite_with("dense1.weight.m", 1e30f));
+    CHECK_FALSE(finite_with("dense1.weight.v", std::numeric_limits<float>::infinity()));
+    CHECK_FALSE(finite_with("dense2.bias.m", std::numeric_limits<float>::quiet_NaN()));
+    CHECK_FALSE(finite_with("norm1.mean", std::numeric_limits<float>::infinity()));
+  }
+}

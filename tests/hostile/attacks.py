@@ -304,7 +304,8 @@ def version_number(w, number):
     return w.next_version(w.tree, w.entries, body={"number": number})
 
 
-@each("files of", {"-1": {"files": -1}, "-2^63 bytes": {"bytes": -2**63}, "2^64 bytes": {"bytes": 2**64}})
+@each("files of", {"-1": {"files": -1}, "-2^63 bytes": {"bytes": -2**63}, "2^64 bytes": {"bytes": 2**64},
+                   "one more than there are": {"files": 3}, "5 GB where there are less": {"bytes": 5 << 30}})
 def sizes_of_a_version(w, sizes):
     return w.next_version(w.tree, w.entries, body=sizes)
 

@@ -317,7 +317,6 @@ void linear(Cases& cases) {
       cases.push_back({name, Op::kLinear, attrs, {x, w, b}, {f32({rows, n})}, {}, {}});
       for (const DType from : {DType::kU8, DType::kS8})
         for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
-          if (activation == Activation::kGelu) continue;
           const Tensor bytes =
               integers(from, {rows, k}, from == DType::kS8 ? -128 : 0, from == DType::kS8 ? 127 : 255, 5);
           cases.push_back({fmt::format("{} {} to {}", name, name_of(from), name_of(to)),

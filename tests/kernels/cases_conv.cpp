@@ -95,6 +95,18 @@ void depthwise(Cases& cases) {
       attrs.activation = activation;
       cases.push_back({name + " activation", Op::kConv2d, attrs, {images, weights, b}, {f32(y)}, {}, {}});
     }
+    for (const DType from : {DType::kU8, DType::kS8})
+      for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
+        const Tensor bytes = integers(from, x, from == DType::kS8 ? -128 : 0, from == DType::kS8 ? 127 : 255, 5);
+        cases.push_back({fmt::format("{} {} to {}", name, name_of(from), name_of(to)),
+                         Op::kConv2d,
+                         quantized_attrs(attrs, to),
+                         {bytes, integers(DType::kS8, kernel, -127, 127, 6), b, uniform({c}, 0.002f, 0.01f, 7)},
+                         {shape_of(to, y)},
+                         {},
+                         {},
+                         true});
+      }
   }
 }
 

@@ -1,11 +1,13 @@
 // The table: names that never change, levels by name, problems that are refused with what is wrong.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <set>
 #include <string>
 
 #include "base/error.h"
 #include "harness.h"
+#include "kernels/library_settings.h"
 
 namespace mlx::kernels::test {
 namespace {
@@ -54,6 +56,19 @@ TEST_CASE("table: oneDNN has all products of bf16, and the oracle") {
   CHECK(contains(bf16_problem(Level::kAvx2), "avx2"));
   CHECK(contains(bf16_problem(Level::kAvx512), "avx512"));
   CHECK(bf16_problem(Level::kOneDnn).empty() == (isa_name() == "avx512_vnni_bf16"));
+}
+
+// bug: they made other bits under the same key.
+TEST_CASE("table: what libraries read from the environment is cleared but for what they print") {
+  for (const char* name : {"DNNL_MAX_CPU_ISA", "DNNL_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
+                           "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_HEURISTICS_CACHE_CAPACITY"})
+    CHECK(is_library_setting(name));
+  for (const char* name :
+       {"DNNL_VERBOSE", "CUBLASLT_LOG_LEVEL", "CUDNN_LOGLEVEL_DBG", "PATH", "MLX_KERNELS", "CUDA_VISIBLE_DEVICES"})
+    CHECK(!is_library_setting(name));
+  setenv("DNNL_CPU_ISA_HINTS", "PREFER_YMM", 1);
+  clear_library_settings();
+  CHECK(getenv("DNNL_CPU_ISA_HINTS") == nullptr);
 }
 
 TEST_CASE("table: a level serves what it lacks by the ones below it") {

@@ -1,6 +1,7 @@
 // Versions, names on them, and the grammar of references.
 #include <doctest/doctest.h>
 
+#include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
 
@@ -90,7 +91,7 @@ TEST_CASE("references") {
     }
   }
   SUBCASE("bad references") {
-    for (const std::string reference : {"", "@v1", "clf@", "clf:", "clf@v1:", "run:0123", "../clf", "/clf"}) {
+    for (const std::string reference : {"", "@v1", "clf@", "clf:", "clf@v1:", "../clf", "/clf"}) {
       INFO(reference);
       CHECK(fails_with(ErrorKind::kUsage, "is no reference", [&] { resolve(c.repo(), reference); }) == "");
     }
@@ -129,4 +130,50 @@ TEST_CASE("attachments: the last of a kind and name holds, the same twice is not
   REQUIRE(evaluations.size() == 1);
   CHECK(as_text(c.repo().store().read_blob(evaluations[0].blob)) == "second");
   CHECK(attachments(c.repo(), v.digest).size() == 2);
+}
+
+TEST_CASE("previous and ALIAS~N: what an alias named before") {
+  Clone c;
+  const Version one = make(c.repo(), "clf", "one"), two = make(c.repo(), "clf", "two"),
+                three = make(c.repo(), "clf", "three");
+  CHECK(fails_with(ErrorKind::kNotFound, "no alias", [&] { resolve(c.repo(), "clf@previous"); }) == "");
+  move_alias(c.repo(), "production", one);
+  CHECK(fails_with(ErrorKind::kNotFound, "no alias", [&] { resolve(c.repo(), "clf@previous"); }) == "");
+  move_alias(c.repo(), "production", three, "a try");
+  move_alias(c.repo(), "production", two);
+  CHECK(resolve(c.repo(), "clf@previous").digest == three.digest);
+  CHECK(resolve(c.repo(), "clf@production~0").digest == two.digest);
+  CHECK(resolve(c.repo(), "clf@production~1").digest == three.digest);
+  CHECK(resolve(c.repo(), "clf@production~2").digest == one.digest);
+  CHECK_FALSE(try_resolve(c.repo(), "clf@production~3"));
+  undo(c.repo(), "", false);  // as if it had not been moved
+  CHECK(resolve(c.repo(), "clf@previous").digest == one.digest);
+  // A second alias that was moved too: which one is meant has to be said, unless they agree.
+  move_alias(c.repo(), "staging", two);
+  CHECK(resolve(c.repo(), "clf@previous").digest == one.digest);
+  move_alias(c.repo(), "staging", one);
+  CHECK(fails_with(ErrorKind::kConflict, "staging before", [&] { resolve(c.repo(), "clf@previous"); }) == "");
+  CHECK(resolve(c.repo(), "clf@staging~1").digest == two.digest);
+  CHECK(fails_with(ErrorKind::kUsage, "previous", [&] { move_alias(c.repo(), "previous", one); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "previous", [&] { create_tag(c.repo(), "previous", one); }) == "");
+  CHECK(alias_moves(c.repo(), "clf")[1].message == "a try");
+  NoProgress quiet;
+  const std::string before = dump(c.repo());
+  rebuild_database(c.root, *c.disk, c.pool, quiet);
+  CHECK(dump(c.repo()) == before);
+  CHECK(alias_moves(c.repo(), "clf")[1].message == "a try");
+}
+
+TEST_CASE("bug: a run could not be named where the version is meant that it made") {
+  Clone c;
+  const std::string run = start_run(c.repo(), run_start("train", "key"));
+  CHECK(fails_with(ErrorKind::kNotFound, "made no version", [&] { resolve(c.repo(), "run:" + run); }) == "");
+  NewVersion made = new_version(c.repo(), "clf", "one");
+  made.run = run;
+  const Version version = create_version(c.repo(), made).version;
+  make(c.repo(), "copy", "one");  // the same content by another name
+  end_run(c.repo(), run, "done", {{"model", version.digest}}, Json::object());
+  CHECK(resolve(c.repo(), "run:" + run.substr(0, 6)).name() == "clf@v1");
+  CHECK(made_by(c.repo(), read_run(c.repo(), run)).size() == 1);
+  CHECK(fails_with(ErrorKind::kNotFound, "no run has this id", [&] { resolve(c.repo(), "run:0000"); }) == "");
 }

@@ -1,7 +1,11 @@
 // What an erasure takes and what it does not: the versions that it names and that stand before it in the graph.
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <map>
+#include <random>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -10,8 +14,11 @@
 #include "history_maker.h"
 #include "registry/domains.h"
 #include "registry/gc.h"
+#include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/sync.h"
+#include "store/chunk_list.h"
+#include "store/codec.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -188,4 +195,84 @@ TEST_CASE("bug: an erasure of one domain took keys of another") {
   CHECK(t.keys_of(t.a, "main") == 1);
   CHECK(t.keys_of(t.a, "history") == 1);
   CHECK(t.text(t.a, kept) == "main's");
+}
+
+TEST_CASE("bug: push --repair left a poisoned list of chunks in an encrypted remote, where only members see it") {
+  Encrypted t(false);
+  const auto random = [](unsigned seed) {
+    std::mt19937 generator(seed);
+    std::string text(300'000, ' ');
+    for (char& c : text) c = static_cast<char>('0' + generator() % 64);
+    return text;
+  };
+  const Version version = t.add(t.a, "data/p", random(1));
+  const Digest file = t.a.repo().store().entries(version.digest).at(0).content;
+  {
+    const std::string other = random(2).substr(0, 100'000);
+    const store::ChunkList lie{.size = other.size(), .items = {{Digest::of(other), other.size()}}};
+    std::map<store::ObjectKey, store::StoredObject> objects;
+    const auto put = [&](store::ObjectKind kind, const Digest& id, ByteView bytes) {
+      objects.emplace(store::ObjectKey{id, kind}, store::Codec().encode({id, kind}, id, bytes));
+    };
+    put(store::ObjectKind::kChunk, Digest::of(other), as_bytes(other));
+    put(store::ObjectKind::kChunkList, file, store::encode_chunk_list(lie));
+    std::vector<store::ObjectKey> keys;
+    for (const auto& [key, object] : objects) keys.push_back(key);
+    const auto remote = open_remote(t.a.repo(), t.origin, Towards::kRemote);
+    remote->set_domain("people");
+    remote->send(
+        keys, [&](const store::ObjectKey& key) { return objects.at(key); }, t.quiet);
+  }
+  t.push(t.a);
+  CHECK(fails_with(ErrorKind::kCorrupt, "", [&] { t.fetch(t.b); }) == "");
+  registry::push(t.a.repo(), t.origin, t.quiet, true);
+  t.fetch(t.b);
+  CHECK(t.text(t.b, version) == random(1));
+  CHECK(registry::push(t.a.repo(), t.origin, t.quiet, true).set_aside.empty());  // once
+}
+
+TEST_CASE("bug: the keys of a clone stood in one file, and a flipped bit took all that is encrypted") {
+  Encrypted t(true);
+  const Version version = t.add(t.a, "data/p", "somebody");
+  const std::string first = t.a.path(".mlx/keys"), copy = first + ".copy", whole = read_text(first);
+  REQUIRE(read_text(copy) == whole);
+  struct stat status {};
+  REQUIRE(::stat(copy.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  std::string flipped = whole;
+  flipped[400] = static_cast<char>(~flipped[400]);
+  for (const std::string& damaged : {first, copy}) {
+    for (const std::string& text : {flipped, whole.substr(0, 100), std::string()}) {
+      CAPTURE(damaged);
+      t.a.close();
+      write_file_atomically(damaged, text);
+      Encrypted::open(t.a);
+      CHECK(t.a.repo().keys().is_half());
+      CHECK(t.text(t.a, version) == "somebody");  // whoever unlocks them mends them
+      CHECK(read_text(damaged) == whole);
+      remove_tree(damaged);
+      CHECK(t.a.repo().keys().exist());
+      CHECK(t.a.repo().keys().mend());
+      CHECK(read_text(damaged) == whole);
+      CHECK_FALSE(t.a.repo().keys().mend());
+    }
+  }
+  // One that an earlier version wrote, alone and without its check.
+  const Bytes content = *store::without_check(as_bytes(whole));
+  remove_tree(copy);
+  write_file_atomically(first, std::string(as_text(content)));
+  t.a.close();
+  Encrypted::open(t.a);
+  CHECK(t.text(t.a, version) == "somebody");
+  CHECK(read_text(copy) == whole);
+  // An erasure takes them out of a copy that a killed process has left as it was, too.
+  erase(t.a.repo(), plan_erasure(t.a.repo(), "people"));
+  const std::string erased = read_text(first);
+  write_file_atomically(copy, whole);
+  t.a.close();
+  Encrypted::open(t.a);
+  (void)t.a.repo().db();
+  CHECK(read_text(copy) == erased);
+  for (const std::string& path : {first, copy}) write_file_atomically(path, flipped);
+  CHECK(fails_with(ErrorKind::kCorrupt, "and so is its copy", [&] { (void)t.a.repo().keys().file(); }) == "");
 }

@@ -111,3 +111,37 @@ TEST_CASE("a tag that two clones gave to different versions names neither") {
   p.exchange();
   CHECK(fails_with(ErrorKind::kConflict, "clf@v1", [&] { resolve(p.a.repo(), "clf@sent"); }) == "");
 }
+
+TEST_CASE("bug: an alias conflict could not be settled by promoting, whichever version was named") {
+  Pair p;
+  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
+  bring(p.a.repo(), p.b.repo());
+  move_alias(p.a.repo(), "production", v2);
+  move_alias(p.b.repo(), "production", v3);
+  p.exchange();
+  CHECK(named_by_alias(p.a.repo(), "clf", "production").size() == 2);
+  CHECK(fails_with(ErrorKind::kConflict, "clf@v2", [&] { resolve(p.a.repo(), "clf@production~1"); }) == "");
+  move_alias(p.a.repo(), "production", v2, "as a has it");  // where it stands on one side already
+  CHECK(named_by_alias(p.a.repo(), "clf", "production").size() == 1);
+  settle_numbers(p.a.repo(), false);
+  bring(p.a.repo(), p.b.repo());
+  settle_numbers(p.b.repo(), false);
+  CHECK(resolve(p.b.repo(), "clf@production").digest == v2.digest);
+  CHECK(alias_moves(p.b.repo()).back().message == "as a has it");
+  CHECK(dump(p.a.repo()) == dump(p.b.repo()));
+}
+
+TEST_CASE("bug: with another key in the same clone --renumber gave the other clone's version another number") {
+  Pair p;
+  const Version ours = make(p.a.repo(), "clf", "ours"), theirs = make(p.b.repo(), "clf", "theirs");
+  bring(p.b.repo(), p.a.repo());
+  const TempFolder home;
+  p.a.close();
+  p.a.home = home.path();
+  p.a.open();
+  make(p.a.repo(), "other", "signed by somebody else");
+  CHECK(p.a.repo().own_actors().size() == 2);
+  settle_numbers(p.a.repo(), true);
+  CHECK(resolve(p.a.repo(), "clf@v2").digest == theirs.digest);
+  CHECK(resolve(p.a.repo(), "clf@v3").digest == ours.digest);
+}

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "fails_with.h"
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -99,7 +100,32 @@ TEST_CASE("the fixed order: by generation, then by id, whatever order they come 
     std::vector<Digest> order;
     for (const Operation& o : fixed_order(all)) order.push_back(o.id);
     CHECK(order == expected);
+    // On disk it is the same, whatever the order in which they come.
+    OperationStage stage;
+    for (const Operation& o : all) stage.add(o), stage.add(o);
+    stage.settle();
+    std::vector<Digest> staged;
+    stage.visit([&](const Operation& o) {
+      staged.push_back(o.id);
+      CHECK(encode(o) == encode(*std::ranges::find(all, o.id, &Operation::id)));
+      CHECK(stage.place_of(o.id) == staged.size());
+      CHECK(stage.at(staged.size()).id == o.id);
+    });
+    CHECK(staged == expected);
+    CHECK(stage.size() == expected.size());
   }
+  // What comes after one that is nowhere is taken out, and the rest keeps its order.
+  OperationStage stage;
+  for (const Operation& o : {merge, aside, late, root}) stage.add(o);
+  std::vector<Digest> lost, left, without_early = {merge.id, aside.id};
+  std::ranges::sort(without_early);
+  stage.take_out_incomplete([&](const Operation& o) { lost.push_back(o.id); });
+  stage.settle();
+  stage.visit([&](const Operation& o) { left.push_back(o.id); });
+  std::ranges::sort(lost);
+  CHECK(lost == without_early);
+  CHECK(left == std::vector<Digest>{root.id, late.id});
+  CHECK(stage.heads() == std::vector<Digest>{late.id});
 }
 
 TEST_CASE("a signed operation reads back, and its signature holds for just what was signed") {

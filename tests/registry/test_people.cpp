@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/fd.h"
 #include "base/json.h"
+#include "fails_with.h"
 #include "history_maker.h"
 #include "registry/undo.h"
 
@@ -72,4 +74,40 @@ TEST_CASE("bug: a forgotten name came back where its actor gave it without knowi
   CHECK(dump(a.repo()) == dump(b.repo()));
   CHECK(describe_actor(a.repo(), {"Ann", "", ""}));  // knowing it
   CHECK(Names(a.repo()).of(actor)->name == "Ann");
+}
+
+namespace {
+
+void sign_as(Clone& c, const std::string& home, const std::string& name) {
+  make_folders(join_path(home, ".config/mlx"));
+  write_file_atomically(join_path(home, ".config/mlx/config.toml"), "[user]\nname = \"" + name + "\"\n");
+  c.close();
+  c.home = home;
+  c.open();
+}
+
+}  // namespace
+
+TEST_CASE("bug: of several people in one clone only who pushed had a name") {
+  const TempFolder ann, bob;
+  Clone c;
+  sign_as(c, ann.path(), "Ann");
+  const Version by_ann = make(c.repo(), "clf", "one");
+  sign_as(c, bob.path(), "Bob");
+  const Version by_bob = make(c.repo(), "clf", "two");
+  make(c.repo(), "clf", "two");  // nothing new: says nothing
+  sign_as(c, ann.path(), "Ann Bell");
+  const Version later = make(c.repo(), "clf", "three");
+  make(c.repo(), "clf", "four");
+  const Names names(c.repo());
+  CHECK(names.of(by_ann.actor, by_ann.operation)->name == "Ann");
+  CHECK(names.of(by_bob.actor, by_bob.operation)->name == "Bob");
+  CHECK(names.of(later.actor, later.operation)->name == "Ann Bell");
+  CHECK(c.repo().operations().size() == 4 + 3);
+  CHECK(c.repo().own_actors().size() == 2);
+  // Each takes back their own.
+  CHECK(undo(c.repo(), "", false).subject.kind == "version.create");
+  sign_as(c, bob.path(), "Bob");
+  CHECK(undo(c.repo(), "", false).subject.actor == by_bob.actor);
+  CHECK(fails_with(ErrorKind::kRefused, "somebody else", [&] { undo(c.repo(), by_ann.operation.hex(), false); }) == "");
 }

@@ -118,6 +118,22 @@ TEST_CASE("bug: pointers and what git ignores were written through links that gi
   CHECK(read_text(outside + "/file") == "precious");
 }
 
+TEST_CASE("bug: a file of a folder that is not added yet was taken for a damaged pointer for its first word") {
+  Clone c;
+  make_folders(c.path("raw"));
+  for (const char* text : {"artifact nothing", "artifact of the scanner\nwidth 3\n", "artifact raw/notes2\n"}) {
+    write_file_atomically(c.path("raw/notes.mlx"), text);
+    CHECK(all_pointers(c.repo()).empty());
+    CHECK_FALSE(read_pointer(c.repo(), "raw/notes"));
+  }
+  // One that names its place is damaged, and one that was moved says where it belongs.
+  write_file_atomically(c.path("raw/notes.mlx"), "artifact raw/notes\nwidth 3\n");
+  CHECK(fails_with(ErrorKind::kCorrupt, "raw/notes.mlx:2", [&] { all_pointers(c.repo()); }) == "");
+  CHECK(write_pointer(c.repo(), pointer("data/set")));
+  write_file_atomically(c.path("raw/notes.mlx"), read_text(c.path("data/set.mlx")));
+  CHECK(fails_with(ErrorKind::kCorrupt, "which stands at data/set.mlx", [&] { all_pointers(c.repo()); }) == "");
+}
+
 TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") {
   Clone c;
   const auto put = [&](const std::string& path, const std::string& text) {
@@ -138,9 +154,10 @@ TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") 
   CHECK_FALSE(read_pointer(c.repo(), "scripts/plot"));
   // What is a pointer, or was one, is told from them.
   for (const std::string& damaged :
-       {std::string(), std::string("arti"), std::string(10, '\0'), std::string("artifact x")}) {
+       {std::string(), std::string("arti"), std::string(10, '\0'), std::string("artifact data/se"),
+        std::string("artifact data/set\ndi"), std::string("artifact x\ndigest ")}) {
     put("data/set.mlx", damaged);
-    CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:1", [&] { all_pointers(c.repo()); }) == "");
+    CHECK(fails_with(ErrorKind::kCorrupt, "data/set.mlx:", [&] { all_pointers(c.repo()); }) == "");
     CHECK(readable_pointers(c.repo()).size() == 2);
   }
   put("data/set.mlx", "garbage");

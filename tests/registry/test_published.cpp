@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/gc.h"
 #include "registry/published_heads.h"
 #include "registry/sync.h"
+#include "store/keys.h"
 #include "store/transfer.h"
 
 using namespace mlx;
@@ -22,6 +25,7 @@ struct Pushed {
   Clone clone;
   NoProgress quiet;
   std::vector<Digest> before;
+  bool repair = false;
 
   Pushed() {
     make(clone.repo(), "clf", "first");
@@ -31,7 +35,7 @@ struct Pushed {
   std::unique_ptr<store::Remote> open() {
     store::RemoteOptions options;
     options.create = true;
-    options.check_heads = check_published;
+    options.check_heads = repair ? check_published : check_pushed;
     return store::open_remote(origin.url, options, *clone.disk, clone.pool);
   }
   std::vector<ObjectRef> operations() {
@@ -123,4 +127,97 @@ TEST_CASE("what was taken back need not be there, and has to where it is brought
   CHECK(t.refused("version", t.clone.repo().heads()) == "");
   t.send(t.content(manifest));
   CHECK(t.open()->publish_heads(t.before, t.clone.repo().heads()));
+}
+
+TEST_CASE("bug: a version that was taken back before it was sent vouched for its lists of files") {
+  Pushed t;
+  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
+  undo(t.clone.repo(), "", false);
+  t.send(t.operations());
+  REQUIRE(t.open()->publish_heads(t.before, t.clone.repo().heads()));
+  t.before = t.clone.repo().heads();
+  // Made again, with its lists of files and nothing that they name.
+  std::vector<ObjectRef> lists = t.content(manifest);
+  std::erase_if(lists, [](const ObjectRef& object) {
+    return object.first != ObjectKind::kManifest && object.first != ObjectKind::kShard;
+  });
+  make(t.clone.repo(), "clf", "second");
+  t.send(t.operations());
+  t.send(lists);
+  CHECK(t.refused("not whole", t.clone.repo().heads()) == "");
+  registry::push(t.clone.repo(), t.origin, t.quiet);
+}
+
+TEST_CASE("bug: an erasure of everything excused content that was never sent") {
+  Pushed t;
+  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
+  t.clone.repo().record(
+      "key.erase",
+      parse_json(fmt::format(R"({{"domain":"main","keys":[7],"versions":["{}"]}})", manifest.text()), "erasure"));
+  t.send(t.operations());
+  CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
+}
+
+TEST_CASE("bug: operations whose signatures do not hold were published") {
+  Pushed t;
+  Operation forged = t.clone.repo().operations().back();
+  forged.parents = t.before;
+  SUBCASE("signed with nothing") {
+    forged.signature = {};
+  }
+  SUBCASE("not signed, behind one that is") {
+    forged.signer = {};
+    forged.signature = {};
+  }
+  const auto batch = t.clone.repo().store().begin();
+  forged.id = batch->add(ObjectKind::kOperation, encode(forged));
+  batch->commit();
+  t.send({{ObjectKind::kOperation, forged.id}});
+  CHECK(t.refused("sign", {forged.id}) == "");
+}
+
+TEST_CASE("bug: whoever may push could leave out what is there, and a gc of the remote removed it") {
+  Pushed t;
+  const std::vector<Digest> older = t.before;
+  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
+  registry::push(t.clone.repo(), t.origin, t.quiet);
+  t.before = t.open()->heads();
+  CHECK(t.refused("leave out", older) == "");
+  t.repair = true;
+  REQUIRE(t.open()->publish_heads(t.before, older));
+  store::GcOptions options;
+  options.remove = true;
+  options.grace_seconds = 0;
+  const auto collect = [&] { (void)collect_garbage_of(t.clone.repo(), t.origin, options, t.quiet); };
+  CHECK(fails_with(ErrorKind::kConflict, "went back", collect) == "");
+  t.clone.repo().store().reload();
+  CHECK(t.open()->local_store()->has(ObjectKind::kManifest, manifest));
+  registry::push(t.clone.repo(), t.origin, t.quiet);
+  collect();
+  CHECK(t.open()->local_store()->has(ObjectKind::kManifest, manifest));
+}
+
+TEST_CASE("bug: an operation that cannot be applied blocked a remote, and a repair did not leave it out") {
+  Pushed t;
+  Operation poison;
+  poison.kind = "tag.create";
+  poison.actor = t.clone.repo().operations().back().actor;
+  poison.time = t.clone.repo().operations().back().time;
+  poison.parents = t.before;
+  poison.body =
+      canonical(Json{{"tag", "latest"}, {"artifact", "clf"}, {"digest", t.clone.repo().heads().front().text()}});
+  poison = signed_by(t.clone.repo(), poison);
+  const auto batch = t.clone.repo().store().begin();
+  batch->add(ObjectKind::kOperation, encode(poison));
+  batch->commit();
+  t.send({{ObjectKind::kOperation, poison.id}});
+  REQUIRE(t.open()->publish_heads(t.before, {poison.id}));
+
+  Clone other;
+  const auto get = [&] { (void)registry::fetch(other.repo(), t.origin, {FetchContent::kEverything}, t.quiet); };
+  CHECK(fails_with(ErrorKind::kCorrupt, "push --repair", get) == "");
+  registry::push(t.clone.repo(), t.origin, t.quiet, true);
+  CHECK(t.open()->heads() == t.before);
+  get();
+  CHECK(versions(other.repo(), "clf").size() == 1);
 }

@@ -12,6 +12,8 @@
 #include "clone.h"
 #include "fails_with.h"
 #include "registry/fsck.h"
+#include "registry/own_folder.h"
+#include "registry/settings.h"
 #include "store/journal.h"
 
 using namespace mlx;
@@ -342,4 +344,60 @@ TEST_CASE("a writer killed at any step loses nothing committed, and the next one
     CHECK(create_version(c.repo(), version).version.number == 2);
     CHECK(c.repo().heads().size() == 1);
   }
+}
+
+TEST_CASE("bug: a repository that another user made in a folder above was taken for one's own") {
+  if (::geteuid() != 0) return;  // nobody else can give a folder away
+  constexpr uid_t kStranger = 12345;
+  Clone c;
+  c.close();
+  Environment mine;
+  mine.home = c.home;
+  std::string safe, caller;
+  mine.variable = [&](const std::string& name) -> std::optional<std::string> {
+    if (name == "MLX_SAFE_DIRECTORY") return safe;
+    if (name == "SUDO_UID") return caller;
+    return std::nullopt;
+  };
+  const auto add = [&] {
+    Repository repository(c.root, *c.disk, c.pool, mine);
+    const auto batch = repository.store().begin();
+    batch->add_blob(as_bytes("a secret"));
+    batch->commit();
+  };
+  const auto record = [&] {
+    Repository repository(c.root, *c.disk, c.pool, mine);
+    repository.record("actor.forget", {{"actor", std::string(16, '0')}});
+  };
+  const auto packs = [&] { return list_folder(c.path(".mlx/packs")); };
+  const std::vector<std::string> before = packs();
+  write_file_atomically(c.path("mlx.toml"), "");
+  for (const char* theirs : {".mlx", "mlx.toml"}) {
+    CAPTURE(theirs);
+    REQUIRE(::chown(c.path(theirs).c_str(), kStranger, kStranger) == 0);
+    CHECK(fails_with(ErrorKind::kIo, "belongs to another user (uid 12345)", add) == "");
+    CHECK(fails_with(ErrorKind::kIo, "mlx config --global safe.directory " + c.root, record) == "");
+    CHECK(fails_with(ErrorKind::kIo, "another user", [&] { require_no_stranger(c.root, mine); }) == "");
+    CHECK(fails_with(ErrorKind::kIo, "another user", [&] {
+            write_setting({mine, c.root}, SettingOrigin::kClone, "core.threads", "1", false);
+          }) == "");
+    CHECK(packs() == before);
+    // What only reads goes on.
+    CHECK(Repository(c.root, *c.disk, c.pool, mine).operations().empty());
+    REQUIRE(::chown(c.path(theirs).c_str(), 0, 0) == 0);
+  }
+  REQUIRE(::chown(c.path(".mlx").c_str(), kStranger, kStranger) == 0);
+  for (const std::string& value : {std::string("/elsewhere"), parent_path(c.root), c.root + "/x"}) {
+    safe = value;
+    CHECK(fails_with(ErrorKind::kIo, "another user", add) == "");
+  }
+  caller = "12346";
+  CHECK(fails_with(ErrorKind::kIo, "another user", add) == "");
+  safe = "/elsewhere:" + c.root;
+  add();
+  CHECK(packs() != before);
+  safe = "*";
+  add();
+  safe.clear(), caller = "12345";  // sudo: the files of who called it
+  add();
 }

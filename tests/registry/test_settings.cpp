@@ -107,3 +107,25 @@ TEST_CASE("a dry run changes nothing, the same again is unchanged, a link stays 
   CHECK(fails_with(ErrorKind::kUsage, "--global",
                    [&] { write_setting(place.sources, SettingOrigin::kClone, "core.threads", "4", false); }) == "");
 }
+
+TEST_CASE("bug: a link to a device in the place of mlx.toml took memory without end") {
+  Place place;
+  REQUIRE(::symlink("/dev/zero", place.file(SettingOrigin::kTracked).c_str()) == 0);
+  CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link", [&] { place.read(); }) == "");
+  CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link",
+                   [&] { write_setting(place.sources, SettingOrigin::kTracked, "core.threads", "4", false); }) == "");
+}
+
+TEST_CASE("which folders of others are safe, nobody says but the user") {
+  Place place;
+  const auto write = [&](SettingOrigin origin) {
+    return write_setting(place.sources, origin, "safe.directory", "/srv/shared", false);
+  };
+  for (const SettingOrigin origin : {SettingOrigin::kTracked, SettingOrigin::kClone}) {
+    CHECK(fails_with(ErrorKind::kUsage, "--global", [&] { write(origin); }) == "");
+    write_file_atomically(place.file(origin), "[safe]\ndirectory = \"*\"\n");
+  }
+  CHECK(place.read().text("safe.directory") == "");
+  CHECK(write(SettingOrigin::kUser));
+  CHECK(place.read().text("safe.directory") == "/srv/shared");
+}

@@ -1,9 +1,13 @@
 // Push and fetch between clones through a folder remote.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
+#include "registry/fsck.h"
+#include "registry/gc.h"
 #include "registry/repair_remote.h"
 #include "registry/sync.h"
 #include "store/transfer.h"
@@ -89,14 +93,71 @@ TEST_CASE("bug: a push did not find what another process had committed since it 
   CHECK(holds(t.b, second.digest));
 }
 
+TEST_CASE("bug: where the history was lost another one was begun, and the first refused as a stranger's") {
+  const TempFolder ben_home;
+  Team t;
+  Clone ben("ben", ben_home.path());
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  CHECK(t.fetch(ben).met.size() == 1);
+  const std::string before = dump(ben.repo());
+  const auto lose_history = [](Clone& c) {
+    c.close();
+    for (const char* name : {"meta.db", "meta.db-wal", "meta.db-shm", "journal"})
+      remove_tree(join_path(c.path(".mlx"), name));
+    c.open();
+  };
+  const auto refuses = [&](Clone& c) {
+    return fails_with(ErrorKind::kCorrupt, "`mlx pull` brings", [&] { make(c.repo(), "clf", "two"); });
+  };
+  SUBCASE("it comes back with a fetch") {
+    lose_history(ben);
+    CHECK(refuses(ben) == "");
+    CHECK(t.fetch(ben).operations == 1);
+    CHECK(dump(ben.repo()) == before);
+    make(ben.repo(), "clf", "two");
+    CHECK(resolve(ben.repo(), "clf@v2").number == 2);
+  }
+  SUBCASE("and so does what stands in packs and needed it") {
+    const RemoteConfig older{"older", join_path(t.folder.path(), "older")};
+    std::filesystem::copy(t.origin.url, older.url, std::filesystem::copy_options::recursive);
+    make(ben.repo(), "clf", "two");
+    t.push(ben);
+    const std::string both = dump(ben.repo());
+    lose_history(ben);
+    CHECK(refuses(ben) == "");
+    CHECK(registry::fetch(ben.repo(), older, {FetchContent::kPointers}, t.quiet).operations == 1);
+    CHECK(dump(ben.repo()) == both);
+  }
+  SUBCASE("it begins anew only where no remote is named that may have it") {
+    Clone alone;
+    (void)tree(alone.repo(), "something");
+    lose_history(alone);
+    add_remote(alone.root, t.origin);
+    const auto rebuild = [&] {
+      alone.close();
+      rebuild_database(alone.root, *alone.disk, alone.pool, t.quiet);
+      alone.open();
+    };
+    rebuild();
+    CHECK(refuses(alone) == "");
+    remove_remote(alone.root, "origin");
+    rebuild();
+    make(alone.repo(), "clf", "two");
+    CHECK(fails_with(ErrorKind::kCorrupt, "garbage cannot be told",
+                     [&] { (void)collect_garbage(alone.repo(), {.remove = true}, t.quiet); }) == "");
+  }
+}
+
 TEST_CASE("bug: heads that a remote had lost were never written again, though clones know them") {
+  std::vector<std::string> files;  // that were mended
   Team t;
   make(t.a.repo(), "clf", "one");
   t.push(t.a);
-  CHECK_FALSE(mend_heads(t.a.repo(), t.origin));
+  CHECK_FALSE(mend_heads(t.a.repo(), t.origin, files));
   for (const char* name : {"heads", "heads.copy"}) remove_tree(join_path(t.origin.url, name));
   CHECK(fails_with(ErrorKind::kCorrupt, "push --repair", [&] { t.fetch(t.b); }) == "");
-  const std::optional<MendedHeads> mended = mend_heads(t.a.repo(), t.origin);
+  const std::optional<MendedHeads> mended = mend_heads(t.a.repo(), t.origin, files);
   REQUIRE(mended);
   CHECK(mended->operations == 1);
   CHECK(mended->unknown == 0);
@@ -105,7 +166,7 @@ TEST_CASE("bug: heads that a remote had lost were never written again, though cl
   make(t.b.repo(), "clf", "two");
   t.push(t.b);
   for (const char* name : {"heads", "heads.copy"}) remove_tree(join_path(t.origin.url, name));
-  CHECK(mend_heads(t.a.repo(), t.origin)->unknown == 1);
+  CHECK(mend_heads(t.a.repo(), t.origin, files)->unknown == 1);
   CHECK(t.push(t.b).operations == 1);
   CHECK(t.fetch(t.a).operations == 1);
 }
@@ -247,4 +308,52 @@ TEST_CASE("a remote that lies is found out, and nothing of it stays") {
   t.b.close();
   t.b.open();
   CHECK(dump(t.b.repo()) == before);
+}
+
+TEST_CASE("bug: what an operation said of a version's files and bytes was never compared with the version") {
+  Team t;
+  make(t.a.repo(), "clf", "one");
+  t.push(t.a);
+  t.fetch(t.b);
+  const std::size_t known = t.b.repo().operations().size();
+  const store::ManifestSummary manifest = tree(t.a.repo(), "two");
+  const auto claim = [&](const Digest& digest, std::uint64_t files, std::uint64_t bytes) {
+    return t.a.repo().record("version.create", {{"artifact", "clf"},
+                                                {"kind", "model"},
+                                                {"digest", digest.text()},
+                                                {"files", files},
+                                                {"bytes", bytes},
+                                                {"message", "two"},
+                                                {"run", ""},
+                                                {"parent", Json()},
+                                                {"number", 2}});
+  };
+  const auto refused = [&](const Operation& lie) {
+    const std::string signer = store::ssh_fingerprint(lie.signer);
+    CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, signer, [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, "it has 1 of 3", [&] { t.fetch(t.b); }) == "");
+    CHECK(t.b.repo().operations().size() == known);
+  };
+  SUBCASE("of a version that comes with it") {
+    const Operation lie = claim(manifest.id, manifest.files, 5'000'000'000);
+    t.push(t.a);
+    refused(lie);
+    const MetadataCheck check = check_metadata(t.a.repo());
+    REQUIRE(check.problems.size() == 1);
+    CHECK(check.problems[0].find(lie.id.brief()) != std::string::npos);
+    CHECK(check.problems[0].find("1 files of 5000000000 bytes: it has 1 of 3") != std::string::npos);
+  }
+  SUBCASE("of one that is here already, by another name") {
+    const Operation lie = claim(versions(t.b.repo()).front().digest, 7, 3);
+    t.push(t.a);
+    refused(lie);
+  }
+  SUBCASE("of one whose content is fetched later: the tree is not stored") {
+    const Operation lie = claim(manifest.id, 9, manifest.bytes);
+    t.push(t.a);
+    t.fetch(t.b, false);
+    CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
+    CHECK_FALSE(t.b.repo().store().has(store::ObjectKind::kManifest, manifest.id));
+  }
 }

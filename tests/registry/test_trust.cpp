@@ -8,6 +8,9 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/audit_trust.h"
+#include "registry/clock_doubt.h"
+#include "registry/history.h"
+#include "registry/people.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
 #include "store/transfer.h"
@@ -98,11 +101,11 @@ TEST_CASE("a fresh clone takes the keys that it meets first, and no others later
 TEST_CASE("[people] says what for: who may commit may not promote") {
   Pair p;
   make(p.ada.repo(), "clf", "one");
-  p.declare("ada", p.ada, kEverything);
-  p.declare("bob", p.bob, {Right::kCommit});
   p.push(p.ada);
   p.fetch(p.bob);
   move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
   CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] { p.push(p.bob); }) == "");
   // An mlx that does not ask pushes it all the same; others refuse it.
   write_file_atomically(p.bob.path("mlx.toml"), "");
@@ -112,6 +115,127 @@ TEST_CASE("[people] says what for: who may commit may not promote") {
   p.declare("bob", p.bob, {Right::kCommit, Right::kPromote});
   p.fetch(p.ada);
   CHECK(resolve(p.ada.repo(), "clf@production").number == 1);
+}
+
+TEST_CASE("bug: what [people] refuses was recorded, and kept the clone from pushing ever after") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
+  describe_actor(p.ada.repo(), {"Ada", "", ""});
+  p.push(p.ada);
+  p.fetch(p.bob);
+  Repository& bob = p.bob.repo();
+  const Version version = resolve(bob, "clf@v1");
+  const std::string before = dump(bob);
+  const auto promote = [&] { move_alias(bob, "production", version); };
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", promote) == "");
+  CHECK(fails_with(ErrorKind::kRefused,
+                   "bob has commit; promote is missing: somebody in [people] runs `mlx key trust bob", promote) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "--may commit,promote", promote) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not erase", [&] { forget_actor(bob, p.ada.repo().actor()); }) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not assign domains", [&] {
+          bob.record("domain.assign", {{"artifact", "data/x"}, {"domain", "people"}});
+        }) == "");
+  CHECK(dump(bob) == before);
+  make(bob, "clf", "two");
+  p.push(p.bob);
+  CHECK(p.fetch(p.ada).operations == 1);
+  // Whoever stands nowhere there records nothing.
+  write_file_atomically(p.bob.path("mlx.toml"), "");
+  trust_person(p.bob.root, {"ada", {Pair::key(p.ada)}, kEverything, {}}, false);
+  CHECK(fails_with(ErrorKind::kRefused, "nobody in [people] of mlx.toml has the key", [&] { make(bob, "clf", "x"); }) ==
+        "");
+  CHECK_FALSE(may_record(bob, "version.create"));
+}
+
+TEST_CASE("a run that was allowed to begin ends, whatever [people] says meanwhile") {
+  Clone c;
+  const std::string run = start_run(c.repo(), run_start("train", "key"));
+  TempFolder home;
+  Clone other("other", home.path());
+  trust_person(c.root, {"other", {other.repo().signer().public_key}, kEverything, {}}, false);
+  end_run(c.repo(), run, "done", {}, Json::object(), "");
+  CHECK(fails_with(ErrorKind::kRefused, "nobody in [people]",
+                   [&] { start_run(c.repo(), run_start("train", "key 2")); }) == "");
+}
+
+TEST_CASE("bug: a compromised key could not be retired, and came back with the next one") {
+  Pair p;
+  TempFolder new_home;
+  Clone again("again", new_home.path());  // eve with her new key
+  Clone& eve = p.bob;
+  make(p.ada.repo(), "clf", "one");
+  p.declare("ada", p.ada, kEverything);
+  p.declare("eve", eve, {Right::kCommit, Right::kPromote});
+  p.push(p.ada);
+  p.fetch(eve);
+  move_alias(eve.repo(), "production", resolve(eve.repo(), "clf@v1"));
+  p.push(eve);
+  p.fetch(p.ada);
+  Repository& ada = p.ada.repo();
+  const Digest old_key = Pair::key(eve), new_key = Pair::key(again);
+  TrustChange change{"eve", new_key};
+  SUBCASE("replaced") {
+    change.replace = true;
+  }
+  SUBCASE("distrusted, and trusted with another key") {
+    end_trust(p.ada.root, "eve", ada.heads(), false);
+  }
+  const TrustedPerson person = changed_person(ada, change);
+  CHECK(person.keys == std::vector<Digest>{new_key});
+  CHECK(person.before == std::vector<FormerTrust>{{old_key, {Right::kCommit, Right::kPromote}, ada.heads()}});
+  trust_person(p.ada.root, person, false);
+  CHECK(declared_people(p.ada.root).people.at(1).before == person.before);
+  CHECK(fails_with(ErrorKind::kRefused, "--again", [&] { changed_person(ada, {"eve", old_key}); }) == "");
+  CHECK(changed_person(ada, {"eve", old_key, {}, false, true}).keys == std::vector<Digest>{new_key, old_key});
+  // What it signed before counts in a fresh clone, what it signs now nowhere.
+  for (Clone* c : {&eve, &again}) write_file_atomically(c->path("mlx.toml"), read_text(p.ada.path("mlx.toml")));
+  CHECK(p.fetch(again).operations == 2);
+  const Operation late = tag(eve, resolve(eve.repo(), "clf@v1"), "late");
+  CHECK(fails_with(ErrorKind::kRefused, "no longer counts", [&] { make(eve.repo(), "clf", "late"); }) == "");
+  make(again.repo(), "clf", "two");
+  p.push(again);
+  CHECK(p.fetch(p.ada).operations == 1);
+  p.publish(eve, signed_by(eve.repo(), late));
+  CHECK(fails_with(ErrorKind::kRefused, "eve signed it after", [&] { p.fetch(p.ada); }) == "");
+}
+
+TEST_CASE("bug: a right that was taken away made fresh clones refuse what it had been used for") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit, Right::kPromote});
+  p.push(p.ada);
+  p.fetch(p.bob);
+  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
+  p.push(p.bob);
+  p.fetch(p.ada);
+  trust_person(p.ada.root, changed_person(p.ada.repo(), {"bob", Pair::key(p.bob), {Right::kCommit}}), false);
+  Clone fresh("fresh", p.ada_home.path());
+  for (Clone* c : {&fresh, &p.bob}) write_file_atomically(c->path("mlx.toml"), read_text(p.ada.path("mlx.toml")));
+  CHECK(p.fetch(fresh).operations == 2);
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote",
+                   [&] { move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1")); }) == "");
+}
+
+TEST_CASE("what was recorded before [people] refused it is vouched for, and nothing later") {
+  Pair p;
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  p.fetch(p.bob);
+  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
+  p.declare("ada", p.ada, kEverything);
+  p.declare("bob", p.bob, {Right::kCommit});
+  CHECK(fails_with(ErrorKind::kRefused, "--up-to-now", [&] { p.push(p.bob); }) == "");
+  const TrustChange vouch{"bob", Pair::key(p.bob), {Right::kPromote}, false, false, true};
+  trust_person(p.bob.root, changed_person(p.bob.repo(), vouch), false);
+  CHECK_FALSE(trust_person(p.bob.root, changed_person(p.bob.repo(), vouch), false));
+  write_file_atomically(p.ada.path("mlx.toml"), read_text(p.bob.path("mlx.toml")));
+  p.push(p.bob);
+  CHECK(p.fetch(p.ada).operations == 1);
+  CHECK(fails_with(ErrorKind::kRefused, "bob may not promote",
+                   [&] { move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1")); }) == "");
 }
 
 TEST_CASE("who left keeps what they did before, whatever their clock says later") {
@@ -303,12 +427,18 @@ TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
   Pair p;
   const Version version = make(p.ada.repo(), "clf", "one");
   std::vector<Operation> history = p.ada.repo().operations();
-  CHECK(verify_trust(p.ada.repo(), history).problems.empty());
-  CHECK(verify_trust(p.ada.repo(), history).notes.empty());
+  const auto judged = [&](const std::vector<Operation>& operations) {
+    OperationStage stage;
+    for (const Operation& operation : operations) stage.add(operation);
+    stage.settle();
+    return verify_trust(p.ada.root, stage, p.ada.pool);
+  };
+  CHECK(judged(history).problems.empty());
+  CHECK(judged(history).notes.empty());
   const auto found = [&](const Operation& operation) {
     std::vector<Operation> with = history;
     with.push_back(operation);
-    const TrustReport report = verify_trust(p.ada.repo(), with);
+    const TrustReport report = judged(with);
     std::string all;
     for (const std::string& problem : report.problems) all += "problem: " + problem + "\n";
     for (const std::string& note : report.notes) all += "note: " + note + "\n";
@@ -325,6 +455,42 @@ TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
   CHECK(found(signed_by(p.bob.repo(), operation)).find("nobody in [people]") != std::string::npos);
   p.declare("bob", p.bob, {Right::kPromote});
   CHECK(found(signed_by(p.bob.repo(), operation)).find("bob may not commit") != std::string::npos);
+}
+
+TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called backdated") {
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  constexpr std::int64_t kIn2099 = std::int64_t{4'080'000'000} * 1'000'000;
+  Operation ahead = tag(p.ada, version, "x");
+  ahead.time = kIn2099;
+  ahead = signed_by(p.ada.repo(), ahead);
+  p.ada.repo().merge({ahead});
+  create_tag(p.ada.repo(), "y", version);
+  OperationStage stage;
+  visit_operations(p.ada.repo().db(), [&](const Operation& operation) { stage.add(operation); });
+  stage.settle();
+  const TrustReport report = verify_trust(p.ada.root, stage, p.ada.pool);
+  CHECK(report.problems.empty());
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0].find("tag") != std::string::npos);
+  CHECK(report.notes[0].find("is ahead of time: it says 2099-") != std::string::npos);
+}
+
+TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bears was recorded as another") {
+  constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000, kNow = 57 * kYear;
+  CHECK(far_ahead(kNow, kNow - kYear).empty());
+  CHECK(far_ahead(kNow, kNow + kYear).empty());
+  CHECK(far_ahead(kNow + 73 * kYear, kNow).find("73 years after the last") != std::string::npos);
+  CHECK(recordable_time(kNow) == kNow);
+  CHECK(recordable_time(-kNow) == 0);
+  CHECK(fails_with(ErrorKind::kIo, "clock is wrong: it says 12000-",
+                   [] { (void)recordable_time(std::int64_t{316'521'000'000} * 1'000'000); }) == "");
+  Pair p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  CHECK(p.ada.repo().clock_doubt().empty());
+  p.ada.repo().merge({signed_by(p.ada.repo(), tag(p.ada, version, "x"))});  // of 1970: now is long after it
+  create_tag(p.ada.repo(), "y", version);
+  CHECK(p.ada.repo().clock_doubt().find("years after the last that was recorded here") != std::string::npos);
 }
 
 TEST_CASE("unsigned history of an older mlx counts up to where [people] says") {
@@ -362,6 +528,8 @@ TEST_CASE("a wrong [people] is an error with its line") {
   CHECK(wrong("[people.ada]\nkey = \"" + key + "\"\nuntil = []\n", "names no operation") == "");
   CHECK(wrong("[people]\n", "names nobody") == "");
   CHECK(wrong("[people]\nunsigned = []\n", "names nobody") == "");
+  CHECK(wrong("[people.ada]\nbefore = [{ key = \"" + key + "\" }]\n", "until") == "");
+  CHECK(wrong("[people.ada]\nbefore = []\n", "key") == "");
   write_file_atomically(c.path("mlx.toml"), "[people.ada]\nkey = [\"" + key + "\"]\n");
   CHECK(declared_people(c.root).people.at(0).may == std::vector<Right>{Right::kCommit});
 }

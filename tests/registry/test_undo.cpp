@@ -213,3 +213,20 @@ TEST_CASE("random histories with undo agree in every clone and rebuild to the sa
   }
   CHECK(undone > 5);
 }
+
+TEST_CASE("bug: undo after a redo took back another operation than the one redone") {
+  Clone c;
+  const Version one = make(c.repo(), "clf", "one");
+  create_tag(c.repo(), "early", one);
+  const std::string early = last_id(c.repo()).hex();
+  create_tag(c.repo(), "late", one);
+  undo(c.repo(), early, false);
+  undo(c.repo(), "", true);
+  CHECK(undo(c.repo(), "", false).subject.id.hex() == early);
+  CHECK(undo(c.repo(), "", true).subject.id.hex() == early);
+  // By the id of the undo too, and again and again.
+  undo(c.repo(), "", false);
+  undo(c.repo(), last_id(c.repo()).hex(), false);
+  CHECK(undo(c.repo(), "", false).subject.id.hex() == early);
+  CHECK(undo(c.repo(), "", false).subject.id.hex() != early);
+}

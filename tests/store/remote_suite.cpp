@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lying_lists.h"
+#include "store/repair.h"
 
 namespace mlx::store {
 
@@ -410,6 +411,34 @@ void damage_at_the_remote_is_not_received(RemoteUnderTest& under) {
   check_whole(*under.open(), shelf);
 }
 
+// For what was put there under an id that is not its own, which an encrypted remote cannot see.
+void what_is_dropped_is_missing_and_the_rest_stays(RemoteUnderTest& under) {
+  Shelf first, second, rest;
+  first.fill(6, 4000, 40);
+  first.add(encrypted_object(ObjectKind::kChunkList, as_bytes(std::string_view("a lie")), "list"));
+  second.fill(3, 4000, 60);
+  const auto remote = under.open();
+  first.send_to(*remote);
+  second.send_to(*remote);
+  const std::vector<ObjectKey> dropped = {first.keys[1], first.keys[6]};
+  RepairReport report;
+  if (!remote->drop(dropped, report, first.progress)) return;  // its server looks for itself
+  CHECK(report.saved_objects == 5);
+  for (const auto& [key, object] : first.objects) {
+    if (std::ranges::find(dropped, key) == dropped.end()) rest.add(StoredObject(object));
+  }
+  const auto again = under.open();
+  for (Remote* connection : {remote.get(), again.get()}) {
+    CHECK(connection->missing(first.keys) == dropped);
+    CHECK(connection->missing(second.keys).empty());
+    check_whole(*connection, rest);
+  }
+  first.send_to(*remote);
+  check_whole(*under.open(), first);
+  CHECK(remote->drop({{Digest::of("nothing there"), ObjectKind::kChunkList}}, report, first.progress));
+  CHECK(report.saved_objects == 5);
+}
+
 void small_files_change_by_compare_and_set(RemoteUnderTest& under) {
   const auto remote = under.open();
   CHECK_FALSE(remote->read_file("keys"));
@@ -448,6 +477,7 @@ const RemoteCheck kRemoteChecks[] = {
     {"what does not match its id or checksum is refused", what_does_not_match_its_id_or_checksum_is_refused},
     {"an interrupted send is resumed", an_interrupted_send_is_resumed},
     {"damage at the remote is not received", damage_at_the_remote_is_not_received},
+    {"what is dropped is missing, and the rest stays", what_is_dropped_is_missing_and_the_rest_stays},
     {"small files change by compare-and-set", small_files_change_by_compare_and_set},
 };
 

@@ -8,6 +8,7 @@ the first fault that fits a request (method, part of the key) is done `times` ti
   status  answers so, with the code        reset   closes the connection without an answer
   lost    does it, and then closes         cut     half of the answer's body, then closes
   stall   waits `seconds` first            flip    one bit of the answer's body is another
+  drip    ten bytes of the body a second
 PUT /_lose with {"key", "how": "delete" or "cut"} loses an object, or its second half; GET /_objects gives {key: size}.
 GET /_log gives and empties the list of requests: [method, key, status, range, bytes received].
 """
@@ -154,13 +155,18 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         return True
 
-    def answer(self, status, headers, body, cut=False):
+    def answer(self, status, headers, body, cut=False, drips=False):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
+        if drips:
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.1)
+        elif self.command != "HEAD":
             self.wfile.write(body[:len(body) // 2] if cut else body)
         self.wfile.flush()
 
@@ -219,7 +225,10 @@ class Handler(BaseHTTPRequestHandler):
         if fault["do"] == "flip" and answer:
             answer = answer[:-1] + bytes([answer[-1] ^ 1])
         self.close_connection = self.close_connection or fault["do"] == "cut"
-        self.answer(status, headers, answer, fault["do"] == "cut")
+        try:
+            self.answer(status, headers, answer, fault["do"] == "cut", fault["do"] == "drip")
+        except ConnectionError:  # the client has had enough
+            self.close_connection = True
 
     do_GET = do_PUT = do_HEAD = serve
 

@@ -81,6 +81,53 @@ TEST_CASE("gc removes what no reference reaches, and says before what it will do
   expect_clean(t.folder);
 }
 
+// Takes no byte until something was removed, and then `room` of them.
+class FullDisk final : public Disk {
+ public:
+  explicit FullDisk(std::uint64_t room) : room_(room) {}
+  Fd create(const std::string& path) override { return real_->create(path); }
+  Fd open_append(const std::string& path) override { return real_->open_append(path); }
+  void write(const Fd& fd, ByteView bytes, const std::string& path) override {
+    if (bytes.size() > free_) fail_errno(ENOSPC, path, "write");
+    free_ -= bytes.size();
+    real_->write(fd, bytes, path);
+  }
+  void sync(const Fd&, const std::string&) override {}
+  void sync_folder(const std::string&) override {}
+  void rename(const std::string& from, const std::string& to) override { real_->rename(from, to); }
+  void truncate(const std::string& path, std::uint64_t size) override { real_->truncate(path, size); }
+  void remove(const std::string& path) override {
+    if (path.ends_with(".pack")) free_ += room_;
+    real_->remove(path);
+  }
+
+ private:
+  std::unique_ptr<Disk> real_ = real_disk();
+  std::uint64_t room_, free_ = 0;
+};
+
+TEST_CASE("bug: gc removes packs on a full disk, where not a byte can be written first") {
+  for (const std::uint64_t room : {0, 400'000}) {
+    CAPTURE(room);
+    TestStore t(kSmallPacks);
+    Digest kept;
+    {
+      Other writer(t.folder);
+      kept = add_version(writer.store, 1);
+      for (int step : {2, 3, 4}) add_version(writer.store, step);
+    }
+    FullDisk disk(room);
+    Store full(t.folder, disk, t.pool, kSmallPacks);
+    const GcReport report = collect(full, {kept});
+    CHECK(report.removed_packs > 3);
+    CHECK(t.files_in_packs(".pack").size() == report.packs - report.removed_packs);
+    CHECK(t.files_in_packs("condemned").empty());
+    CHECK(t.files_in_packs(".lock") == std::vector<std::string>{"gc.lock"});
+    CHECK(is_whole(full, kept, 1));
+    expect_clean(t.folder);
+  }
+}
+
 TEST_CASE("gc copies what lives out of packs with garbage") {
   TestStore t;
   Digest kept, dropped;

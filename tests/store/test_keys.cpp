@@ -4,6 +4,7 @@
 
 #include "fixture.h"
 #include "store/key_file.h"
+#include "store/key_file_bytes.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -266,4 +267,32 @@ TEST_CASE("a remote's keys hold no name, open for members alone, and no byte of 
     const ByteView cut = ByteView(good).first(i);
     CHECK(error_of([&] { open(cut, ada); }) == ErrorKind::kCorrupt);
   }
+}
+
+TEST_CASE("bug: whoever held a remote chose how long and in how much memory its clones try a passphrase") {
+  const auto refused = [](const ScryptCost& cost) {
+    KeyFile file = new_keys().file;
+    file.members[0].cost = cost;
+    return error_of([&] { decode_key_file(encode_key_file(file), "keys"); }) == ErrorKind::kCorrupt;
+  };
+  CHECK(refused({20, 16, 1}));  // 2 GiB
+  CHECK(refused({18, 8, 16}));  // 4 GiB one after the other
+  CHECK(refused({19, 8, 1}));
+  // All of a file together: 1 GiB.
+  KeyFile file = new_keys().file;
+  CHECK(can_be_opened(file));
+  file.members.resize(16, file.members[0]);
+  for (Member& member : file.members) member.cost = {};
+  CHECK(can_be_opened(file));
+  file.members.push_back(file.members[0]);
+  CHECK_FALSE(can_be_opened(file));
+  CHECK(error_of([&] { decode_key_file(encode_key_file(file), "keys"); }) == ErrorKind::kCorrupt);
+  // Nobody makes a file that nobody reads.
+  UnlockedKeys keys = new_keys();
+  Member costly = passphrase_member(as_bytes("second"), "q", kCheap, 2);
+  costly.cost = {23, 8, 1};
+  CHECK(error_of([&] { add_member(keys, costly); }) == ErrorKind::kRefused);
+  CHECK(keys.file.members.size() == 1);
+  add_member(keys, passphrase_member(as_bytes("second"), "q", kCheap, 2));
+  CHECK(opens(reread(keys.file), "second"));
 }

@@ -165,3 +165,24 @@ TEST_CASE("bug: a fetch decodes no operation that is larger than one may be") {
           receive_objects(*there, *t.store, {{ObjectKind::kOperation, id}}, t.progress);
         }) == ErrorKind::kCorrupt);
 }
+
+TEST_CASE("bug: an attachment whose size nobody says was a list of 64 GiB, all of it hashed") {
+  Folder remote;
+  (void)remote.open();
+  const StoredObject part = as_chunk(Bytes(1 << 20));
+  ChunkList list;
+  for (int i = 0; i < 1025; ++i) list.items.push_back({part.key.id, std::uint64_t{1} << 20});
+  list.size = std::uint64_t{1025} << 20;
+  const Digest file = Digest::of("a card");
+  plant(remote.path, *remote.disk, {part, as_list(list, file)});
+  TestStore t;
+  const auto there = remote.open();
+  std::string said;
+  try {
+    receive_files(*there, *t.store, files(file), t.progress);
+  } catch (const Error& error) {
+    said = error.message;
+  }
+  CHECK(said.find("no version says so") != std::string::npos);
+  CHECK_FALSE(t.store->has_blob(file));
+}

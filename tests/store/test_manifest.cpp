@@ -1,4 +1,5 @@
 // Manifests: one encoding for one set of files, shards that follow the files, and nothing else is accepted.
+#include "base/foreign_files.h"
 #include "fixture.h"
 #include "store/manifest.h"
 
@@ -122,4 +123,25 @@ TEST_CASE("summarize says what storing says") {
   const auto batch = t.store->begin();
   CHECK(batch->add_manifest(entries) == summarize(entries));
   CHECK(batch->add_manifest({}) == summarize({}));
+}
+
+TEST_CASE("bug: paths of any length came in with a manifest, and deep ones took hours to look through") {
+  CHECK(is_too_long(std::string(256, 'a')));
+  CHECK_FALSE(is_too_long(std::string(255, 'a') + "/" + std::string(255, 'b')));
+  std::string deep = "f";
+  while (deep.size() < 4095) deep.insert(0, "a/");
+  CHECK_FALSE(is_too_long(deep));
+  CHECK(is_too_long("a/" + deep));
+  CHECK(decode_shard(shard_with(deep, kModeFile)).size() == 1);
+  CHECK(error_of([&] { decode_shard(shard_with("a/" + deep, kModeFile)); }) == ErrorKind::kCorrupt);
+  CHECK(error_of([&] { decode_shard(shard_with(std::string(256, 'a'), kModeFile)); }) == ErrorKind::kCorrupt);
+  TestStore t;
+  const auto batch = t.store->begin();
+  CHECK(error_of([&] { batch->add_manifest({{"a/" + deep, kModeFile, 0, Digest::of("")}}); }) == ErrorKind::kUsage);
+  // 80 MB of folders that are nobody else's: by far too much for a search that looks up each of them.
+  std::vector<Entry> entries;
+  for (int i = 0; i < 20'000; ++i) entries.push_back({fmt::format("{:06}/{}", i, deep.substr(8)), kModeFile, 0, {}});
+  CHECK_FALSE(find_path_clash(entries).has_value());
+  entries.push_back({entries.back().path + "/x", kModeFile, 0, {}});
+  CHECK(find_path_clash(entries) == entries[19'999].path);
 }

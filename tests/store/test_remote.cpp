@@ -1,5 +1,7 @@
 // The folder remote: objects go there and back as they are, heads change by compare-and-set, damage does not spread.
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -134,4 +136,30 @@ TEST_CASE("damaged heads, unknown schemes and missing folders are clear errors")
   CHECK(error_of([&] { open_remote(t.temp.path() + "/none", {}, *t.disk, t.pool); }) == ErrorKind::kNotFound);
   make_folders(t.temp.path() + "/plain");
   CHECK(error_of([&] { open_remote(t.temp.path() + "/plain", {}, *t.disk, t.pool); }) == ErrorKind::kNotFound);
+}
+
+TEST_CASE("bug: links that others put into a remote led a push's writes elsewhere") {
+  Pair t;
+  const std::string outside = t.temp.path() + "/outside";
+  make_folders(outside);
+  for (const char* name : {"heads.lock", "file-keys.tmp", "packs"}) {
+    CAPTURE(name);
+    const std::string path = t.url + "/" + name, aside = t.url + "-aside";
+    if (path_exists(path)) REQUIRE(::rename(path.c_str(), aside.c_str()) == 0);
+    REQUIRE(::symlink((outside + "/" + name).c_str(), path.c_str()) == 0);
+    CHECK(error_of([&] { t.remote->publish_heads({}, {Digest::of("a")}); }) == ErrorKind::kConflict);
+    CHECK(error_of([&] { t.remote->write_file("keys", {}, as_bytes("k")); }) == ErrorKind::kConflict);
+    CHECK(error_of([&] { open_remote(t.url, {.create = true}, *t.disk, t.pool); }) == ErrorKind::kConflict);
+    CHECK(list_folder(outside).empty());
+    REQUIRE(::unlink(path.c_str()) == 0);
+    if (path_exists(aside)) REQUIRE(::rename(aside.c_str(), path.c_str()) == 0);
+  }
+  CHECK(t.remote->publish_heads({}, {Digest::of("a")}));
+  // Whatever races with that look: the file itself is not opened through a link.
+  const std::string link = t.temp.path() + "/link";
+  REQUIRE(::symlink((outside + "/made").c_str(), link.c_str()) == 0);
+  const auto disk = real_disk();
+  CHECK(error_of([&] { disk->open_append(link); }) == ErrorKind::kConflict);
+  CHECK(error_of([&] { disk->truncate(link, 0); }) == ErrorKind::kConflict);
+  CHECK(list_folder(outside).empty());
 }

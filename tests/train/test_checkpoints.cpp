@@ -130,7 +130,7 @@ std::string failure(World& world) {
   try {
     world.train();
   } catch (const Error& error) {
-    CHECK(error.kind == ErrorKind::kNo);
+    CHECK(error.kind == ErrorKind::kDiverged);
     return error.message;
   }
   return "nothing was thrown";

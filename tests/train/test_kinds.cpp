@@ -174,6 +174,41 @@ TEST_CASE("text: a tiny GPT-2 learns to spell, over characters and over bytes") 
   CHECK(world.evaluate("train").count == bytes - 1);
 }
 
+// Ten columns of small numbers, and a noisy target of hundreds, as of the diabetes data.
+std::string patients(std::uint32_t count) {
+  std::string csv = "a,b,c,d,y\n";
+  for (std::uint32_t i = 0; i < count; ++i) {
+    double x[5];
+    for (std::uint32_t k = 0; k < 5; ++k) x[k] = kernels::to_unit(kernels::random_u32(3, 1, i, k)) - 0.5;
+    const double y = 152 + 150 * x[0] + 120 * x[1] - 60 * x[2] + 100 * x[4];
+    csv += fmt::format("{:.5f},{:.5f},{:.5f},{:.5f},{:.0f}\n", x[0] / 7, x[1] / 7, x[2] / 7, x[3] / 7, y);
+  }
+  return csv;
+}
+
+TEST_CASE("bug: by default a regression diverged, and 100 rows were too few for a batch") {
+  for (const std::uint32_t count : {100u, 353u}) {
+    World world({{"train.csv", patients(count)}});
+    const train::TrainOutcome outcome =
+        world.train("target = \"y\"\nhold_out = 0.2", "family = \"mlp\"\nhidden = [64, 64]", "epochs = 60");
+    CAPTURE(outcome.run.summary);
+    CHECK(parse_json(outcome.run.summary, "summary")["valid_r2"].get<double>() > 0.5);
+    CHECK(parse_json(outcome.run.params, "params")["train"]["optimizer"]["name"] == "adamw");
+  }
+}
+
+TEST_CASE("text is learned by default, in both families") {
+  World world({{"words.txt", words(1500)}});
+  for (const char* family : {"gpt2", "llama"}) {
+    const train::TrainOutcome outcome = world.train(
+        "hold_out = 0.1", fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 2\ncontext = 16", family),
+        "epochs = 30");
+    CAPTURE(family);
+    CHECK(parse_json(outcome.run.summary, "summary")["valid_bits_per_byte"].get<double>() < 2.0);
+    CHECK(parse_json(outcome.run.params, "params")["train"]["optimizer"]["name"] == "adamw");
+  }
+}
+
 TEST_CASE("data and config that do not fit are refused with their reason") {
   World rows({{"train.csv", houses(60, 1)}, {"other.txt", "x"}}), text({{"a.txt", words(50)}});
   const auto refuses = [](World& world, const std::string& data, const std::string& train, const std::string& what,

@@ -126,7 +126,7 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
 TEST_CASE("a run is not resumed with another config") {
   World world;
   const std::string run = world.train().run.id;
-  world.write_config(replaced(synthetic::kConfig, "epochs = 3", "epochs = 4"));
+  world.write_config(replaced(synthetic::kConfig, "seed = 5", "seed = 4"));
   CHECK_THROWS_WITH_AS(world.train("run:" + run), doctest::Contains("another config"), Error);
 }
 

@@ -1,0 +1,24 @@
+// The MODEL of `mlx predict`, `eval` and `serve`: a version in the repository, or a folder with a model's files, for
+// which no repository is needed.
+#pragma once
+
+#include <string>
+
+#include "cmd/cli.h"
+#include "nn/model.h"
+#include "registry/artifacts.h"
+
+namespace mlx::cmd {
+
+// Whether `word` names a folder with a model and not a version: where it begins as a path does (./, ../, /) in any
+// case, else where there is no version of this name.
+bool names_model_folder(const std::string& word, Context& context);
+
+struct AskedModel {
+  registry::Version version;  // of a folder: called as the folder is, number 0
+  nn::Model model;
+};
+// kUsage for a dataset; kNotFound, outside of a repository too.
+AskedModel open_model(const std::string& word, Context& context);
+
+}  // namespace mlx::cmd

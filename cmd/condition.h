@@ -1,0 +1,32 @@
+// Conditions over named figures, "valid_accuracy>=0.9": what `mlx log --where` and `mlx eval --require` take.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+
+namespace mlx::cmd {
+
+// What a condition looks at: a number, a text, or a list of them.
+struct Figure {
+  std::optional<double> number;
+  std::string text;  // where it is no number; of a list its JSON
+  bool is_list = false;
+};
+Figure figure_of(const Json& value);
+std::string figure_text(const Figure& figure);  // numbers in their shortest form
+
+struct Condition {
+  std::string name, operation, text;  // operation: one of < <= > >= = !=
+  std::optional<double> number;       // `text` as one
+};
+// kUsage, which names `option` and shows `example`, for what is none: `<` and its like want numbers.
+Condition parse_condition(const std::string& text, const char* option, const char* example);
+
+// Numbers by their value, texts as they are; a list equals what is written like it, with or without brackets. NaN is
+// only != to everything. `as_f32`: fractions that are the same in f32 are equal.
+bool holds(const Condition& condition, const Figure& figure, bool as_f32 = false);
+
+}  // namespace mlx::cmd

@@ -1,0 +1,30 @@
+// The folder of a new clone while it is made. Used by clone.cpp.
+#pragma once
+
+#include <string>
+
+#include "base/fd.h"
+
+namespace mlx::cmd {
+
+// Made beside its place, in a folder of a name that nobody can foresee, and moved there when it is whole: what fails
+// leaves nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next. Nothing is
+// taken away but what carries the mark of this: a text that names the folder's own inode, so that no project can bring
+// one along, in a folder of this user's that no symbolic link leads to.
+class NewFolder {
+ public:
+  // `path` is absolute. kConflict where it stands and is not empty, or where another process makes it.
+  explicit NewFolder(std::string path);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const std::string& path() const { return made_; }  // where it is made: nothing stands there yet
+  // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
+  void keep(const std::string& current_folder);
+
+ private:
+  std::string path_, staging_, made_;
+  Fd parent_, lock_;
+};
+
+}  // namespace mlx::cmd

@@ -1,0 +1,80 @@
+// Compares what two runs were told.
+#include "train/goes_on.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mlx::train {
+namespace {
+
+// Of [train], what neither the state's form nor the order of the examples depends on. checkpoint_every stands in
+// records of before it was left out.
+constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
+                              "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
+                              "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};
+constexpr const char* kOptimizer = "optimizer";  // its name counts, its numbers are free
+
+Json at(const Json& object, const std::string& key) {
+  return object.is_object() && object.contains(key) ? object[key] : Json();
+}
+
+void add_different(const Json& before, const Json& now, const std::string& table, bool moved,
+                   std::vector<std::string>& out) {
+  std::vector<std::string> keys;
+  for (const Json* json : {&before, &now})
+    for (const auto& [key, value] : json->items()) keys.push_back(key);
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const std::string& key : keys) {
+    if (table == "train" && (std::ranges::find(kFree, key) != kFree.end() || (moved && key == "precision"))) continue;
+    Json a = at(before, key), b = at(now, key);
+    if (table == "train" && key == kOptimizer) a = at(a, "name"), b = at(b, "name");
+    if (a != b) out.push_back(table + "." + key);
+  }
+}
+
+std::vector<std::pair<std::string, Digest>> data_of(std::vector<std::pair<std::string, Digest>> inputs) {
+  std::erase_if(inputs, [](const auto& input) { return input.first == kCheckpointInput; });
+  return inputs;
+}
+
+}  // namespace
+
+void check_goes_on(const registry::Run& run, const registry::RunStart& start, const Digest& here) {
+  const Json before = parse_json(run.params, "run:" + run.id), now = parse_json(start.params, "parameters");
+  const std::string what = "run:" + run.id;
+  const bool moved = json_string(parse_json(run.environment, what), "numerics", what) != here.text();
+  std::vector<std::string> different;
+  if (data_of(run.inputs) != data_of(start.inputs)) different.emplace_back("the dataset, or the model to start from");
+  for (const char* table : {"data", "model", "train"})
+    add_different(at(before, table), at(now, table), table, moved, different);
+  if (different.empty()) return;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("run:{} was made with another config or dataset: {}", run.id, fmt::join(different, ", ")),
+              "resume with what it was started with, or start a new run without --resume");
+}
+
+std::optional<Digest> checkpoint_input(const registry::Run& run) {
+  for (const auto& [role, digest] : run.inputs)
+    if (role == kCheckpointInput) return digest;
+  return std::nullopt;
+}
+
+Digest last_checkpoint(registry::Repository& repository, const registry::Run& run) {
+  const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
+  if (!all.empty()) return all.back().manifest;
+  const std::optional<Digest> began_with = checkpoint_input(run);
+  if (began_with && run.status != "done") return *began_with;
+  throw Error(ErrorKind::kConflict,
+              fmt::format("run:{} has no checkpoint to go on from, and somebody else began it, or what it began with "
+                          "computes otherwise or was told otherwise",
+                          run.id),
+              "train it anew, without --resume");
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,22 @@
+// When a training may go on from the state of another run, as a run of its own. Used by trainer.cpp.
+#pragma once
+
+#include <optional>
+
+#include "base/hash.h"
+#include "registry/runs.h"
+
+namespace mlx::train {
+
+inline constexpr const char* kCheckpointInput = "checkpoint";  // role of the input of a run that went on from another
+
+// kConflict naming what differs, where `start` is not the training that `run` was but for how long and how fast it goes
+// on: epochs, the schedule and its rates, clip, decay and momenta, what is kept; and its precision, which each device
+// chooses for itself, where the numerics `here` are others than the run's.
+void check_goes_on(const registry::Run& run, const registry::RunStart& start, const Digest& here);
+// The checkpoint that the run itself went on from.
+std::optional<Digest> checkpoint_input(const registry::Run& run);
+// The run's last checkpoint, or the one that it began with; kConflict where there is none.
+Digest last_checkpoint(registry::Repository& repository, const registry::Run& run);
+
+}  // namespace mlx::train
