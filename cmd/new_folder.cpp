@@ -18,7 +18,7 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr const char *kMark = "mark", *kInside = "clone";
+constexpr std::string_view kMark = ".mark";
 constexpr std::size_t kMaxMark = 256;
 
 std::string mark_of(int folder) {
@@ -27,32 +27,38 @@ std::string mark_of(int folder) {
   return fmt::format("folder {} {}\n", found.st_dev, found.st_ino);
 }
 
-// An empty folder that nobody else may enter.
+// An empty folder, locked.
 Fd make_staging(int parent, const std::string& name, const std::string& path) {
-  if (::mkdirat(parent, name.c_str(), 0700) != 0) fail_errno(errno, path, "create the folder");
+  if (::mkdirat(parent, name.c_str(), 0777) != 0) fail_errno(errno, path, "create the folder");
   Fd folder(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) fail_errno(errno, path, "lock the folder");
-  const Fd mark(::openat(folder.get(), kMark, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!mark) fail_errno(errno, join_path(path, kMark), "create");
-  write_all(mark.get(), as_bytes(mark_of(folder.get())), join_path(path, kMark));
+  const std::string mark = name + std::string(kMark);
+  const Fd fd(::openat(parent, mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) fail_errno(errno, path + std::string(kMark), "create");
+  write_all(fd.get(), as_bytes(mark_of(folder.get())), path + std::string(kMark));
   return folder;
 }
 
-bool bears_mark(int folder) {
+bool bears_mark(int parent, const std::string& name, int folder) {
   struct stat found {};
   if (::fstat(folder, &found) != 0 || found.st_uid != ::geteuid()) return false;
-  const Fd mark(::openat(folder, kMark, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-  if (!mark || ::fstat(mark.get(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
+  const std::string mark = name + std::string(kMark);
+  const Fd fd(::openat(parent, mark.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
   std::string text(kMaxMark, '\0');
-  text.resize(read_at(mark.get(), text.data(), text.size(), 0, kMark));
+  text.resize(read_at(fd.get(), text.data(), text.size(), 0, mark));
   return text == mark_of(folder);
+}
+
+void remove_mark(int parent, const std::string& name) {
+  (void)::unlinkat(parent, (name + std::string(kMark)).c_str(), 0);
 }
 
 // The mark goes last: until then the next clone finds what is left.
 void remove_staging(int parent, int folder, const std::string& path) {
-  remove_content(folder, path, kMark);
-  (void)::unlinkat(folder, kMark, 0);
+  remove_content(folder, path);
   (void)::unlinkat(parent, base_name(path).c_str(), AT_REMOVEDIR);
+  remove_mark(parent, base_name(path));
 }
 
 // What clones that were killed have left beside `path`; one that lives is kConflict.
@@ -61,7 +67,7 @@ void remove_left_over(int parent, const std::string& path, const std::string& pr
   for (const FolderEntry& entry : list_entries(folder)) {
     if (!entry.is_real_folder || !entry.name.starts_with(prefix)) continue;
     const Fd found(::openat(parent, entry.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!found || !bears_mark(found.get())) continue;
+    if (!found || !bears_mark(parent, entry.name, found.get())) continue;
     if (::flock(found.get(), LOCK_EX | LOCK_NB) != 0) {
       throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is at work there", path),
                   "wait for it to finish, or name another folder");
@@ -84,26 +90,30 @@ NewFolder::NewFolder(std::string path) : path_(std::move(path)) {
   parent_ = open_file(parent, O_RDONLY | O_DIRECTORY);
   remove_left_over(parent_.get(), path_, prefix);
   const std::string name = prefix + registry::random_id();
-  staging_ = join_path(parent, name);
-  made_ = join_path(staging_, kInside);
+  made_ = join_path(parent, name);
   try {
-    lock_ = make_staging(parent_.get(), name, staging_);
+    lock_ = make_staging(parent_.get(), name, made_);
   } catch (const Error&) {
     (void)::unlinkat(parent_.get(), name.c_str(), AT_REMOVEDIR);
+    remove_mark(parent_.get(), name);
     throw;
   }
 }
 
 NewFolder::~NewFolder() {
   try {
-    remove_staging(parent_.get(), lock_.get(), staging_);
+    if (!kept_) remove_staging(parent_.get(), lock_.get(), made_);
   } catch (const Error&) {
     // The next clone takes it away.
   }
 }
 
 void NewFolder::keep(const std::string& current_folder) {
-  if (path_ != current_folder && ::rename(made_.c_str(), path_.c_str()) == 0) return;
+  if (path_ != current_folder && ::rename(made_.c_str(), path_.c_str()) == 0) {
+    kept_ = true;
+    remove_mark(parent_.get(), base_name(made_));
+    return;
+  }
   if (!path_exists(path_)) fail_errno(errno, path_, "rename the clone to");
   require_empty(path_);
   for (const std::string& name : list_folder(made_)) {

@@ -7,10 +7,10 @@
 
 namespace mlx::cmd {
 
-// Made beside its place, in a folder of a name that nobody can foresee, and moved there when it is whole: what fails
-// leaves nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next. Nothing is
-// taken away but what carries the mark of this: a text that names the folder's own inode, so that no project can bring
-// one along, in a folder of this user's that no symbolic link leads to.
+// Made beside its place, under a name that nobody can foresee, and moved there when it is whole: what fails leaves
+// nothing, and what one that was killed leaves stands in nobody's way and is taken away by the next. Nothing is taken
+// away but a folder of this user's, no link, that has its mark beside it: a file that names the folder's inode, so that
+// no project can bring one along.
 class NewFolder {
  public:
   // `path` is absolute. kConflict where it stands and is not empty, or where another process makes it.
@@ -18,13 +18,14 @@ class NewFolder {
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
-  const std::string& path() const { return made_; }  // where it is made: nothing stands there yet
+  const std::string& path() const { return made_; }  // where it is made: an empty folder
   // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
   void keep(const std::string& current_folder);
 
  private:
-  std::string path_, staging_, made_;
+  std::string path_, made_;
   Fd parent_, lock_;
+  bool kept_ = false;
 };
 
 }  // namespace mlx::cmd

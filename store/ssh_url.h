@@ -20,8 +20,8 @@ SshTarget parse_ssh_url(const std::string& url);
 
 struct SshProgram {
   std::string command = "";     // a shell's command line to run in place of "ssh"
-  bool repair = false;          // asks for `serve-store --repair`
   std::string remote_mlx = "";  // the program on the other side in place of "mlx"
+  bool repair = false;          // asks for `serve-store --repair`
 };
 // `ssh [-p PORT] [USER@]HOST 'mlx serve-store --stdio'`. The path is not in it: it is sent, so that no shell sees it.
 std::vector<std::string> ssh_command(const SshTarget& target, const SshProgram& program);

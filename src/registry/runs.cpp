@@ -265,7 +265,7 @@ std::vector<Version> made_by(Repository& repository, const Run& run) {
 std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key) {
   store::Statement select = repository.db().prepare(
       std::string(kSelectRun) +
-      "WHERE key = ? AND status != 'done' AND id IN (SELECT run FROM checkpoints) ORDER BY seq DESC");
+      "WHERE r.key = ? AND r.status != 'done' AND r.id IN (SELECT run FROM checkpoints) ORDER BY r.seq DESC");
   select.bind(key);
   for (Run& run : read_all(repository, select)) {
     if (!is_own_run(repository, run.id)) continue;

@@ -100,12 +100,12 @@ class Loop {
     if (config_.selection.keep_best && !state.best.empty()) return;
     state.best.clear();
     state.selection.best.clear();
-    state.selection.best_step = 0;
+    state.selection.best_step = state.selection.last_step = 0;  // validated again where it begins
   }
 
   void restore() {
     now_ = starting_point(options_.resume);
-    if (now_.step >= total_steps_ && options_.from && !options_.resume) {
+    if (now_.step > total_steps_ && options_.from && !options_.resume) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the run to go on from has done {} of the {} steps that {} epochs are", config_.file,
                               now_.step, total_steps_, config_.epochs),

@@ -160,13 +160,13 @@ expect 0 mlx fsck --json
 [ "$(json 'd["locked"]')" -gt 0 ] || fail "fsck without a key says nothing of it"
 MLX_PASSPHRASE_FILE=$work/pass expect 0 mlx status
 # bug: without a new passphrase the old one was put in its own place, and called changed.
-before=$(sha256sum <.mlx/keys)
+locked=$(sha256sum <.mlx/keys)
 for command in change add; do
   MLX_PASSPHRASE_FILE=$work/pass error 2 "a passphrase is needed" mlx key $command-passphrase
   has "$err" "--new-passphrase-file"
   MLX_PASSPHRASE_FILE=$work/pass error 2 "is that of 'passphrase' already" mlx key $command-passphrase --new-passphrase-file ../pass
 done
-same "$(sha256sum <.mlx/keys)" "$before"
+same "$(sha256sum <.mlx/keys)" "$locked"
 # bug: where keys without a remote are damaged, the hint of fsck --repair was fsck --repair.
 cp -r .mlx ../three-kept
 for file in .mlx/keys .mlx/keys.copy; do [ ! -e "$file" ] || truncate -s 100 "$file"; done

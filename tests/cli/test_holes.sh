@@ -47,7 +47,7 @@ expect 6 mlx fsck
 has "$out" "meta.db does not know it"
 has "$out" "was lost together with the journal"
 error 6 "fsck --rebuild" mlx gc --yes --grace 0
-for command in "add data/x" "commit -m x" "promote data/x@v1 production" "tag t data/x@v1"; do
+for command in "add data/x" "commit -m x"; do
   # shellcheck disable=SC2086
   error 6 "mlx pull" mlx $command
 done

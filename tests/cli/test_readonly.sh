@@ -43,11 +43,12 @@ done
 [ -z "${MLX_TEST_VERBOSE:-}" ] || for command in "${reading[@]}"; do echo "${known[$command]} $command"; done >&2
 # A server starts, says that it is ready, and ends when it is told to.
 serves() {
+  rm -f "$work/.served"  # what the last one said
   "${as[@]}" "$mlx_binary" serve clf --listen 127.0.0.1:0 >"$work/.served" 2>&1 &
   local server=$! i
   for ((i = 0; i < 600; ++i)); do
-    grep -q 'http://127' "$work/.served" && break
-    kill -0 "$server" 2>/dev/null || fail "serve: $(cat "$work/.served")"
+    grep -qs 'http://127' "$work/.served" && break
+    kill -0 "$server" 2>/dev/null || fail "serve: $(cat "$work/.served" 2>&1)"
     sleep 0.1
   done
   kill "$server"

@@ -171,7 +171,7 @@ mlx cat d:raw | cmp - d/raw || fail "mlx cat changed bytes"
 # bug: a link where clone makes its folder, planted in a shared folder or tracked by git, led to a folder that it emptied.
 cd "$work" && mkdir place && ln -s "$outside" place/.c20.mlx-clone && ln -s "$outside" place/.c20.mlx-clone-0123456789abcdef
 mkdir place/.c20.mlx-clone-theirs && echo kept >place/.c20.mlx-clone-theirs/file
-echo "folder 1 2" >place/.c20.mlx-clone-theirs/mark
+echo "folder 1 2" >place/.c20.mlx-clone-theirs.mark
 expect 0 mlx clone store place/c20
 untouched
 same "$(cat place/.c20.mlx-clone-theirs/file)" kept

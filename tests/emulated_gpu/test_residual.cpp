@@ -2,6 +2,8 @@
 // same kernels with sums of their own, also where parts are computed again.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "graph/recompute.h"
 #include "tests/graph/sample.h"
 
@@ -17,13 +19,18 @@ void check_same(const Tensors& a, const Tensors& b) {
   for (const auto& [name, tensor] : a) CHECK_MESSAGE(tensor.data == b.at(name).data, name);
 }
 
+// Without those that look whether what a step leaves is finite, which only a GPU's graph has.
+std::ptrdiff_t nodes_of(const TrainingGraph& training) {
+  return std::ranges::count_if(training.graph.nodes, [](const Node& node) { return node.op != Op::kNorm; });
+}
+
 }  // namespace
 
 TEST_CASE("residual: sums in norms train to the bits of sums of their own") {
   for (const Graph& forward : {sample::transformer(), sample::llama()}) {
     const TrainingGraph apart = to_training(forward, {"adamw"}, LossSpec{}, {Precision::kF32, false});
     const TrainingGraph fused = to_training(forward, {"adamw"}, LossSpec{}, {Precision::kF32, true});
-    REQUIRE(fused.graph.nodes.size() < apart.graph.nodes.size());
+    REQUIRE(nodes_of(fused) < nodes_of(apart));
     const Tensors expected = trained(apart);
     check_same(trained(fused), expected);
     check_same(trained(recompute(fused, recomputable_parts(fused))), expected);

@@ -23,6 +23,12 @@ def modes(w, mode):
     return version_of(w, [entry(b"a", SMALL, mode)])
 
 
+@each("path of", {"4096 bytes": b"a/" * 2047 + b"ff", "a part of 256 bytes": b"a" * 256, "16000 folders": b"a/" * 16000 + b"f"},
+      insider=True)
+def lengths(w, path):
+    return version_of(w, [entry(path, SMALL), entry(b"zzz", SMALL)])
+
+
 @attack(insider=True)
 def file_below_a_link(w):
     objects = [entry(b"a", b"/tmp", LINK), entry(b"a/owned", SMALL)]

@@ -173,7 +173,7 @@ TEST_CASE("model: weights must be the graph's, no more and no less") {
   const Digest empty = batch->add_manifest({{"a", store::kModeFile, 1, batch->add_blob(to_bytes("x"))}}).id;
   batch->commit();
   CHECK(says(complaint([&] { (void)load_model(*repository.store, empty); }, ErrorKind::kCorrupt),
-             "has no file model.json | is it a model?"));
+             "model.json: there is no such file | is it a model?"));
 }
 
 TEST_CASE("model: tensors of every dtype and rank go through safetensors") {

@@ -162,6 +162,10 @@ TEST_CASE("bug: a history that was lost for good passed for one that never was")
   remove_database(c);
   remove_tree(c.path(".mlx/journal"));
   c.open();
+  CHECK(fails_with(ErrorKind::kCorrupt, "fsck --rebuild", [&] { make(c.repo(), "clf", "another"); }) == "");
+  c.close();
+  rebuild(c);  // finds nothing, and no remote is named: it begins anew
+  c.open();
   make(c.repo(), "clf", "another");  // does not make it known
   CHECK_FALSE(check_metadata(c.repo()).problems.empty());
   CHECK_THROWS_AS(collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet), Error);

@@ -8,7 +8,7 @@
 
 using namespace mlx;
 using namespace mlx::registry;
-using test::fails_with;
+using registry::test::fails_with;
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 using namespace mlx;
 using namespace mlx::registry;
-using test::fails_with;
+using registry::test::fails_with;
 
 namespace {
 

@@ -37,6 +37,7 @@ struct Elsewhere final : RemoteUnderTest {
     static std::atomic<int> count{0};
     name = "/suite-" + std::to_string(count++);
     options.create = true;
+    options.repair = true;  // whose heads follow from nothing
     options.cache_folder = cache.path();
     options.environment.variable = [](const std::string& asked) -> std::optional<std::string> {
       const char* value = std::getenv(asked.c_str());
