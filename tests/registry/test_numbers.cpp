@@ -144,4 +144,6 @@ TEST_CASE("bug: with another key in the same clone --renumber gave the other clo
   settle_numbers(p.a.repo(), true);
   CHECK(resolve(p.a.repo(), "clf@v2").digest == theirs.digest);
   CHECK(resolve(p.a.repo(), "clf@v3").digest == ours.digest);
+  bring(p.a.repo(), p.b.repo());  // who reads it judges the same
+  CHECK(resolve(p.b.repo(), "clf@v3").digest == ours.digest);
 }

@@ -300,6 +300,14 @@ TEST_CASE("bug: what somebody signed in another project was taken for this one's
     CHECK(p.fetch(p.ada).operations == 1);
     CHECK(dump(p.ada.repo()) == before);
   }
+  SUBCASE("who may not record that it belongs here takes nothing of it") {
+    trust_person(p.bob.root, {"bob", {Colleagues::key(p.bob)}, {Right::kPromote}, {}}, false);
+    FetchOptions options{FetchContent::kEverything};
+    options.allow_unrelated = true;
+    CHECK(fails_with(ErrorKind::kRefused, "bob may not commit",
+                     [&] { registry::fetch(p.bob.repo(), p.origin, options, p.quiet); }) == "");
+    CHECK(dump(p.bob.repo()) == before);
+  }
   SUBCASE("joined once, it is everybody's") {
     FetchOptions options{FetchContent::kEverything};
     options.allow_unrelated = true;
