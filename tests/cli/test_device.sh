@@ -269,7 +269,7 @@ has "$out" failed
 
 # bug: where there was a checkpoint it was not said how to go on from it.
 sed 's/^epochs = 2/epochs = 2\ncheckpoint_every = "1 steps"/' cnn.toml >often.toml
-MLX_EMULATED_GPU_FAILS_AT=200 error 8 "unspecified launch failure" gpu train -c often.toml --device cuda --precision fp16 --force
+MLX_EMULATED_GPU_FAILS_AT=400 error 8 "unspecified launch failure" gpu train -c often.toml --device cuda --precision fp16 --force
 run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
 has "$err" "hint: go on with: mlx train -c "
 has "$err" "often.toml --precision fp16 --device cuda --resume run:${run#run:}; "
