@@ -17,6 +17,7 @@
 #include "registry/names.h"
 #include "registry/operation_text.h"
 #include "registry/people.h"
+#include "registry/remarks.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
 #include "registry/trust.h"
@@ -257,6 +258,9 @@ int verify(const AuditOptions& options, Context& context) {
   require_digits(options.head);
   registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
                                                           context.repository().store_options(), options.head);
+  for (const registry::Remark& remark : registry::remarks(context.repository())) {
+    if (remark.ignored) report.notes.push_back(remark.text);
+  }
   std::size_t unfetched = 0;
   if (!options.remote.empty() && report.problems.empty()) unfetched = check_remote(options.remote, report, context);
   Json heads = Json::array();

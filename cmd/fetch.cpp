@@ -15,7 +15,7 @@ namespace {
 
 struct FetchOptions {
   std::string remote;
-  bool all = false;
+  bool all = false, allow_unrelated = false;
 };
 
 // Numbers and aliases that mean two versions now: pull stops for them, and so does push.
@@ -31,12 +31,13 @@ void warn_of_conflicts(Context& context) {
 int run_fetch(const FetchOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
-  const registry::SyncResult result =
-      registry::fetch(repository, remote, fetch_options(options.all, context), context.progress());
+  const registry::SyncResult result = registry::fetch(
+      repository, remote, fetch_options(options.all, options.allow_unrelated, context), context.progress());
   context.line(context.dry_run() ? would_fetch_text(remote.name, result)
                                  : sync_text("fetched from", remote.name, result));
   print_versions(context, result);
   say_met(context, result);
+  say_remarks(context, result);
   if (!context.dry_run()) warn_of_conflicts(context);
   if (context.wants_json()) {
     Json json = sync_json("mlx.fetch/1", remote.name, result);
@@ -60,6 +61,7 @@ Command add_fetch() {
                         "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
+      allow_unrelated_flag(options->allow_unrelated),
   };
   command.examples = {"mlx fetch", "mlx fetch -n", "mlx fetch --all"};
   command.run = [options](Context& context) { return run_fetch(*options, context); };

@@ -24,7 +24,7 @@ namespace {
 
 struct PullOptions {
   std::string remote;
-  bool renumber = false, force = false, all = false;
+  bool renumber = false, force = false, all = false, allow_unrelated = false;
 };
 
 // A clone of a project that uses mlx has mlx.toml and no .mlx/ yet.
@@ -47,9 +47,10 @@ int run_pull(const PullOptions& options, Context& context) {
   make_repository_of_clone(context);
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
-  const registry::SyncResult result =
-      registry::fetch(repository, remote, fetch_options(options.all, context), context.progress());
+  const registry::SyncResult result = registry::fetch(
+      repository, remote, fetch_options(options.all, options.allow_unrelated, context), context.progress());
   say_met(context, result);
+  say_remarks(context, result);
   Json json;
   if (context.dry_run()) {
     context.line(would_fetch_text(remote.name, result));
@@ -118,6 +119,7 @@ Command add_pull() {
                         "The remote; that of `remote.default`, `origin`, or the only one by default",
                         Complete::kRemote),
       flag("--all", options->all, "The content of every version, not only of what the pointers name"),
+      allow_unrelated_flag(options->allow_unrelated),
       flag("--renumber", options->renumber,
            "Give versions made here the next free number where a number is taken there"),
       flag("-f,--force", options->force, "Overwrite changes in the worktree that are in no version"),

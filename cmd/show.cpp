@@ -11,6 +11,8 @@
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
 #include "registry/bring.h"
+#include "registry/people.h"
+#include "registry/remarks.h"
 #include "store/usage.h"
 
 namespace mlx::cmd {
@@ -54,9 +56,40 @@ Json attachments_json(registry::Repository& repository, const registry::Version&
     list.push_back({{"kind", attachment.kind},
                     {"name", attachment.name},
                     {"digest", attachment.blob.text()},
+                    {"actor", attachment.actor},
                     {"time", iso_time(attachment.time)}});
   }
   return list;
+}
+
+Json makings_json(registry::Repository& repository, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::Making& making : registry::makings(repository, version))
+    list.push_back({{"actor", making.actor}, {"message", making.message}, {"time", iso_time(making.time)}});
+  return list;
+}
+
+Json remarks_json(registry::Repository& repository, const registry::Version& version) {
+  Json list = Json::array();
+  for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
+    list.push_back({{"operation", remark.operation.id.text()}, {"no_effect", remark.ignored}, {"text", remark.text}});
+  return list;
+}
+
+std::string person_name(const registry::Names& names, const std::string& actor) {
+  const registry::Person* const person = names.of(actor);
+  return person ? person->name : actor;
+}
+
+// Who made the same version without knowing that it was there.
+void show_other_makers(Context& context, const registry::Version& version, const registry::Names& names) {
+  const std::vector<registry::Making> makings = registry::makings(context.repository(), version);
+  for (std::size_t i = 1; i < makings.size(); ++i) {
+    const registry::Making& also = makings[i];
+    field(context, "also by",
+          fmt::format("{}  {}{}{}", author_name(names, also.actor, also.operation), local_time(also.time),
+                      also.message.empty() ? "" : "  ", also.message));
+  }
 }
 
 // "clf@v1  sha256:…": a version by name, where it has one here; of `artifact` where several have this content.
@@ -167,6 +200,8 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
+    json["made_by"] = makings_json(repository, version);
+    json["remarks"] = remarks_json(repository, version);
     if (stat && !erasure) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
     return 0;
@@ -177,6 +212,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   field(context, "holds", files_text(version.files, version.bytes));
   field(context, "made", local_time(version.time));
   if (!version.operation.is_zero()) field(context, "by", author_text(names, version.actor, version.operation));
+  show_other_makers(context, version, names);
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);
   if (version.parent) field(context, "from", version_label(repository, *version.parent, version.artifact));
   for (const registry::Version& other : registry::versions(repository)) {
@@ -185,6 +221,8 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   field(context, "message", version.message);
   print_moves(context, names, version);
   if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
+  for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
+    field(context, "remark", remark.text);
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -192,7 +230,9 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     }
   }
   for (const Json& one : attached) {
-    field(context, "attached", one["kind"].get<std::string>() + "  " + one["name"].get<std::string>());
+    field(context, "attached",
+          fmt::format("{}  {}  by {}", one["kind"].get<std::string>(), one["name"].get<std::string>(),
+                      person_name(names, one["actor"].get<std::string>())));
   }
   if (layers) print_layers(context, *layers);
   if (erasure) return 0;

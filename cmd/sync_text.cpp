@@ -34,8 +34,15 @@ std::string would_fetch_text(const std::string& remote, const registry::SyncResu
   return text;
 }
 
-registry::FetchOptions fetch_options(bool all, Context& context) {
+Option allow_unrelated_flag(bool& allow) {
+  return flag(
+      "--allow-unrelated-histories", allow,
+      "Join a history that has nothing in common with that of this clone, as that of a clone which began apart");
+}
+
+registry::FetchOptions fetch_options(bool all, bool allow_unrelated, Context& context) {
   registry::FetchOptions options;
+  options.allow_unrelated = allow_unrelated;
   options.dry_run = context.dry_run();
   const bool lazy = context.settings().text("fetch.filter") != "none";
   if (lazy) options.content = registry::FetchContent::kTrees;
@@ -60,6 +67,13 @@ void say_met(Context& context, const registry::SyncResult& result) {
     context.say("compare it with what `mlx key signing` prints for whoever that is; `mlx key trust` declares people");
 }
 
+void say_remarks(Context& context, const registry::SyncResult& result) {
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < result.remarks.size() && i < kShown; ++i) context.say(printable(result.remarks[i]));
+  if (result.remarks.size() > kShown)
+    context.say(fmt::format("and {} more such; `mlx audit verify` lists all", result.remarks.size() - kShown));
+}
+
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result) {
   Json versions = Json::array();
   for (const auto& [artifact, digest] : result.versions)
@@ -73,6 +87,7 @@ Json sync_json(const char* schema, const std::string& remote, const registry::Sy
           {"bytes", result.bytes},
           {"versions", versions},
           {"first_contact", met},
+          {"remarks", result.remarks},
           {"status", result.operations == 0 && result.objects == 0 ? "unchanged" : "done"}};
 }
 

@@ -17,7 +17,11 @@ void print_versions(Context& context, const registry::SyncResult& result);
 // What a fetch that changes nothing has found.
 std::string would_fetch_text(const std::string& remote, const registry::SyncResult& result);
 // As the command line and the setting fetch.filter say.
-registry::FetchOptions fetch_options(bool all, Context& context);
+registry::FetchOptions fetch_options(bool all, bool allow_unrelated, Context& context);
+// --allow-unrelated-histories
+Option allow_unrelated_flag(bool& allow);
+// On operations that came: which had no effect, and which changed what somebody else had made.
+void say_remarks(Context& context, const registry::SyncResult& result);
 // The keys that a first fetch took.
 void say_met(Context& context, const registry::SyncResult& result);
 Json sync_json(const char* schema, const std::string& remote, const registry::SyncResult& result);

@@ -240,7 +240,7 @@ _mlx_command() {
       esac
       ;;
     'fetch')
-      options='--all -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --allow-unrelated-histories -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -250,7 +250,7 @@ _mlx_command() {
       esac
       ;;
     'pull')
-      options='--all --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--all --allow-unrelated-histories --renumber -f --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -343,7 +343,7 @@ _mlx_command() {
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.renumber' ;;
+        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;

@@ -48,4 +48,37 @@ void Application::corrupt(const std::string& why) const {
   fail(ErrorKind::kCorrupt, "{}: {}", what(), why);
 }
 
+bool Application::follows(std::int64_t place) const {
+  return ancestry.precedes(place, seq);
+}
+
+bool Application::follows(const Digest& earlier) const {
+  store::Statement select = db.prepare("SELECT seq FROM operations WHERE id = ?");
+  return select.bind(earlier).step() && follows(select.int64(0));
+}
+
+std::string Application::maker() const {
+  return operation.is_signed() ? operation.signer.hex() : operation.actor;
+}
+
+void Application::ignore(const std::string& what, const std::string& whose) const {
+  db.prepare("INSERT OR IGNORE INTO remarks (operation, ignored, what, whose) VALUES (?, 1, ?, ?)")
+      .bind(operation.id, what, whose)
+      .run();
+}
+
+void Application::changes(const std::string& what, const std::string& whose) const {
+  db.prepare("INSERT OR IGNORE INTO remarks (operation, ignored, what, whose) VALUES (?, 0, ?, ?)")
+      .bind(operation.id, what, whose)
+      .run();
+}
+
+Made maker_at(store::Database& db, std::int64_t place) {
+  store::Statement select = db.prepare("SELECT actor, signer FROM operations WHERE seq = ?");
+  if (!select.bind(place).step())
+    throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operations: row {} is missing", place),
+                "run `mlx fsck --rebuild`");
+  return {select.null(1) ? select.text(0) : select.digest(1).hex(), select.text(0)};
+}
+
 }  // namespace mlx::registry

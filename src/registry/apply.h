@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/json_fwd.h"
+#include "registry/ancestry.h"
 #include "registry/operation.h"
 
 namespace mlx::registry {
@@ -20,6 +21,7 @@ struct Application {
   const Operation& operation;
   const Json& body;
   std::int64_t seq;  // place of the operation in the fixed order
+  Ancestry& ancestry;
 
   std::string what() const;  // "operation 0123456789ab (alias.move)"
   std::string string(const char* key) const;
@@ -30,7 +32,21 @@ struct Application {
   std::optional<Digest> digest_or_null(const char* key) const;
   std::string json(const char* key) const;  // canonical JSON of any value, "" for null
   [[noreturn]] void corrupt(const std::string& why) const;
+
+  bool follows(std::int64_t place) const;  // whether the operation at this place is before this one in the graph
+  bool follows(const Digest& earlier) const;
+  // Whose operation it is, where one person's clones are one: the key, or the actor where nobody signed.
+  std::string maker() const;
+  // For people (remarks.h): the operation has no effect, or changes what `whose`, an actor, had made. `what` goes
+  // before a name: "the run was started by".
+  void ignore(const std::string& what, const std::string& whose) const;
+  void changes(const std::string& what, const std::string& whose) const;
 };
+
+struct Made {
+  std::string maker, actor;
+};
+Made maker_at(store::Database& db, std::int64_t place);  // of the operation there
 
 using Apply = void (*)(const Application&);
 

@@ -2,9 +2,7 @@
 // transaction has ended (forget_erased): what is erased can not be rolled back.
 #include "base/json.h"
 #include "registry/apply.h"
-#include "registry/history.h"
 #include "registry/names.h"
-#include "registry/trust.h"
 #include "store/key_file.h"
 
 namespace mlx::registry {
@@ -21,14 +19,13 @@ std::string domain(const Application& a) {
 // somebody made without knowing of it, or makes again afterwards, stays.
 void erase_makers(const Application& a, const std::string& domain) {
   store::Statement makers = a.db.prepare(
-      "SELECT m.operation FROM version_makers m LEFT JOIN artifact_domains d ON d.artifact = m.artifact"
+      "SELECT m.operation, m.seq FROM version_makers m LEFT JOIN artifact_domains d ON d.artifact = m.artifact"
       " WHERE m.digest = ? AND coalesce(d.domain, 'main') = ?");
   store::Statement insert = a.db.prepare("INSERT OR IGNORE INTO erased_makers (operation, erasure) VALUES (?, ?)");
-  const DigestSet before = with_ancestors({a.operation.id}, [&](const Digest& id) { return select_parents(a.db, id); });
   for (const Json& version : json_array(a.body, "versions", a.what())) {
     if (!version.is_string()) a.corrupt("'versions': expected digests");
     for (makers.bind(Digest::parse(version.get_ref<const std::string&>()), domain); makers.step();) {
-      if (before.contains(makers.digest(0))) insert.bind(makers.digest(0), a.operation.id).run();
+      if (a.follows(makers.int64(1))) insert.bind(makers.digest(0), a.operation.id).run();
     }
     makers.reset();
   }

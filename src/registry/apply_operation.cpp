@@ -18,6 +18,9 @@ struct Kind {
   Right right;  // what its signer must be trusted with
 };
 
+// What it says it says with its parents.
+void apply_history_join(const Application&) {}
+
 constexpr Kind kKinds[] = {
     {"version.create", apply_version_create, Right::kCommit},
     {"version.renumber", apply_version_renumber, Right::kCommit},
@@ -28,6 +31,7 @@ constexpr Kind kKinds[] = {
     {"operation.undo", apply_operation_undo, Right::kCommit},
     {"actor.describe", apply_actor_describe, Right::kCommit},
     {"actor.forget", apply_actor_forget, Right::kErase},
+    {"history.join", apply_history_join, Right::kCommit},
     {"domain.assign", apply_domain_assign, Right::kKeys},
     {"key.erase", apply_key_erase, Right::kErase},
     {"run.start", apply_run_start, Right::kCommit},
@@ -58,7 +62,11 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
       .run();
   const std::int64_t seq = db.last_insert_id();
   // Once, whatever is applied again.
-  db.prepare("INSERT OR IGNORE INTO taken (operation, time) VALUES (?, ?)").bind(operation.id, unix_micros()).run();
+  db.prepare(
+        "INSERT OR IGNORE INTO taken (operation, time, place) VALUES (?, ?, (SELECT coalesce(max(place), 0) + 1 FROM "
+        "taken))")
+      .bind(operation.id, unix_micros())
+      .run();
   store::Statement link = db.prepare("INSERT INTO operation_parents (child, parent) VALUES (?, ?)");
   store::Statement unhead = db.prepare("DELETE FROM heads WHERE id = ?");
   for (const Digest& parent : operation.parents) {
@@ -87,7 +95,8 @@ Right right_of(const Operation& operation) {
   return kind_of(operation.kind).right;
 }
 
-void apply(store::Database& db, const store::Store& store, const Operation& operation, bool undone) {
+void apply(store::Database& db, const store::Store& store, const Operation& operation, Ancestry& ancestry,
+           bool undone) {
   const Kind& kind = kind_of(operation.kind);
   if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
   const std::int64_t seq = insert_operation(db, operation);
@@ -96,7 +105,7 @@ void apply(store::Database& db, const store::Store& store, const Operation& oper
     return;
   }
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-  kind.apply(Application{db, store, operation, body, seq});
+  kind.apply(Application{db, store, operation, body, seq, ancestry});
 }
 
 }  // namespace mlx::registry

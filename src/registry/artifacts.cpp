@@ -2,10 +2,12 @@
 #include "registry/artifacts.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "registry/ancestry.h"
 #include "registry/domains.h"
 #include "registry/names.h"
 
@@ -15,8 +17,7 @@ namespace {
 constexpr const char* kSelectVersion =
     "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND "
     "n.digest = v.digest),"
-    " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time, o.id FROM versions v"
-    " JOIN operations o ON o.seq = v.seq ";
+    " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time, v.operation FROM made_versions v ";
 
 Version read_row(const store::Statement& row) {
   Version version;
@@ -163,6 +164,27 @@ std::optional<Version> version_of(Repository& repository, const std::string& art
   return std::move(found.front());
 }
 
+std::vector<Making> makings(Repository& repository, const Version& version) {
+  store::Database& db = repository.db();
+  store::Statement select = db.prepare(
+      "SELECT m.seq, m.actor, m.message, m.time, o.signer, o.id FROM version_makers m JOIN operations o ON o.id ="
+      " m.operation LEFT JOIN taken t ON t.operation = m.operation WHERE m.digest = ? AND m.artifact = ? ORDER BY "
+      "t.place, m.seq");
+  Ancestry ancestry(db);
+  std::vector<Making> found;
+  std::vector<std::int64_t> places;
+  std::set<std::string> makers;
+  for (select.bind(version.digest, version.artifact); select.step();) {
+    const std::string actor = select.text(1);
+    const std::int64_t place = select.int64(0);
+    if (!makers.insert(select.null(4) ? actor : select.digest(4).hex()).second) continue;
+    if (std::ranges::any_of(places, [&](std::int64_t earlier) { return ancestry.precedes(earlier, place); })) continue;
+    places.push_back(place);
+    found.push_back({actor, select.text(2), select.int64(3), select.digest(5)});
+  }
+  return found;
+}
+
 std::vector<std::string> artifact_names(Repository& repository) {
   std::vector<std::string> names;
   store::Statement select = repository.db().prepare("SELECT name FROM artifacts ORDER BY name");
@@ -275,7 +297,8 @@ void attach(Repository& repository, const Digest& version, const std::string& ki
   batch->commit();
   store::Database& db = repository.db();
   repository.record_with("attach", [&](Json& body) {
-    store::Statement select = db.prepare("SELECT blob FROM attachments WHERE version = ? AND kind = ? AND name = ?");
+    store::Statement select = db.prepare(
+        "SELECT blob FROM attachments WHERE version = ? AND kind = ? AND name = ? ORDER BY seq DESC LIMIT 1");
     if (select.bind(version, kind, name).step() && select.digest(0) == id) return false;
     body["version"] = version.text();
     body["kind"] = kind;
@@ -288,10 +311,11 @@ void attach(Repository& repository, const Digest& version, const std::string& ki
 std::vector<Attachment> attachments(Repository& repository, const Digest& version, const std::string& kind) {
   std::vector<Attachment> found;
   store::Statement select = repository.db().prepare(
-      "SELECT blob, kind, name, time FROM attachments WHERE version = ?1 AND (?2 = '' OR kind = ?2) ORDER BY kind, "
-      "name");
+      "SELECT blob, kind, name, time, actor FROM attachments a WHERE version = ?1 AND (?2 = '' OR kind = ?2) AND NOT"
+      " EXISTS (SELECT 1 FROM attachments b WHERE b.version = a.version AND b.kind = a.kind AND b.name = a.name AND"
+      " b.seq > a.seq) ORDER BY kind, name");
   for (select.bind(version, kind); select.step();) {
-    found.push_back({version, select.digest(0), select.text(1), select.text(2), select.int64(3)});
+    found.push_back({version, select.digest(0), select.text(1), select.text(2), select.int64(3), select.text(4)});
   }
   return found;
 }

@@ -44,6 +44,13 @@ std::optional<Version> try_resolve(Repository& repository, const std::string& re
 std::vector<Version> versions(Repository& repository,
                               const std::string& artifact = {});  // oldest first; all artifacts where empty
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
+// Who made the version: the first that this clone took in, and after it others who did not know of one before them.
+struct Making {
+  std::string actor, message;
+  std::int64_t time = 0;
+  Digest operation;
+};
+std::vector<Making> makings(Repository& repository, const Version& version);
 std::vector<std::string> artifact_names(Repository& repository);
 
 struct NewVersion {
@@ -86,6 +93,7 @@ struct Attachment {
   Digest version, blob;
   std::string kind, name;  // name: what distinguishes several of a kind, e.g. "data/fashion@<digest>#test"
   std::int64_t time = 0;
+  std::string actor;
 };
 void attach(Repository& repository, const Digest& version, const std::string& kind, const std::string& name,
             ByteView blob);

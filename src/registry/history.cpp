@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/ancestry.h"
 #include "registry/metric_series.h"
 #include "registry/repository.h"
 #include "registry/undo.h"
@@ -20,7 +21,7 @@ const std::vector<const char*> kProjected = {
     "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
     "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
     "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys",
-    "version_makers",  "erased_makers",     "forgotten"};
+    "version_makers",  "erased_makers",     "forgotten",     "remarks"};
 
 bool any_pack(const std::string& mlx_folder) {
   const std::string packs = join_path(mlx_folder, "packs");
@@ -82,13 +83,13 @@ void require_parents(store::Database& db, OperationStage& operations) {
 
 // Those of the database and `unknown`, from the first on: an undo changes what earlier operations did, and what
 // diverged stands among them.
-void apply_all_again(store::Database& db, const store::Store& store, const std::function<void(OperationStage&)>& add) {
+void apply_all_again(store::Database& db, const store::Store& store, const std::function<void(OperationStage&)>& add,
+                     Progress& progress) {
   OperationStage all;
   visit_operations(db, [&](const Operation& operation) { all.add(operation); });
   add(all);
   all.settle();
-  NoProgress quiet;
-  rebuild_projection(db, store, all, quiet);
+  rebuild_projection(db, store, all, progress);
 }
 
 // What the journal lost, a few at a time: each batch is synced.
@@ -191,25 +192,6 @@ std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
   return parents;
 }
 
-// What stands behind the ancestor in the fixed order leads nowhere.
-bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id) {
-  store::Statement parents = db.prepare(
-      "SELECT p.parent FROM operation_parents p JOIN operations o ON o.id = p.parent WHERE p.child = ?1 AND o.seq >="
-      " (SELECT seq FROM operations WHERE id = ?2)");
-  std::unordered_set<Digest, DigestHash> seen;
-  for (std::vector<Digest> todo = {id}; !todo.empty();) {
-    const Digest at = todo.back();
-    todo.pop_back();
-    for (parents.bind(at, ancestor); parents.step();) {
-      const Digest parent = parents.digest(0);
-      if (parent == ancestor) return true;
-      if (seen.insert(parent).second) todo.push_back(parent);
-    }
-    parents.reset();
-  }
-  return false;
-}
-
 void visit_operations(store::Database& db, const OperationStage::Visit& visit) {
   store::Statement select = db.prepare("SELECT id, bytes FROM operations ORDER BY seq");
   while (select.step()) {
@@ -239,16 +221,26 @@ void note_journal_size(store::Database& db, const std::string& path) {
 
 void adopt(store::Database& db, const store::Store& store, const Operation& newest) {
   CHECK(std::ranges::includes(newest.parents, select_heads(db)));
-  if (newest.kind != kUndoKind) return apply(db, store, newest);
-  apply_all_again(db, store, [&](OperationStage& all) { all.add(newest); });
+  Ancestry ancestry(db);
+  if (newest.kind != kUndoKind) return apply(db, store, newest, ancestry);
+  NoProgress quiet;
+  apply_all_again(
+      db, store, [&](OperationStage& all) { all.add(newest); }, quiet);
 }
 
-void adopt(store::Database& db, const store::Store& store, OperationStage& unknown) {
+void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress) {
   require_parents(db, unknown);
-  if (extends_heads(db, unknown) && !holds_undo(unknown))
-    return unknown.visit([&](const Operation& operation) { apply(db, store, operation); });
-  apply_all_again(db, store,
-                  [&](OperationStage& all) { unknown.visit([&](const Operation& operation) { all.add(operation); }); });
+  if (extends_heads(db, unknown) && !holds_undo(unknown)) {
+    Ancestry ancestry(db);
+    return unknown.visit([&](const Operation& operation) {
+      progress.advance(1);
+      apply(db, store, operation, ancestry);
+    });
+  }
+  const auto add_unknown = [&](OperationStage& all) {
+    unknown.visit([&](const Operation& operation) { all.add(operation); });
+  };
+  apply_all_again(db, store, add_unknown, progress);
 }
 
 void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress) {
@@ -256,8 +248,9 @@ void rebuild_projection(store::Database& db, const store::Store& store, Operatio
   for (const char* table : kProjected) db.run(fmt::format("DELETE FROM {}", table));
   const OperationSet undone = undone_operations(all);
   progress.begin("apply", all.size(), "operations");
+  Ancestry ancestry(db);
   all.visit([&](const Operation& operation) {
-    apply(db, store, operation, undone.contains(operation.id));
+    apply(db, store, operation, ancestry, undone.contains(operation.id));
     progress.advance(1);
   });
   restore_live_metrics(db, live);
@@ -270,7 +263,9 @@ bool is_outdated(store::Database& db) {
 
 void project_anew_where_outdated(store::Database& db, const store::Store& store) {
   if (!is_outdated(db)) return;
-  apply_all_again(db, store, [](OperationStage&) {});
+  NoProgress quiet;
+  apply_all_again(
+      db, store, [](OperationStage&) {}, quiet);
   db.run("DELETE FROM meta WHERE key = 'outdated'");
 }
 
@@ -284,7 +279,8 @@ void catch_up(store::Database& db, const store::Store& store, store::Disk& disk,
     if (in_journal.insert(id) && !is_recorded(db, id)) unknown.add(decode(bytes));
   });
   unknown.settle();
-  adopt(db, store, unknown);
+  NoProgress quiet;
+  adopt(db, store, unknown, quiet);
   if (db.writable()) append_lost(db, store, journal, in_journal);  // else the journal cannot be written either
   note_journal_size(db, path);
 }

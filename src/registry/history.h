@@ -35,8 +35,6 @@ std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Sto
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
-// Whether `ancestor` comes before `id` in the graph. Both are recorded, and not the same.
-bool is_ancestor(store::Database& db, const Digest& ancestor, const Digest& id);
 // All operations in the fixed order, one at a time, each verified against its id.
 void visit_operations(store::Database& db, const OperationStage::Visit& visit);
 std::vector<Operation> select_operations(store::Database& db);       // the same, all at once
@@ -45,7 +43,7 @@ void note_journal_size(store::Database& db, const std::string& path);
 
 // Applies operations that the database does not have: behind the others where the fixed order puts them there, else by
 // rebuilding the projection. Their parents must be recorded or among them (kCorrupt). `unknown` is settled.
-void adopt(store::Database& db, const store::Store& store, OperationStage& unknown);
+void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress);
 // The same of one whose parents are all heads.
 void adopt(store::Database& db, const store::Store& store, const Operation& newest);
 

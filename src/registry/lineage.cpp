@@ -51,7 +51,7 @@ class Walk {
       }
       if (made_by_run) continue;  // a run's inputs hold the parent already
       for (const Digest& parent :
-           digests("SELECT DISTINCT parent FROM versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent",
+           digests("SELECT DISTINCT parent FROM made_versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent",
                    digest)) {
         edge(version(parent, "dataset"), here);
         todo.push_back(parent);
@@ -77,7 +77,7 @@ class Walk {
           todo.push_back(checkpoint);
         }
       }
-      for (const Digest& child : digests("SELECT DISTINCT digest FROM versions WHERE parent = ?1 AND digest NOT IN"
+      for (const Digest& child : digests("SELECT DISTINCT digest FROM made_versions WHERE parent = ?1 AND digest NOT IN"
                                          " (SELECT version FROM run_outputs) ORDER BY digest",
                                          digest)) {
         edge(here, version(child, "dataset"));
@@ -97,7 +97,7 @@ class Walk {
   LineageNode describe(const Digest& digest, const std::string& kind_if_unknown) {
     store::Statement select = db_.prepare(
         "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND"
-        " n.digest = v.digest) FROM versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
+        " n.digest = v.digest) FROM made_versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
     if (!select.bind(digest).step()) return describe_unnamed(digest, kind_if_unknown);
     return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)),
             .kind = select.text(1),

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxParents = 4096;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 constexpr std::size_t kSignatureDigits = 128, kKeyDigits = 64;
 
-bool is_actor(const std::string& text) {
+bool is_id(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
@@ -49,22 +49,37 @@ void decode_signature(const Json& object, const std::string& what, Operation& op
   if (!operation.is_signed()) fail(ErrorKind::kCorrupt, "{}: 'signer' is no key", what);
 }
 
+// Whose operation it is follows from its key, so that nobody speaks in another's name whatever else is known.
+void decode_clone(const Json& object, const std::string& what, Operation& operation) {
+  operation.clone = json_string(object, "clone", what);
+  if (!is_id(operation.clone)) fail(ErrorKind::kCorrupt, "{}: 'clone' is not 16 hex digits", what);
+  if (operation.actor != actor_of(operation.clone, operation.signer))
+    fail(ErrorKind::kCorrupt, "{}: its actor {} is not that of its clone and signer", what, operation.actor);
+}
+
 // The body is canonical already and goes in as it stands; the other keys around it in their order.
 Bytes encode_parts(const Operation& operation, bool with_signature) {
-  std::string parents, signature, signer;
+  std::string clone, parents, signature, signer;
   for (const Digest& parent : operation.parents) {
     parents += fmt::format("{}\"{}\"", parents.empty() ? "" : ",", parent.text());
   }
   if (operation.is_signed()) {
     if (with_signature) signature = fmt::format(R"("signature":"{}",)", to_hex(operation.signature.bytes));
     signer = fmt::format(R"("signer":"{}",)", operation.signer.hex());
+    clone = fmt::format(R"("clone":"{}",)", operation.clone);
   }
-  return to_bytes(fmt::format(R"({{"actor":{},"body":{},"format":{},"kind":{},"parents":[{}],{}{}"time":{}}})",
-                              canonical(operation.actor), operation.body, operation.is_signed() ? kSigned : kUnsigned,
-                              canonical(operation.kind), parents, signature, signer, operation.time));
+  return to_bytes(fmt::format(R"({{"actor":{},"body":{},{}"format":{},"kind":{},"parents":[{}],{}{}"time":{}}})",
+                              canonical(operation.actor), operation.body, clone,
+                              operation.is_signed() ? kSigned : kUnsigned, canonical(operation.kind), parents,
+                              signature, signer, operation.time));
 }
 
 }  // namespace
+
+std::string actor_of(const std::string& clone, const Digest& signer) {
+  constexpr std::size_t kDigits = 16;
+  return Digest::of("mlx actor 1\n" + clone + signer.hex()).hex().substr(0, kDigits);
+}
 
 Bytes encode(const Operation& operation) {
   return encode_parts(operation, true);
@@ -96,8 +111,11 @@ Operation decode(ByteView bytes) {
   operation.time = json_int(object, "time", what);
   operation.body = canonical(json_object(object, "body", what));
   operation.parents = decode_parents(object, what);
-  if (format == kSigned) decode_signature(object, what, operation);
-  if (!is_actor(operation.actor)) fail(ErrorKind::kCorrupt, "{}: 'actor' is not 16 hex digits", what);
+  if (!is_id(operation.actor)) fail(ErrorKind::kCorrupt, "{}: 'actor' is not 16 hex digits", what);
+  if (format == kSigned) {
+    decode_signature(object, what, operation);
+    decode_clone(object, what, operation);
+  }
   if (operation.time < 0 || operation.time >= kMostTime)
     fail(ErrorKind::kCorrupt, "{}: 'time' is not between the years 1970 and 9999", what);
   if (!std::ranges::equal(encode(operation), bytes)) {

@@ -15,8 +15,8 @@ constexpr const char* kStageTables = R"sql(
 CREATE TABLE staged (
   row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, generation INTEGER NOT NULL, time INTEGER NOT NULL);
 CREATE TABLE contents (
-  row INTEGER PRIMARY KEY, kind TEXT NOT NULL, actor TEXT NOT NULL, parents BLOB NOT NULL, signer BLOB NOT NULL,
-  signature BLOB NOT NULL, body TEXT NOT NULL);
+  row INTEGER PRIMARY KEY, kind TEXT NOT NULL, actor TEXT NOT NULL, clone TEXT NOT NULL, parents BLOB NOT NULL,
+  signer BLOB NOT NULL, signature BLOB NOT NULL, body TEXT NOT NULL);
 CREATE INDEX contents_by_kind ON contents (kind);
 CREATE TABLE links (parent BLOB NOT NULL, child INTEGER NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
 CREATE TABLE places (place INTEGER PRIMARY KEY, row INTEGER NOT NULL);
@@ -57,12 +57,11 @@ OperationStage::OperationStage()
       find_(db_.prepare("SELECT row, generation FROM staged WHERE id = ?")),
       awaited_(db_.prepare("SELECT 1 FROM links WHERE parent = ? LIMIT 1")),
       insert_(db_.prepare("INSERT INTO staged (row, id, generation, time) VALUES (?, ?, ?, ?)")),
-      insert_content_(db_.prepare("INSERT INTO contents (row, kind, actor, parents, signer, signature, body) VALUES"
-                                  " (?, ?, ?, ?, ?, ?, ?)")),
+      insert_content_(db_.prepare("INSERT INTO contents (row, kind, actor, clone, parents, signer, signature, body)"
+                                  " VALUES (?, ?, ?, ?, ?, ?, ?, ?)")),
       link_(db_.prepare("INSERT INTO links (parent, child) VALUES (?, ?)")),
-      content_(
-          db_.prepare("SELECT s.id, s.time, c.kind, c.actor, c.parents, c.signer, c.signature, c.body FROM staged s"
-                      " JOIN contents c ON c.row = s.row WHERE s.row = ?")),
+      content_(db_.prepare("SELECT s.id, s.time, c.kind, c.actor, c.clone, c.parents, c.signer, c.signature, c.body"
+                           " FROM staged s JOIN contents c ON c.row = s.row WHERE s.row = ?")),
       place_of_row_(db_.prepare("SELECT place FROM places WHERE row = ?")),
       row_at_(db_.prepare("SELECT row FROM places WHERE place = ?")) {}
 
@@ -86,7 +85,7 @@ void OperationStage::add(const Operation& operation) {
   const std::int64_t row = ++last_row_;
   insert_.bind(row, operation.id, generation, operation.time).run();
   insert_content_
-      .bind(row, operation.kind, operation.actor, joined(operation.parents), operation.signer,
+      .bind(row, operation.kind, operation.actor, operation.clone, joined(operation.parents), operation.signer,
             ByteView(operation.signature.bytes), operation.body)
       .run();
   for (const Digest& parent : operation.parents) link_.bind(parent, row).run();
@@ -166,10 +165,11 @@ Operation OperationStage::read(std::int64_t row) {
   operation.time = content_.int64(1);
   operation.kind = content_.text(2);
   operation.actor = content_.text(3);
-  operation.parents = split(content_.blob(4));
-  operation.signer = content_.digest(5);
-  std::ranges::copy(content_.blob(6), operation.signature.bytes.begin());
-  operation.body = content_.text(7);
+  operation.clone = content_.text(4);
+  operation.parents = split(content_.blob(5));
+  operation.signer = content_.digest(6);
+  std::ranges::copy(content_.blob(7), operation.signature.bytes.begin());
+  operation.body = content_.text(8);
   content_.reset();
   return operation;
 }

@@ -65,6 +65,7 @@ std::string operation_text(const Operation& operation) {
   if (kind == "operation.undo") return fmt::format("took back {}", body.brief("operation"));
   if (kind == "actor.describe") return "gave its actor a name";
   if (kind == "actor.forget") return fmt::format("forgot the name of {}", body.text("actor"));
+  if (kind == "history.join") return "joined histories that had begun apart";
   if (kind == "run.start") return fmt::format("started run:{}: {}", body.text("run"), body.text("title"));
   if (kind == "run.checkpoint")
     return fmt::format("checkpoint of run:{} at step {}", body.text("run"), body.number("step"));

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "registry/apply.h"
-#include "registry/history.h"
 #include "registry/random_id.h"
 #include "registry/settings.h"
 #include "registry/trust.h"
@@ -17,6 +16,8 @@ namespace mlx::registry {
 namespace {
 
 constexpr std::size_t kLargest = std::size_t{64} << 10;
+constexpr const char* kForgotten =
+    "SELECT o.seq, f.operation FROM forgotten f JOIN operations o ON o.id = f.operation WHERE f.actor = ?";
 
 Bytes encode_person(const Person& person) {
   const Json json = {
@@ -48,18 +49,27 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
 
 // A name that its actor gave without knowing that it was to be forgotten is forgotten too.
 void apply_actor_describe(const Application& a) {
-  store::Statement forgotten = a.db.prepare("SELECT operation FROM forgotten WHERE actor = ?");
+  store::Statement forgotten = a.db.prepare(kForgotten);
   for (forgotten.bind(a.operation.actor); forgotten.step();) {
-    if (!is_ancestor(a.db, forgotten.digest(0), a.operation.id)) return;
+    if (!a.follows(forgotten.int64(0))) return;
   }
   a.db.prepare("INSERT INTO people (seq, actor, blob) VALUES (?, ?, ?)")
       .bind(a.seq, a.operation.actor, a.digest("blob"))
       .run();
 }
 
+// Whoever knows the last one knows those before it.
 void apply_actor_forget(const Application& a) {
-  a.db.prepare("INSERT INTO forgotten (operation, actor) VALUES (?, ?)").bind(a.operation.id, a.string("actor")).run();
-  a.db.prepare("DELETE FROM people WHERE actor = ?").bind(a.string("actor")).run();
+  const std::string actor = a.string("actor");
+  store::Statement before = a.db.prepare(kForgotten);
+  std::vector<Digest> known;
+  for (before.bind(actor); before.step();) {
+    if (a.follows(before.int64(0))) known.push_back(before.digest(1));
+  }
+  before.reset();
+  for (const Digest& id : known) a.db.prepare("DELETE FROM forgotten WHERE operation = ?").bind(id).run();
+  a.db.prepare("INSERT INTO forgotten (operation, actor) VALUES (?, ?)").bind(a.operation.id, actor).run();
+  a.db.prepare("DELETE FROM people WHERE actor = ?").bind(actor).run();
 }
 
 namespace {

@@ -34,12 +34,16 @@ std::string label_of(const Version& version) {
   return fmt::format("{} ({})", version.name(), version.digest.brief());
 }
 
-// One version, or kConflict naming all that `selector` means.
+// One version, or kConflict naming all that `selector` means, and where that is known who says so.
 Version only_one(const std::vector<Version>& found, const std::string& artifact, const std::string& selector,
-                 const std::string& hint) {
+                 const std::string& hint, const std::map<Digest, std::string>& sayers = {}) {
   if (found.size() == 1) return found.front();
   std::string list;
-  for (const Version& version : found) list += (list.empty() ? "" : " and ") + label_of(version);
+  for (const Version& version : found) {
+    const auto sayer = sayers.find(version.digest);
+    list += (list.empty() ? "" : " and ") + label_of(version) +
+            (sayer == sayers.end() ? std::string() : " by " + sayer->second);
+  }
   throw Error(ErrorKind::kConflict, fmt::format("{}@{}: means {}", artifact, selector, list), hint);
 }
 
@@ -83,10 +87,14 @@ std::optional<Version> by_hex(Repository& repository, const std::string& artifac
 
 std::optional<Version> by_label(Repository& repository, const std::string& artifact, const std::string& label) {
   store::Statement select = repository.db().prepare(
-      "SELECT digest FROM aliases WHERE artifact = ?1 AND alias = ?2 UNION SELECT digest FROM tags WHERE artifact = ?1 "
-      "AND tag = ?2");
+      "SELECT digest, actor FROM aliases WHERE artifact = ?1 AND alias = ?2 UNION ALL SELECT digest, actor FROM tags"
+      " WHERE artifact = ?1 AND tag = ?2");
   std::set<Digest> digests;
-  for (select.bind(artifact, label); select.step();) digests.insert(select.digest(0));
+  std::map<Digest, std::string> sayers;
+  for (select.bind(artifact, label); select.step();) {
+    digests.insert(select.digest(0));
+    sayers.emplace(select.digest(0), select.text(1));
+  }
   const std::vector<Version> found = with_digests(repository, artifact, digests);
   if (found.empty()) return std::nullopt;
   return only_one(
@@ -94,7 +102,8 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
       fmt::format(
           "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
           "-d {} {}@vN`",
-          shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)));
+          shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
+      sayers);
 }
 
 // The versions that an alias named, one after the other as its moves stand in the order of operations; where it was

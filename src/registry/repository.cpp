@@ -77,12 +77,6 @@ std::string clone_id_path(const std::string& mlx_folder) {
   return join_path(mlx_folder, "actor");
 }
 
-// mlx-format-operation(5), "actor".
-std::string actor_of(const std::string& clone_id, const Digest& public_key) {
-  constexpr std::size_t kDigits = 16;
-  return Digest::of("mlx actor 1\n" + clone_id + public_key.hex()).hex().substr(0, kDigits);
-}
-
 void write_text(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
   store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
 }
@@ -108,6 +102,16 @@ std::string read_or_make_clone_id(const std::string& mlx_folder, store::Disk& di
   if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
   return read_clone_id(path);
 }
+
+// What others made may be much to apply, and nobody has to wait for it.
+class Interruptible final : public Progress {
+ public:
+  void begin(std::string_view, std::uint64_t, std::string_view) override {}
+  void advance(std::uint64_t) override { check_interrupted(); }
+  void note(std::string_view) override {}
+  void end() override {}
+  void warn(std::string_view) override {}
+};
 
 // Migrations, and what a crash has left in the journal.
 void bring_up_to_date(store::Database& db, Repository& repository) {
@@ -275,6 +279,10 @@ const std::string& Repository::State::find_clone_id() {
   return clone_id;
 }
 
+const std::string& Repository::clone_id() {
+  return state_->find_clone_id();
+}
+
 std::string Repository::clone_id_problem() const {
   const std::string path = clone_id_path(state_->folder);
   try {
@@ -359,7 +367,8 @@ Operation Repository::append(const std::string& kind, const Json& body) {
   Operation operation;
   operation.kind = kind;
   operation.parents = select_heads(db());
-  operation.actor = actor_of(state_->find_clone_id(), own.public_key);
+  operation.clone = clone_id();
+  operation.actor = actor_of(operation.clone, own.public_key);
   operation.time = now;
   operation.body = canonical(body);
   require_may_record(*this, operation);  // what others would refuse is refused here, before it is part of the history
@@ -402,7 +411,8 @@ void Repository::try_merge(const std::vector<Operation>& operations) {
   stage_unrecorded(database, operations, unknown);
   if (unknown.size() == 0) return;
   unknown.settle();
-  adopt(database, store(), unknown);
+  Interruptible interruptible;
+  adopt(database, store(), unknown, interruptible);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
@@ -423,7 +433,8 @@ void Repository::merge(const std::vector<Operation>& operations) {
   unknown.settle();
   std::vector<Bytes> bytes;
   unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });
-  adopt(database, store(), unknown);
+  Interruptible interruptible;
+  adopt(database, store(), unknown, interruptible);
   store::Journal(path, state_->disk).append_all(bytes);
   note_journal_size(database, path);
   transaction.commit();

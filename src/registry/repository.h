@@ -53,7 +53,8 @@ class Repository {
   Pool& pool();
   // Who signs what this clone records (signer.h); nullopt where nobody has recorded anything yet.
   const std::optional<Signer>& find_signer();
-  const Signer& signer();  // made where there is none
+  const Signer& signer();         // made where there is none
+  const std::string& clone_id();  // 16 random hex digits
   // One line where the clone's own id, which is a part of the actors' ids, is damaged; "" where it is not.
   std::string clone_id_problem() const;
   void remove_clone_id();  // the next operation makes another

@@ -10,6 +10,7 @@
 #include "registry/live_runs.h"
 #include "registry/metric_series.h"
 #include "registry/random_id.h"
+#include "registry/signer.h"
 #include "store/keys.h"
 
 namespace mlx::registry {
@@ -160,6 +161,12 @@ std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& r
   return found;
 }
 
+bool is_own_run(Repository& repository, const std::string& run) {
+  store::Statement select =
+      repository.db().prepare("SELECT o.signer FROM runs r JOIN operations o ON o.seq = r.seq WHERE r.id = ?");
+  return select.bind(run).step() && !select.null(0) && select.digest(0) == repository.signer().public_key;
+}
+
 void resume_run(Repository& repository, const std::string& run, std::int64_t step) {
   repository.live_runs().hold(run);
   repository.record_with("run.resume", [&](Json& body) {
@@ -168,6 +175,10 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
     if (select.text(0) == "done") {
       throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
                   "start a new one");
+    }
+    if (!is_own_run(repository, run)) {
+      throw Error(ErrorKind::kRefused, fmt::format("run {}: somebody else started it", run),
+                  "start a new one, which can begin with what it made");
     }
     body["run"] = run;
     body["step"] = step;
@@ -257,6 +268,7 @@ std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key
       "WHERE r.key = ? AND r.status != 'done' AND r.id IN (SELECT run FROM checkpoints) ORDER BY r.seq DESC");
   select.bind(key);
   for (Run& run : read_all(repository, select)) {
+    if (!is_own_run(repository, run.id)) continue;
     const Digest last = checkpoints(repository, run.id).back().manifest;
     if (run.status != "running" && repository.store().has(store::ObjectKind::kManifest, last)) return std::move(run);
   }

@@ -63,7 +63,10 @@ void log_metrics(Repository& repository, const std::string& run,
 // Records the checkpoint; forgets all but the last two and the best (their objects are gc's then).
 void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
-// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it.
+// Whether the person of this clone started it: what others say of a run has no effect.
+bool is_own_run(Repository& repository, const std::string& run);
+// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it,
+// kRefused where it is somebody else's.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
 // Seals the series into a blob; checkpoints of a done run are let go, but for the last where `keep_state` says so.
 void end_run(Repository& repository, const std::string& run, const std::string& status,
@@ -77,7 +80,7 @@ std::vector<Run> runs(Repository& repository);  // oldest first
 // run made, where there are such.
 std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
-// The newest run with this key that ended before it was done (interrupted, killed, failed), in which nobody works, and
+// The newest run of this person with this key that ended before it was done (interrupted, killed, failed), in which nobody works, and
 // whose last checkpoint is in this store.
 std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});

@@ -110,6 +110,44 @@ INSERT INTO meta (key, value) VALUES ('outdated', 1);
 ALTER TABLE alias_moves ADD COLUMN message TEXT NOT NULL DEFAULT '';
 INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
 )sql"},
+    {6, R"sql(
+-- Operations without effect, and those that changed what somebody else had made, in the words that people are told.
+CREATE TABLE remarks (operation BLOB PRIMARY KEY, ignored INTEGER NOT NULL, what TEXT NOT NULL, whose TEXT NOT NULL)
+  WITHOUT ROWID;
+-- Each that somebody has in force; the last one of a version, kind and name is shown. maker: a key, or the actor where
+-- nobody signed.
+DROP TABLE attachments;
+CREATE TABLE attachments (
+  seq INTEGER PRIMARY KEY, version BLOB NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, maker TEXT NOT NULL,
+  blob BLOB NOT NULL, actor TEXT NOT NULL, time INTEGER NOT NULL, UNIQUE (version, kind, name, maker));
+-- Each claim by itself, so that a later one of somebody else leaves it as it is.
+DROP TABLE version_numbers;
+CREATE TABLE version_numbers (
+  artifact TEXT NOT NULL, number INTEGER NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL, actor TEXT NOT NULL,
+  PRIMARY KEY (artifact, number, digest, seq)) WITHOUT ROWID;
+CREATE INDEX version_numbers_by_digest ON version_numbers (artifact, digest);
+-- What each of those that made a version says of it. Shown is the first that this clone took in: it stays the first
+-- whatever arrives.
+DROP TABLE versions;
+CREATE TABLE versions (
+  seq INTEGER PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, UNIQUE (artifact, digest));
+CREATE INDEX versions_by_digest ON versions (digest);
+DROP TABLE version_makers;
+CREATE TABLE version_makers (
+  operation BLOB PRIMARY KEY, artifact TEXT NOT NULL, digest BLOB NOT NULL, message TEXT NOT NULL, seq INTEGER NOT NULL,
+  kind TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, run TEXT NOT NULL, parent BLOB,
+  actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX version_makers_by_digest ON version_makers (digest);
+ALTER TABLE taken ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX taken_by_place ON taken (place);
+CREATE VIEW made_versions AS
+  SELECT v.seq, v.artifact, m.kind, v.digest, m.files, m.bytes, m.message, m.run, m.parent, m.actor, m.time,
+    m.operation
+  FROM versions v JOIN version_makers m ON m.operation = (
+    SELECT o.operation FROM version_makers o LEFT JOIN taken t ON t.operation = o.operation
+    WHERE o.digest = v.digest AND o.artifact = v.artifact ORDER BY t.place, o.seq LIMIT 1);
+INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
+)sql"},
 };
 
 }  // namespace mlx::registry

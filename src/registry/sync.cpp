@@ -1,6 +1,5 @@
 // Push and fetch. Content goes before the operations that name it, and operations before the heads that name them, so
-// that what a remote's heads reach is always whole; on this side nothing that arrives is believed before it is
-// verified.
+// that what a remote's heads reach is always whole; what arrives is judged before it is taken in (receive.h).
 #include "registry/sync.h"
 
 #include <algorithm>
@@ -22,12 +21,15 @@
 #include "registry/key_sync.h"
 #include "registry/keys.h"
 #include "registry/pointers.h"
+#include "registry/receive.h"
+#include "registry/remarks.h"
 #include "registry/repair_remote.h"
 #include "registry/seen_heads.h"
 #include "registry/transfer.h"
 #include "registry/trust.h"
 #include "registry/undo.h"
 #include "registry/unpublished.h"
+#include "registry/unrelated.h"
 #include "store/remote.h"
 #include "store/repair.h"
 #include "store/transfer.h"
@@ -39,11 +41,6 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 constexpr int kPublishTries = 3;
-
-Error pull_first(const RemoteConfig& remote) {
-  return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
-               "run `mlx pull` first");
-}
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
 class EmptyRemote final : public store::Remote {
@@ -231,37 +228,6 @@ void seal_operations(store::Store& store, const std::vector<Operation>& operatio
   if (any) batch->commit();
 }
 
-// Everything that the remote's heads reach and this clone does not have, decoded and with whole ancestry. Received into
-// a store of its own, so that nothing unverified ever stands among this clone's objects.
-std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
-                                          const std::vector<Digest>& heads, Progress& progress) {
-  DigestSet known;
-  for (const Operation& operation : repository.operations()) known.insert(operation.id);
-  if (std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); })) return {};
-  std::vector<ObjectRef> offered;
-  for (const Digest& id : remote.operations()) {
-    if (!known.contains(id)) offered.emplace_back(ObjectKind::kOperation, id);
-  }
-  const TempFolder folder;
-  store::Store::create(folder.path(), repository.disk());
-  store::Store incoming(folder.path(), repository.disk(), repository.pool());
-  store::receive_objects(remote, incoming, offered, progress);
-  incoming.reload();
-
-  std::vector<Operation> received;
-  DigestSet seen;
-  for (std::vector<Digest> todo = heads; !todo.empty();) {
-    const Digest id = todo.back();
-    todo.pop_back();
-    if (known.contains(id) || !seen.insert(id).second) continue;
-    if (!incoming.has(ObjectKind::kOperation, id))
-      fail(ErrorKind::kCorrupt, "the remote's history is not whole: it lacks operation {}", id.brief());
-    received.push_back(decode(incoming.read(ObjectKind::kOperation, id)));
-    todo.insert(todo.end(), received.back().parents.begin(), received.back().parents.end());
-  }
-  return fixed_order(std::move(received));
-}
-
 // By the domain that they are kept under here; all under "" where this clone keeps them in clear.
 using ByDomain = std::map<std::string, std::vector<Digest>>;
 
@@ -300,61 +266,6 @@ ByDomain wanted_attachments(Repository& repository) {
     wanted[domain].push_back(content.others.front());
   }
   return wanted;
-}
-
-// None where they are damaged: a repair mends what it can, and what it cannot is said when they are read next.
-std::vector<Digest> readable_heads(store::Remote& remote) {
-  try {
-    return remote.heads();
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;
-    return {};
-  }
-}
-
-// A remote's heads as a push finds them.
-struct HeadsThere {
-  std::vector<Digest> known;  // operations of this clone
-  std::vector<Digest> kept;   // of others: what they lead to could be pulled
-  bool left_out = false;      // and some could not
-};
-
-// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` heads that lead to
-// what this clone refuses, or cannot apply, are no reason to stop: they are left out.
-HeadsThere judge_heads(Repository& repository, store::Remote& remote, const RemoteConfig& config,
-                       const std::vector<Digest>& heads, bool repair, Progress& progress) {
-  HeadsThere there;
-  for (const Digest& head : heads) {
-    if (is_recorded(repository.db(), head)) {
-      there.known.push_back(head);
-      continue;
-    }
-    if (!repair) throw pull_first(config);
-    try {
-      const std::vector<Operation> received = receive_operations(repository, remote, {head}, progress);
-      (void)require_vouched(repository, received);
-      require_true_claims(repository, received, remote, content_of(received).manifests, progress);
-      repository.try_merge(received);
-      there.kept.push_back(head);
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kRefused && error.kind != ErrorKind::kCorrupt) throw;
-      progress.warn(fmt::format("left out of '{}': {}", config.name, error.message));
-      there.left_out = true;
-    }
-  }
-  if (!there.kept.empty() && !there.left_out) throw pull_first(config);
-  return there;
-}
-
-// What is vouched for and cannot be applied stands in everybody's way.
-void merge_received(Repository& repository, const RemoteConfig& config, const std::vector<Operation>& received) {
-  try {
-    repository.merge(received);
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
-    throw Error(error.kind, error.message,
-                fmt::format("`mlx push --repair {}` leaves it out, from a clone that has the rest", config.name));
-  }
 }
 
 }  // namespace
@@ -466,6 +377,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
+  options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
   require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
@@ -482,6 +394,8 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
   merge_received(repository, config, received);
+  if (options.allow_unrelated) join_histories(repository);  // also those of a fetch that was cut off here
+  result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);
   // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
   for (const auto& [domain, blobs] : wanted_attachments(repository)) {

@@ -30,6 +30,7 @@ struct SyncResult {
   std::vector<std::string> set_aside;  // paths of such packs
   std::vector<std::string> mended;     // names of small files of the remote that were written again
   std::vector<Digest> met;             // keys that this clone took on first contact (trust.h)
+  std::vector<std::string> remarks;    // on what came: what had no effect, or changed what others had made (remarks.h)
 };
 // kRefused where [people] does not vouch for what would be published; kConflict where the remote has operations that
 // are not here, and while a number or alias means two versions: what is published under a number keeps it. With
@@ -45,8 +46,10 @@ enum class FetchContent { kPointers, kEverything, kTrees };
 struct FetchOptions {
   FetchContent content = FetchContent::kPointers;
   bool dry_run = false;  // nothing changes here; `objects` of the result counts versions whose content would come
+  bool allow_unrelated = false;  // a history that has nothing in common with this clone's is joined to it
 };
-// kRefused, and nothing is recorded, where an operation does not count here (trust.h).
+// kRefused, and nothing is recorded, where an operation does not count here (trust.h), or belongs to no history that
+// this clone's was joined to (unrelated.h).
 SyncResult fetch(Repository& repository, const RemoteConfig& remote, const FetchOptions& options, Progress& progress);
 // A remote's heads, and the operations that they reach and this clone does not have; nothing is recorded.
 struct RemoteHistory {

@@ -90,22 +90,6 @@ std::string way_on(const People& people, const Digest& key, Right right) {
                      trusting_command(people, key, right));
 }
 
-// An actor is one person in one clone: a second key under the same id would speak in somebody's name.
-void require_own_actors(store::Database& db, const std::vector<Operation>& arriving, const People& people) {
-  std::unordered_map<std::string, Digest> key_of;
-  store::Statement select = db.prepare("SELECT DISTINCT actor, signer FROM operations WHERE signer IS NOT NULL");
-  while (select.step()) key_of.emplace(select.text(0), select.digest(1));
-  for (const Operation& operation : arriving) {
-    if (!operation.is_signed()) continue;
-    const auto [known, fresh] = key_of.emplace(operation.actor, operation.signer);
-    if (fresh || known->second == operation.signer) continue;
-    throw refusal(
-        operation,
-        fmt::format("it is signed by {}, and its actor {} signs with another key", by_whom(operation), operation.actor),
-        people);
-  }
-}
-
 }  // namespace
 
 DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of) {
@@ -195,7 +179,6 @@ std::vector<Digest> require_vouched(Repository& repository, const std::vector<Op
   for (std::size_t i = 0; i < arriving.size(); ++i) {
     if (!objections[i].empty()) throw refusal(arriving[i], objections[i], people);
   }
-  require_own_actors(db, arriving, people);
   if (!first || people.declared) return {};
   DigestSet met;
   for (const Operation& operation : arriving) {

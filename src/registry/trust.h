@@ -34,7 +34,7 @@ struct TrustedPerson {
   std::string name;
   std::vector<Digest> keys;
   std::vector<Right> may;
-  std::vector<Digest> until;  // not empty: only these operations and what is before them count
+  std::vector<Digest> until;  // where there are any: only these operations and what is before them count
   std::vector<FormerTrust> before = {};
 };
 struct People {

@@ -73,6 +73,8 @@ FormerTrust read_former(TomlReader& reader) {
 
 TrustedPerson read_person(TomlReader& reader, const std::string& name) {
   TrustedPerson person{name, keys_in(reader), rights_in(reader), operations_in(reader, "until")};
+  if (reader.has("until") && person.until.empty())
+    reader.fail_at("until", "names no operation: expected ids, or no person whose signatures do not count at all");
   for (TomlReader& former : reader.tables("before")) person.before.push_back(read_former(former));
   if (person.keys.empty() && person.before.empty())
     reader.fail_at("key", "expected a public key, \"ssh-ed25519 AAAA…\"");
@@ -238,7 +240,10 @@ People declared_people(const std::string& root) {
     TomlReader reader = table.table(name, true);
     found.people.push_back(read_person(reader, name));
   }
-  found.declared = !found.people.empty();
+  if (found.people.empty()) {
+    throw Error(ErrorKind::kUsage, "mlx.toml: [people] names nobody, so that nothing anybody signed would count",
+                "write down who counts, [people.NAME] with a key, or take the table out");
+  }
   return found;
 }
 

@@ -154,7 +154,7 @@ std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::s
   std::optional<std::size_t> last;
   bool any = false;
   for (std::size_t i = 0; i < graph.size(); ++i) {
-    if (graph.at(i).actor != actor || !is_wanted(graph, i, redo)) continue;
+    if (graph.at(i).actor != actor || !graph.at(i).is_signed() || !is_wanted(graph, i, redo)) continue;
     any = true;
     if (undone[i]) continue;
     if (!last || graph.in_force_since(i, undone) > graph.in_force_since(*last, undone)) last = i;
@@ -179,7 +179,7 @@ void require_allowed(const Operation& operation, const Operation& subject, Repos
                 fmt::format("{}: {}", named(subject), run ? "the record of a run is kept" : "this is never undone"),
                 "an earlier operation can be named: `mlx undo OPERATION`; `mlx audit log` lists them");
   }
-  if (operation.actor != repository.actor()) {
+  if (operation.actor != repository.actor() || !operation.is_signed()) {
     const bool here = repository.own_actors().contains(operation.actor);
     throw Error(
         ErrorKind::kRefused,
@@ -237,10 +237,9 @@ std::vector<Operation> in_force(store::Database& db, std::vector<Operation> oper
 // The effect is in undone_operations(); here only that it can be one.
 void apply_operation_undo(const Application& a) {
   const Digest target = a.digest("operation");
-  store::Statement select = a.db.prepare("SELECT kind, actor FROM operations WHERE id = ?");
-  if (!select.bind(target).step() || !is_ancestor(a.db, target, a.operation.id))
-    a.corrupt("takes back an operation that is not before it");
-  if (select.text(1) != a.operation.actor) a.corrupt("takes back what another actor made");
+  store::Statement select = a.db.prepare("SELECT kind, bytes FROM operations WHERE id = ?");
+  if (!select.bind(target).step() || !a.follows(target)) a.corrupt("takes back an operation that is not before it");
+  if (!same_maker(decode(select.blob(1)), a.operation)) a.corrupt("takes back what another actor made");
   if (!can_be_undone(select.text(0))) a.corrupt("takes back what is never undone");
 }
 

@@ -71,8 +71,8 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   const std::optional<Digest> began_with = checkpoint_input(run);
   if (began_with && run.status != "done") return *began_with;
   throw Error(ErrorKind::kConflict,
-              fmt::format("run:{} has no checkpoint to go on from, and what it began with computes otherwise or was "
-                          "told otherwise",
+              fmt::format("run:{} has no checkpoint to go on from, and somebody else began it, or what it began with "
+                          "computes otherwise or was told otherwise",
                           run.id),
               "train it anew, without --resume");
 }

@@ -103,14 +103,16 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
 }
 
 // Where the run to resume is another one than this training would make (on a CPU instead of a GPU, with another driver
-// or version of mlx, with more epochs or a lower rate), what goes on here is a run of its own: it has the checkpoint as
-// an input, since its result depends on what both did. The one that was begun so is resumed with that input again.
+// or version of mlx, with more epochs or a lower rate), or was begun by somebody else, what goes on here is a run of
+// its own: it has the checkpoint as an input, since its result depends on what both did. The one that was begun so is
+// resumed with that input again.
 void go_on_from(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
   if (options.resume.empty()) return;
   const registry::Run run = registry::read_run(repository, options.resume);
   if (run.command != "train")
     fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
-  if (run.key == in.key) return;
+  const bool stays = run.status == "done" || registry::is_own_run(repository, run.id);
+  if (stays && run.key == in.key) return;
   const Digest here = numerics_id(train_sources(), options.level, config.portable);
   const auto add = [&](registry::RunStart& start, const Digest& checkpoint) {
     start.inputs.emplace_back(kCheckpointInput, checkpoint);
@@ -119,7 +121,7 @@ void go_on_from(registry::Repository& repository, Inputs& in, const TrainConfig&
   registry::RunStart as_it_began = in.start;
   const std::optional<Digest> began_with = checkpoint_input(run);
   if (began_with) add(as_it_began, *began_with);
-  const bool the_same = run.key == as_it_began.key;
+  const bool the_same = stays && run.key == as_it_began.key;
   if (!the_same) {
     check_goes_on(run, in.start, here);
     options.resume.clear();

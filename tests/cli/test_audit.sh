@@ -57,7 +57,7 @@ tampered() {
   expect 1 mlx -C ../t audit verify --json
   same "$(json 'd["ok"], len(d["problems"]) > 0')" "(False, True)"
 }
-tampered "UPDATE versions SET message = 'other words' WHERE message = 'the first'" "message='other words'"
+tampered "UPDATE version_makers SET message = 'other words' WHERE message = 'the first'" "message='other words'"
 tampered "UPDATE operations SET actor = '0123456789abcdef' WHERE seq = 2" "operations: row 2"
 tampered "DELETE FROM operations WHERE seq = 3" "was removed"
 tampered "UPDATE operations SET seq = 100 - seq" "were reordered"

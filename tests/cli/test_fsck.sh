@@ -89,11 +89,11 @@ expect 0 mlx fsck
 python3 - <<'PY'
 import sqlite3
 db = sqlite3.connect(".mlx/meta.db")
-db.execute("UPDATE versions SET message = 'changed'")
+db.execute("UPDATE version_makers SET message = 'changed'")
 db.commit()
 PY
 expect 6 mlx fsck
-has "$out" "the table 'versions' is not what the operations say"
+has "$out" "the table 'version_makers' is not what the operations say"
 expect 0 mlx fsck --repair
 expect 0 mlx log data/a --json
 same "$(json 'd["versions"][0]["message"]')" first

@@ -128,3 +128,18 @@ expect 0 mlx push
 expect 0 mlx -C ../two pull
 expect 0 mlx -C ../two log --oneline d@v2
 same "$(wc -l <<<"$out")" 2
+
+# bug: what leads to nothing that a clone knows was taken in, so that histories of other projects passed for this one's.
+cd "$work" && mkdir apart && cd apart
+for name in one two; do
+  mkdir $name && (cd $name && mlx init -q && mlx remote add -q origin ../store && mkdir d && echo $name >d/a && mlx add -q d && mlx commit -q -m $name)
+done >/dev/null
+mlx -C one push -q
+error 4 "run \`mlx pull\` first" mlx -C two push
+error 5 "1 operation with nothing in common with the history of this clone: 1 of SHA256:" mlx -C two pull
+error 5 "allow-unrelated-histories" mlx -C two fetch -n
+expect 0 mlx -C two pull --allow-unrelated-histories --renumber
+expect 0 mlx -C two push
+expect 0 mlx -C one pull --all
+same "$(mlx -C one audit log | grep -c "joined histories")" 1
+same "$(mlx -C one cat d@v2:a)" two

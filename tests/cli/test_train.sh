@@ -110,6 +110,15 @@ error 2 "it is for one metric" mlx show "run:$longer" --csv
 error 2 "--set train.bach=8: [train] unknown key 'bach'" mlx train --set train.bach=8
 has "$err" "did you mean 'batch'"
 error 2 "expected KEY=VALUE" mlx train --set train.batch
+
+# bug: somebody else's run was gone on with in their name: it becomes one of one's own, that begins with its checkpoint.
+killed_training 30 --set train.seed=9
+ssh-keygen -q -t ed25519 -N "" -f colleague
+MLX_SIGNING_KEY=$PWD/colleague expect 0 mlx train --set train.seed=9 --json  # and nobody else's is taken up unasked
+same "$(json "'run:' + d['run'] != '$run', 'resumed_from' in d['summary']")" "(True, False)"
+MLX_SIGNING_KEY=$PWD/colleague expect 0 mlx train --set train.seed=9 --resume "$run" --json
+same "$(json "'run:' + d['run'] != '$run', d['summary']['resumed_from'] > 0")" "(True, True)"
+[ "$(mlx show "$run" --json | field "['status']")" = killed ] || fail "a colleague ended our run"
 cd ..
 
 # SIGTERM and SIGINT make a checkpoint, say how to go on, and exit with their own codes.

@@ -132,6 +132,10 @@ void words() {
   operation.time = 1234567;
   operation.body = R"({"artifact":"clf","name":"v1.0"})";
   seed("operation", registry::encode(operation));
+  operation.signer = Digest::of("key");
+  operation.clone = "0123456789abcdef";
+  operation.actor = registry::actor_of(operation.clone, operation.signer);
+  seed("operation", registry::encode(operation));
   seed("settings",
        as_bytes("# a\n[remotes.origin]\nurl = \"ssh://host/x\"\n[core]\nthreads = 4\nlist = [1, 2.5, true]\n"));
   seed("settings", as_bytes(R"({"a": [1, -2.5e3, true, null], "b": {"c": "\u00e4\n"}})"));

@@ -147,6 +147,21 @@ def actor_of_somebody_else(w):
 
 
 @attack(victim="people")
+def actor_of_an_unsigned_history(w):
+    return w.after(w.tag(w.bob, actor="00112233aabbccdd"))
+
+
+@attack()
+def clone_that_is_no_id(w):
+    return w.after(w.tag(w.ada, clone="0123456789ABCDEF"))
+
+
+@attack()
+def operation_without_its_clone(w):
+    return w.after(w.tag(w.ada, clone=None))
+
+
+@attack(victim="people")
 def stranger_where_people_are_declared(w):
     return w.after(w.tag(w.mallory))
 
@@ -264,9 +279,22 @@ def emptied(w):
     return Remote([], [], heads_text=b"mlx heads 1\n")
 
 
-@attack(clone=False, told="went back to an earlier state")
+@attack(clone=False)  # to a first contact it is a history as any other
 def another_history(w):
     return Remote(w.content + w.tree + [other := people.version(w.ada, w.root, w.entries, 1, message="other")], [other.id])
+
+
+@attack(victim="people", clone=False, everywhere=True)
+def history_of_another_project_beside_it(w):
+    other = people.version(w.ada, w.root, w.entries, 1, message="other")
+    move = w.move(w.ada, parents=[other.id])
+    return Remote(w.objects + [other, move], [w.second.id, move.id])
+
+
+@attack(victim="people", clone=False)
+def history_of_another_project_joined_by_a_stranger(w):
+    other = people.version(w.ada, w.root, w.entries, 1, message="other")
+    return w.after(other, w.made(w.mallory, "history.join", {"roots": [text_id(other.id)]}, parents=[w.second.id, other.id]))
 
 
 # --- operations: numbers, times, types

@@ -36,7 +36,8 @@ class Person:
         with open(self.path + ".pub") as f:
             self.public = " ".join(f.read().split()[:2])
         self.signer = strings(base64.b64decode(self.public.split()[1]), 2)[1].hex()
-        self.actor = hashlib.sha256(b"mlx actor 1\n" + b"0123456789abcdef" + self.signer.encode()).hexdigest()[:16]
+        self.clone = "0123456789abcdef"
+        self.actor = hashlib.sha256(b"mlx actor 1\n" + (self.clone + self.signer).encode()).hexdigest()[:16]
 
     def sign(self, message):
         armoured = subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", self.path, "-n", "mlx-operation"], input=message,
@@ -51,7 +52,10 @@ def operation(who, kind, body, parents=(), time=TIME, encode=canonical, **lies):
     """An operation as an object. `parents` are ids; texts stay as they are. `lies` are keys that are other than they
     should be, None for none at all; what is signed says the same, but for `signature` itself."""
     texts = list(parents) if parents and isinstance(parents[0], str) else sorted(text_id(p) for p in parents)
-    said = {"actor": who.actor, "body": body, "format": 2, "kind": kind, "parents": texts, "signer": who.signer, "time": time}
+    said = {"actor": who.actor, "body": body, "clone": who.clone, "format": 2, "kind": kind, "parents": texts,
+            "signer": who.signer, "time": time}
+    if lies.get("format") == 1:
+        said["clone"] = None
     said.update({key: value for key, value in lies.items() if key != "signature"})
     said = {key: value for key, value in said.items() if value is not None}
     signature = lies["signature"] if "signature" in lies else who.sign(canonical(said))

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/path.h"
 #include "registry/artifacts.h"
 #include "registry/pointers.h"
@@ -65,9 +66,13 @@ struct Clone {
   std::unique_ptr<Repository> repository;
 };
 
-// As this clone's person would make it: with what an operation needs besides kind, body, parents, actor and time.
-inline Operation signed_by(Repository& repo, Operation operation) {
+// As this clone's person would make it: with what an operation needs besides kind, body, parents and time. An `actor`
+// that is given is somebody else's.
+inline Operation signed_by(Repository& repo, Operation operation, const std::string& actor = {}) {
   operation.signer = repo.signer().public_key;
+  (void)repo.actor();  // makes the id of the clone
+  operation.clone = read_text(join_path(repo.mlx_folder(), "actor")).substr(0, 16);
+  operation.actor = actor.empty() ? actor_of(operation.clone, operation.signer) : actor;
   operation.signature = repo.signer().sign(kOperationPurpose, signed_bytes(operation));
   operation.id = Digest::of(encode(operation));
   return operation;

@@ -136,8 +136,8 @@ TEST_CASE("rows of operations that were altered, removed or reordered") {
 TEST_CASE("rows of tables that are made from operations" * doctest::test_suite("long")) {
   Audited c;
   SUBCASE("a message") {
-    c.sql("UPDATE versions SET message = 'never said' WHERE message = 'made of one'");
-    CHECK(finds(c, "versions: seq=") == "");
+    c.sql("UPDATE version_makers SET message = 'never said' WHERE message = 'made of one'");
+    CHECK(finds(c, "version_makers: operation=") == "");
     CHECK(finds(c, "never said") == "");
   }
   SUBCASE("an alias that nobody moved") {

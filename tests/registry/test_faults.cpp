@@ -195,7 +195,9 @@ bool has_what_was_fetched(Place& p) {
 }
 
 void fetch_second(Place& p) {
-  fetch(p.repo(), {"second", join_path(p.folder, "second")}, {FetchContent::kEverything}, p.quiet);
+  FetchOptions options{FetchContent::kEverything};
+  options.allow_unrelated = true;
+  fetch(p.repo(), {"second", join_path(p.folder, "second")}, options, p.quiet);
 }
 
 // What the remote's heads reach is whole: a new clone gets all of it.

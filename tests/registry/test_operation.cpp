@@ -132,6 +132,8 @@ TEST_CASE("a signed operation reads back, and its signature holds for just what 
   const store::SigningKey key = store::generate_signing_key();
   Operation o = operation(7, {operation(1, {}).id}, R"({"n":1})");
   o.signer = key.public_key;
+  o.clone = "fedcba9876543210";
+  o.actor = actor_of(o.clone, o.signer);
   o.signature = store::sign(key, kOperationPurpose, signed_bytes(o));
   CHECK(signature_holds(o));
   const Operation back = decode(encode(o));

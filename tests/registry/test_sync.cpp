@@ -26,8 +26,9 @@ struct Team {
 
   SyncResult push(Clone& c) { return registry::push(c.repo(), origin, quiet); }
   SyncResult fetch(Clone& c, bool everything = true) {
-    const SyncResult result =
-        registry::fetch(c.repo(), origin, {everything ? FetchContent::kEverything : FetchContent::kPointers}, quiet);
+    FetchOptions options{everything ? FetchContent::kEverything : FetchContent::kPointers};
+    options.allow_unrelated = true;  // these clones begin apart
+    const SyncResult result = registry::fetch(c.repo(), origin, options, quiet);
     c.repo().store().reload();
     return result;
   }

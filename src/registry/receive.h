@@ -1,0 +1,40 @@
+// What a remote's heads lead to: brought here, judged, and taken in. Nothing that arrives is believed before it is
+// verified. Used by push and fetch (sync.cpp).
+#pragma once
+
+#include <vector>
+
+#include "base/error.h"
+#include "registry/sync.h"
+#include "store/remote.h"
+
+namespace mlx::registry {
+
+Error pull_first(const RemoteConfig& remote);
+
+// Everything that the remote's heads reach and this clone does not have, decoded and with whole ancestry, in the fixed
+// order. Received into a store of its own, so that nothing unverified ever stands among this clone's objects.
+std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
+                                          const std::vector<Digest>& heads, Progress& progress);
+
+// A remote's heads; none where they are damaged: a repair mends what it can, and what it cannot is said when they are
+// read next.
+std::vector<Digest> readable_heads(store::Remote& remote);
+
+// A remote's heads as a push finds them.
+struct HeadsThere {
+  std::vector<Digest> known;  // operations of this clone
+  std::vector<Digest> kept;   // of others: what they lead to could be pulled
+  bool left_out = false;      // and some could not
+};
+
+// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` heads that lead to
+// what this clone refuses, which belongs to another history, or which it cannot apply, are no reason to stop: they are
+// left out.
+HeadsThere judge_heads(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                       const std::vector<Digest>& heads, bool repair, Progress& progress);
+
+// Records what was vouched for; what cannot be applied stands in everybody's way, and the error says what to do.
+void merge_received(Repository& repository, const RemoteConfig& config, const std::vector<Operation>& received);
+
+}  // namespace mlx::registry

@@ -1,0 +1,56 @@
+#include "registry/remarks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "registry/operation_text.h"
+#include "registry/people.h"
+
+namespace mlx::registry {
+
+std::vector<Remark> remarks(Repository& repository) {
+  std::vector<Remark> found;
+  std::vector<std::pair<std::string, std::string>> said;  // what, and whose
+  store::Statement select = repository.db().prepare(
+      "SELECT o.bytes, r.ignored, r.what, r.whose FROM remarks r JOIN operations o ON o.id = r.operation ORDER BY "
+      "o.seq");
+  while (select.step()) {
+    found.push_back({decode(select.blob(0)), select.int64(1) != 0, {}});
+    said.emplace_back(select.text(2), select.text(3));
+  }
+  if (found.empty()) return found;
+  const Names names(repository);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    Remark& remark = found[i];
+    const Person *by = names.of(remark.operation), *whose = names.of(said[i].second);
+    remark.text =
+        fmt::format("operation {} ({}) by {}{}: {} {}", remark.operation.id.brief(), operation_text(remark.operation),
+                    by ? by->name : remark.operation.actor, remark.ignored ? " has no effect" : "", said[i].first,
+                    whose ? whose->name : said[i].second);
+  }
+  return found;
+}
+
+std::vector<Remark> remarks_on(Repository& repository, const Digest& version) {
+  std::vector<Remark> found = remarks(repository);
+  std::erase_if(found, [&](const Remark& remark) {
+    const std::vector<Digest> subjects = operation_subject(remark.operation).versions;
+    return std::ranges::find(subjects, version) == subjects.end();
+  });
+  return found;
+}
+
+std::vector<std::string> remarks_on(Repository& repository, const std::vector<Operation>& operations) {
+  std::vector<std::string> texts;
+  if (operations.empty()) return texts;
+  std::unordered_set<Digest, DigestHash> wanted;
+  for (const Operation& operation : operations) wanted.insert(operation.id);
+  for (Remark& remark : remarks(repository)) {
+    if (wanted.contains(remark.operation.id)) texts.push_back(std::move(remark.text));
+  }
+  return texts;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,85 @@
+// What is said afterwards of whose operations are recorded, and of clocks that they were made by.
+#include "registry/audit_trust.h"
+
+#include <doctest/doctest.h>
+
+#include "base/fd.h"
+#include "colleagues.h"
+#include "fails_with.h"
+#include "registry/clock_doubt.h"
+#include "registry/history.h"
+#include "registry/people.h"
+
+using namespace mlx;
+using namespace mlx::registry;
+using namespace mlx::registry::test;
+
+TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
+  Colleagues p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  std::vector<Operation> history = p.ada.repo().operations();
+  const auto judged = [&](const std::vector<Operation>& operations) {
+    OperationStage stage;
+    for (const Operation& operation : operations) stage.add(operation);
+    stage.settle();
+    return verify_trust(p.ada.root, stage, p.ada.pool);
+  };
+  CHECK(judged(history).problems.empty());
+  CHECK(judged(history).notes.empty());
+  const auto found = [&](const Operation& operation) {
+    std::vector<Operation> with = history;
+    with.push_back(operation);
+    const TrustReport report = judged(with);
+    std::string all;
+    for (const std::string& problem : report.problems) all += "problem: " + problem + "\n";
+    for (const std::string& note : report.notes) all += "note: " + note + "\n";
+    return all;
+  };
+  Operation operation = unsigned_tag(p.ada, version, "x");  // time 5: long before its parent's
+  operation.id = Digest::of(encode(operation));
+  CHECK(found(operation).find("nobody has signed it") != std::string::npos);
+  CHECK(found(signed_by(p.ada.repo(), operation)).find("is backdated") != std::string::npos);
+  Operation altered = signed_by(p.ada.repo(), operation);
+  altered.time = 6;
+  CHECK(found(altered).find("problem: ") != std::string::npos);
+  p.declare("ada", p.ada, kEveryRight);
+  CHECK(found(signed_by(p.bob.repo(), operation)).find("nobody in [people]") != std::string::npos);
+  p.declare("bob", p.bob, {Right::kPromote});
+  CHECK(found(signed_by(p.bob.repo(), operation)).find("bob may not commit") != std::string::npos);
+}
+
+TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called backdated") {
+  Colleagues p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  constexpr std::int64_t kIn2099 = std::int64_t{4'080'000'000} * 1'000'000;
+  Operation ahead = unsigned_tag(p.ada, version, "x");
+  ahead.time = kIn2099;
+  ahead = signed_by(p.ada.repo(), ahead);
+  p.ada.repo().merge({ahead});
+  create_tag(p.ada.repo(), "y", version);
+  OperationStage stage;
+  visit_operations(p.ada.repo().db(), [&](const Operation& operation) { stage.add(operation); });
+  stage.settle();
+  const TrustReport report = verify_trust(p.ada.root, stage, p.ada.pool);
+  CHECK(report.problems.empty());
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0].find("tag") != std::string::npos);
+  CHECK(report.notes[0].find("is ahead of time: it says 2099-") != std::string::npos);
+}
+
+TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bears was recorded as another") {
+  constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000, kNow = 57 * kYear;
+  CHECK(far_ahead(kNow, kNow - kYear).empty());
+  CHECK(far_ahead(kNow, kNow + kYear).empty());
+  CHECK(far_ahead(kNow + 73 * kYear, kNow).find("73 years after the last") != std::string::npos);
+  CHECK(recordable_time(kNow) == kNow);
+  CHECK(recordable_time(-kNow) == 0);
+  CHECK(fails_with(ErrorKind::kIo, "clock is wrong: it says 12000-",
+                   [] { (void)recordable_time(std::int64_t{316'521'000'000} * 1'000'000); }) == "");
+  Colleagues p;
+  const Version version = make(p.ada.repo(), "clf", "one");
+  CHECK(p.ada.repo().clock_doubt().empty());
+  p.ada.repo().merge({signed_by(p.ada.repo(), unsigned_tag(p.ada, version, "x"))});  // of 1970: now is long after it
+  create_tag(p.ada.repo(), "y", version);
+  CHECK(p.ada.repo().clock_doubt().find("years after the last that was recorded here") != std::string::npos);
+}
