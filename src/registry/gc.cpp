@@ -6,6 +6,7 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/content.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
@@ -109,7 +110,7 @@ void require_known_heads(Repository& repository, const std::vector<Digest>& head
   throw Error(ErrorKind::kConflict,
               fmt::format("'{}' went back to an earlier state: it no longer has operation {}, which it had",
                           config.name, lost.front().brief()),
-              fmt::format("`mlx push {}` sends it again", config.name));
+              fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)));
 }
 
 // What any operation names that this clone knows, whether the remote's heads reach it or not.

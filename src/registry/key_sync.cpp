@@ -47,7 +47,8 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
     throw Error(ErrorKind::kNotFound,
                 fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name,
                             seen->brief(), error.message),
-                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has", remote.name));
+                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has",
+                            shell_quoted(remote.name)));
   }
 }
 

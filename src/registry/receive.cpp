@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/path.h"
+#include "base/text.h"
 #include "registry/claims.h"
 #include "registry/content.h"
 #include "registry/history.h"
@@ -84,14 +85,11 @@ HeadsThere judge_heads(Repository& repository, store::Remote& remote, const Remo
   return there;
 }
 
-void merge_received(Repository& repository, const RemoteConfig& config, const std::vector<Operation>& received) {
-  try {
-    repository.merge(received);
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
-    throw Error(error.kind, error.message,
-                fmt::format("`mlx push --repair {}` leaves it out, from a clone that has the rest", config.name));
-  }
+Error with_way_round(const Error& error, const RemoteConfig& config) {
+  if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) return error;
+  return Error(
+      error.kind, error.message,
+      fmt::format("`mlx push --repair {}` leaves it out, from a clone that has the rest", shell_quoted(config.name)));
 }
 
 }  // namespace mlx::registry

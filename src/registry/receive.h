@@ -34,7 +34,7 @@ struct HeadsThere {
 HeadsThere judge_heads(Repository& repository, store::Remote& remote, const RemoteConfig& config,
                        const std::vector<Digest>& heads, bool repair, Progress& progress);
 
-// Records what was vouched for; what cannot be applied stands in everybody's way, and the error says what to do.
-void merge_received(Repository& repository, const RemoteConfig& config, const std::vector<Operation>& received);
+// An operation that cannot be read or applied stands in everybody's way: its error with what to do.
+Error with_way_round(const Error& error, const RemoteConfig& config);
 
 }  // namespace mlx::registry

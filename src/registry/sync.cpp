@@ -268,6 +268,13 @@ ByDomain wanted_attachments(Repository& repository) {
   return wanted;
 }
 
+std::vector<Operation> received_of(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                                   const std::vector<Digest>& heads, Progress& progress) try {
+  return receive_operations(repository, remote, heads, progress);
+} catch (const Error& error) {
+  throw with_way_round(error, config);
+}
+
 }  // namespace
 
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
@@ -374,7 +381,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
   const std::vector<Digest> heads = remote->heads();
-  const std::vector<Operation> received = receive_operations(repository, *remote, heads, progress);
+  const std::vector<Operation> received = received_of(repository, *remote, config, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
   options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
@@ -393,7 +400,11 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   }
   repository.store().use_domain(store::kHistoryDomain);
   receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
-  merge_received(repository, config, received);
+  try {
+    repository.merge(received);
+  } catch (const Error& error) {
+    throw with_way_round(error, config);
+  }
   if (options.allow_unrelated) join_histories(repository);  // also those of a fetch that was cut off here
   result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);

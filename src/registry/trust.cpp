@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "registry/history.h"
 #include "registry/operation_text.h"
 #include "registry/signer.h"
@@ -63,8 +64,8 @@ std::string trusting_command(const People& people, const Digest& key, Right righ
   const TrustedPerson* const person = people.whose(key);
   std::vector<Right> rights = person ? person->may : std::vector<Right>();
   rights.push_back(right);
-  return fmt::format("mlx key trust {} '{}' --may {}", person ? person->name : "NAME", store::ssh_public_key(key),
-                     names_of(rights));
+  return fmt::format("mlx key trust {} '{}' --may {}", person ? shell_quoted(person->name) : "NAME",
+                     store::ssh_public_key(key), names_of(rights));
 }
 
 Error refusal(const Operation& operation, const std::string& why, const People& people) {
