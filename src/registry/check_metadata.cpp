@@ -2,6 +2,9 @@
 // projected from them. Each is compared with what it is made of.
 #include <fmt/format.h>
 
+#include <array>
+#include <bit>
+
 #include <memory>
 
 #include "base/error.h"
@@ -17,35 +20,41 @@
 namespace mlx::registry {
 namespace {
 
-// The digest of all rows, in an order of their own.
-Digest digest_of_table(store::Database& db, const std::string& table) {
+// What the rows of a table come to whatever their order: the sum of their digests. Sorting would take memory, since
+// rows may be as large as operations are.
+using TableSum = std::array<std::uint64_t, 4>;
+
+TableSum sum_of_table(store::Database& db, const std::string& table) {
   std::string row;
   store::Statement columns = db.prepare(fmt::format("SELECT name FROM pragma_table_info('{}')", table));
   while (columns.step()) row += fmt::format("{}quote(\"{}\")", row.empty() ? "" : " || ',' || ", columns.text(0));
-  Sha256 hash;
-  store::Statement select = db.prepare(fmt::format("SELECT {} FROM {} ORDER BY 1", row, table));
-  while (select.step()) hash.update(as_bytes(select.text(0) + "\n"));
-  return hash.finish();
+  TableSum sum{};
+  store::Statement select = db.prepare(fmt::format("SELECT {} FROM {}", row, table));
+  while (select.step()) {
+    const auto lanes = std::bit_cast<TableSum>(Digest::of(as_bytes(select.text(0))));
+    for (std::size_t lane = 0; lane < sum.size(); ++lane) sum[lane] += lanes[lane];
+  }
+  return sum;
 }
 
 // Of each table that operations make, with its name.
-std::vector<std::pair<std::string, Digest>> digests_of_tables(store::Database& db) {
-  std::vector<std::pair<std::string, Digest>> digests;
+std::vector<std::pair<std::string, TableSum>> sums_of_tables(store::Database& db) {
+  std::vector<std::pair<std::string, TableSum>> sums;
   for (const std::string name : projected_tables()) {
     if (name == "metrics" || name == "metric_series") continue;  // of runs that go on, and of series not yet fetched
-    digests.emplace_back(name, digest_of_table(db, name));
+    sums.emplace_back(name, sum_of_table(db, name));
   }
-  return digests;
+  return sums;
 }
 
 void check_projection(Repository& repository, MetadataCheck& check) {
   OperationStage operations;
-  std::vector<std::pair<std::string, Digest>> stored;
+  std::vector<std::pair<std::string, TableSum>> stored;
   {
     // Operations and tables of one moment: others commit meanwhile.
     store::Transaction moment(repository.db(), store::Transaction::Access::kRead);
     visit_operations(repository.db(), [&](const Operation& operation) { operations.add(operation); });
-    stored = digests_of_tables(repository.db());
+    stored = sums_of_tables(repository.db());
   }
   operations.settle();
   store::Database fresh = scratch_database();
@@ -56,7 +65,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
     rebuild_projection(fresh, repository.store(), operations, quiet);
     transaction.commit();
   }
-  const std::vector<std::pair<std::string, Digest>> made = digests_of_tables(fresh);
+  const std::vector<std::pair<std::string, TableSum>> made = sums_of_tables(fresh);
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (stored[i] == made[i]) continue;
     check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", made[i].first));

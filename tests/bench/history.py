@@ -34,7 +34,8 @@ class Key:
         public, size = ctypes.create_string_buffer(32), ctypes.c_size_t(32)
         self.crypto.EVP_PKEY_get_raw_public_key(self.key, public, ctypes.byref(size))
         self.public = public.raw.hex()
-        self.actor = hashlib.sha256(b"mlx actor 1\n0123456789abcdef" + self.public.encode()).hexdigest()[:16]
+        self.clone = "0123456789abcdef"
+        self.actor = hashlib.sha256(b"mlx actor 1\n" + (self.clone + self.public).encode()).hexdigest()[:16]
 
     def sign(self, message):
         text = lambda value: struct.pack(">I", len(value)) + value
@@ -54,8 +55,8 @@ def canonical(value):
 def operations(count, key, words=50):
     """Bytes of each, parents first. Versions have messages of so many words."""
     def made(kind, body, parents):
-        said = {"actor": key.actor, "body": body, "format": 2, "kind": kind, "parents": sorted(parents), "signer": key.public,
-                "time": TIME + number}
+        said = {"actor": key.actor, "body": body, "clone": key.clone, "format": 2, "kind": kind, "parents": sorted(parents),
+                "signer": key.public, "time": TIME + number}
         said["signature"] = key.sign(canonical(said))
         data = canonical(said)
         return data, "sha256:" + hashlib.sha256(data).hexdigest()

@@ -106,3 +106,25 @@ expect 0 mlx -C ../b audit log
 lacks "$out" "Ann"
 expect 0 mlx audit verify
 expect 0 mlx -C ../b audit verify
+
+# bug: all operations stood in memory at once, decoded, several times over.
+! grep -q __asan_init "$mlx_binary" || exit 0  # its memory is another matter
+python3 - "$here/../bench" "$mlx_binary" "$work" <<'PY'
+import os, shutil, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import history
+binary, work = sys.argv[2:]
+os.environ["MLX_THREADS"] = "2"
+peaks = []
+for count in 8, 96:  # 2 and 24 messages of 1 MB
+    clone = os.path.join(work, f"long{count}")
+    os.makedirs(clone)
+    history.run(binary, "init", cwd=clone)
+    history.write_journal(os.path.join(clone, ".mlx", "journal"), history.operations(count, history.Key(b"\x07" * 32), 250_000))
+    peaks.append({name: history.run(binary, *words, cwd=clone)[0] for name, words in history.COMMANDS.items()})
+    shutil.rmtree(clone)
+for name in "take in", "status", "audit verify":
+    peak = peaks[1][name]
+    assert peak < peaks[0][name] + 24, f"{name}: {peaks[0][name]:.0f} MiB with 2 MB of operations, {peak:.0f} MiB with 24 MB"
+PY
