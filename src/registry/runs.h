@@ -80,8 +80,8 @@ std::vector<Run> runs(Repository& repository);  // oldest first
 // run made, where there are such.
 std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
-// The newest run of this person with this key that ended before it was done (interrupted, killed, failed), in which nobody works, and
-// whose last checkpoint is in this store.
+// The newest run of this person with this key that ended before it was done (interrupted, killed, failed), in which
+// nobody works, and whose last checkpoint is in this store.
 std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 
