@@ -57,7 +57,7 @@ check_tidy() {
   local existing=() file
   for file in "${files[@]}"; do [ -f "$file" ] && existing+=("$file"); done
   cmake --preset dev >/dev/null || return 1  # says how each source is compiled by itself
-  ninja -C build/dev --quiet mlx_numerics_header mlx_kernels_header || return 1  # sources that are made
+  ninja -C build/dev --quiet mlx_train_header mlx_compress_header mlx_kernels_header || return 1  # sources that are made
   local checked=0 bad=0
   while [ "$checked" -lt "${#existing[@]}" ] && [ $((SECONDS - started)) -lt "$budget" ]; do
     printf '%s\0' "${existing[@]:$checked:4}" | xargs -0 -n 1 -P 2 clang-tidy --quiet -p build/dev 2>/dev/null || bad=1
