@@ -252,7 +252,7 @@ void pack(const void* opaque, const void* weights, void* packed) {
           const std::int64_t term = d * kTerms + i;
           const std::int8_t weight =
               o < l.channels && term < l.run ? w[o * row + segment * l.run + term] : std::int8_t{0};
-          to[i] = weight;
+          to[i] = weight;  // NOLINT(bugprone-signed-char-misuse): a number, no character
           sum += weight;
         }
     start[o] = -kNoTerm<Signed> * sum;

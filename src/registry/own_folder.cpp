@@ -91,7 +91,7 @@ bool is_declared_safe(const std::string& root, const Environment& environment) {
 
 class RefusingDisk final : public store::Disk {
  public:
-  explicit RefusingDisk(const Error& why) : why_(why) {}
+  explicit RefusingDisk(const Error& why) : why_(why) {}  // NOLINT(bugprone-throw-keyword-missing): thrown below
   Fd create(const std::string&) override { throw Error(why_); }
   Fd open_append(const std::string&) override { throw Error(why_); }
   void write(const Fd&, ByteView, const std::string&) override { throw Error(why_); }

@@ -107,7 +107,7 @@ DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of) {
   return reached;
 }
 
-Trust::Trust(People people, std::vector<Digest> known, bool first_contact, const ParentsOf& parents_of)
+Trust::Trust(const People& people, const std::vector<Digest>& known, bool first_contact, const ParentsOf& parents_of)
     : declared_(people.declared),
       known_(known.begin(), known.end()),
       first_contact_(first_contact),

@@ -74,7 +74,7 @@ DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of);
 class Trust {
  public:
   // `known`: keys that count where nobody is declared. `first_contact`: so does every key then.
-  Trust(People people, std::vector<Digest> known, bool first_contact, const ParentsOf& parents_of);
+  Trust(const People& people, const std::vector<Digest>& known, bool first_contact, const ParentsOf& parents_of);
   // What is wrong with it, "" where it counts. Its signature is checked too.
   std::string objection(const Operation& operation) const;
   bool may(const Digest& key, Right right) const;  // now: without what is bounded by `until`

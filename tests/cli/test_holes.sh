@@ -91,9 +91,11 @@ expect 1 mlx audit verify --remote origin
 has "$out" "'origin': a fetch is refused"
 rm -r ../remote "$work/stranger" && mv ../remote-kept ../remote
 
-# bug: fsck --repair set healthy packs aside where memory was short.
+# bug: fsck --repair set healthy packs aside where memory was short. A sanitizer wants terabytes of addresses.
 packs=$(ls .mlx/packs)
-for kilobytes in 60000 90000 120000 150000 200000 300000 500000; do
+sizes="60000 90000 120000 150000 200000 300000 500000"
+! grep -q __asan_init "$mlx_binary" || sizes=""
+for kilobytes in $sizes; do
   code=0
   (ulimit -v "$kilobytes" && MLX_THREADS=1 "$mlx_binary" fsck --repair) >"$work/.out2" 2>&1 || code=$?
   case $code in 0 | 7 | 127 | 139 | 134) ;; *) fail "fsck in $kilobytes KiB: $code: $(cat "$work/.out2")" ;; esac
