@@ -15,6 +15,8 @@ README = os.path.join(HERE, "../../README.md")
 FOLDER = "/tmp/mlx-demo"
 BLOCK = re.compile(r"What `\./bootstrap demo` prints \(.*?\):\n\n```\n.*?\n```\n", re.S)
 
+PROGRESS = re.compile(r"\w+ +\d+ %  ")
+
 
 def machine():
     with open("/proc/cpuinfo") as f:
@@ -38,7 +40,7 @@ def main(build):
     with open(README) as f:
         text = f.read()
     heading = f"What `./bootstrap demo` prints ({machine()}, {datetime.date.today()}, commit {commit}; the figures are the demo's own):"
-    lines = [line.rstrip() for line in printed.strip("\n").split("\n")]
+    lines = [line.rstrip() for line in printed.strip("\n").split("\n") if not PROGRESS.match(line)]
     text, count = BLOCK.subn(lambda _: heading + "\n\n```\n" + "\n".join(lines) + "\n```\n", text)
     if count != 1:
         sys.exit("readme.py: README.md has no place for it")
