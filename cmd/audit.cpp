@@ -184,8 +184,7 @@ std::size_t check_remote(const std::string& name, registry::AuditReport& report,
     return 0;
   }
   for (const Digest& lost : registry::rolled_back(repository, remote, history.heads, history.unknown))
-    report.problems.push_back(fmt::format("'{}' went back to an earlier state: it had operation {} and has lost it",
-                                          remote.name, lost.brief()));
+    report.problems.push_back(registry::rollback_text(remote, lost));
   std::size_t unfetched = 0;
   for (const registry::Operation& operation : history.unknown) {
     if (!repository.own_actors().contains(operation.actor)) {

@@ -10,6 +10,7 @@
 #include "cmd/commands.h"
 #include "cmd/help.h"
 #include "registry/artifacts.h"
+#include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/runs.h"
 #include "registry/settings.h"
@@ -80,7 +81,7 @@ std::set<std::string> words_of(const std::string& kind, const std::string& typed
   if (kind == "reference" && !typed.starts_with("run:"))
     words = typed.find(':') == std::string::npos ? reference_words(repository) : path_words(repository, typed);
   if (kind == "operation") {
-    for (const registry::Operation& operation : repository.operations()) words.insert(operation.id.brief());
+    for (const Digest& id : registry::recorded_operations(repository.db())) words.insert(id.brief());
   }
   if (kind == "run" || run_as_reference) {
     for (const registry::Run& run : registry::runs(repository)) words.insert("run:" + run.id);

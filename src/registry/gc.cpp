@@ -107,9 +107,7 @@ void require_known_heads(Repository& repository, const std::vector<Digest>& head
   }
   const std::vector<Digest> lost = rolled_back(repository, config, heads, {});
   if (lost.empty()) return;
-  throw Error(ErrorKind::kConflict,
-              fmt::format("'{}' went back to an earlier state: it no longer has operation {}, which it had",
-                          config.name, lost.front().brief()),
+  throw Error(ErrorKind::kConflict, rollback_text(config, lost.front()),
               fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)));
 }
 

@@ -185,6 +185,13 @@ bool is_recorded(store::Database& db, const Digest& id) {
   return db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(id).step();
 }
 
+std::vector<Digest> recorded_operations(store::Database& db) {
+  std::vector<Digest> ids;
+  store::Statement select = db.prepare("SELECT id FROM operations");
+  while (select.step()) ids.push_back(select.digest(0));
+  return ids;
+}
+
 std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
   std::vector<Digest> parents;
   store::Statement select = db.prepare("SELECT parent FROM operation_parents WHERE child = ?");

@@ -34,6 +34,7 @@ std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Sto
 
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);
+std::vector<Digest> recorded_operations(store::Database& db);  // the ids of all
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
 // All operations in the fixed order, one at a time, each verified against its id.
 void visit_operations(store::Database& db, const OperationStage::Visit& visit);

@@ -12,6 +12,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "registry/domains.h"
+#include "registry/history.h"
 #include "registry/keys.h"
 #include "registry/published_heads.h"
 #include "registry/seen_heads.h"
@@ -364,9 +365,7 @@ std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteC
                                               : open_or_make(repository, config, towards, before_sending);
   if (!Exchange{repository, *remote, config, towards, before_sending}.run()) return remote;
   auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
-  std::vector<Digest> operations;
-  for (const Operation& operation : repository.operations()) operations.push_back(operation.id);
-  encrypted->expect_operations(operations);
+  encrypted->expect_operations(recorded_operations(repository.db()));
   return encrypted;
 }
 

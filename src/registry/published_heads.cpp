@@ -7,11 +7,13 @@
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/content.h"
 #include "registry/operation.h"
+#include "registry/undo.h"
 #include "store/keys.h"
 #include "store/limits.h"
 #include "store/transfer.h"
@@ -129,7 +131,7 @@ class Published {
   }
 
   void note(const Operation& operation) {
-    if (operation.kind == "operation.undo") undos_.push_back(operation.id);
+    if (operation.kind == kUndoKind) undos_.push_back(operation.id);
     if (operation.kind == "key.erase") {
       const Json body = parse_json(operation.body, operation.kind);
       if (json_string(body, "domain", operation.kind) == store::kMainDomain)
@@ -170,7 +172,7 @@ class Published {
         break;
       }
       const Operation operation = read(chain.subject);
-      if (operation.kind != "operation.undo") break;
+      if (operation.kind != kUndoKind) break;
       const std::optional<Digest> of = digest_in(parse_json(operation.body, operation.kind), "operation");
       if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
       passed.push_back(chain.subject);
@@ -204,7 +206,7 @@ class Published {
   void check_version(const Digest& manifest) {
     if (erased_.contains(manifest) || versions_.contains(manifest)) return;
     if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is not there", manifest.brief()));
-    if (shards_.empty()) note_old_shards();
+    note_old_shards();
     for (const store::ShardRef& shard : store_.shards(manifest)) {
       if (shards_.contains(shard.id)) continue;
       check_shard(manifest, shard);
@@ -229,6 +231,7 @@ class Published {
   // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back that is
   // not known: its content was perhaps never sent.
   void note_old_shards() {
+    if (std::exchange(noted_old_shards_, true) || old_.versions.empty()) return;
     const DigestSet taken_back = ever_taken_back();
     for (const auto& [operation, manifest] : old_.versions) {
       if (taken_back.contains(operation)) continue;
@@ -249,9 +252,9 @@ class Published {
     for (const Digest& id : store_.operations()) {
       try {
         const Bytes bytes = store_.read(ObjectKind::kOperation, id);
-        if (as_text(bytes).find("operation.undo") == std::string_view::npos) continue;  // sooner than decoding all
+        if (as_text(bytes).find(kUndoKind) == std::string_view::npos) continue;  // sooner than decoding all
         const Operation operation = decode(bytes);
-        if (operation.kind != "operation.undo") continue;
+        if (operation.kind != kUndoKind) continue;
         if (const auto of = digest_in(parse_json(operation.body, operation.kind), "operation")) found.insert(*of);
       } catch (const Error& error) {
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
@@ -268,6 +271,7 @@ class Published {
   std::map<Digest, Content> named_;                       // by new operations
   std::vector<Content> brought_back_;                     // by what was taken back before
   DigestSet erased_, versions_, shards_, files_;
+  bool noted_old_shards_ = false;
 };
 
 // A remote is encrypted or it is not; both at once is what nobody could read.

@@ -23,9 +23,11 @@ Error pull_first(const RemoteConfig& remote) {
 
 std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
                                           const std::vector<Digest>& heads, Progress& progress) {
-  DigestSet known;
-  for (const Operation& operation : repository.operations()) known.insert(operation.id);
-  if (std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); })) return {};
+  store::Database& db = repository.db();
+  repository.store().reload();  // what another process has recorded meanwhile is in its packs
+  if (std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(db, head); })) return {};
+  const std::vector<Digest> recorded = recorded_operations(db);
+  const DigestSet known(recorded.begin(), recorded.end());
   std::vector<ObjectRef> offered;
   for (const Digest& id : remote.operations()) {
     if (!known.contains(id)) offered.emplace_back(ObjectKind::kOperation, id);

@@ -68,6 +68,11 @@ std::vector<Digest> out_of_reach(Repository& repository, std::vector<Digest> see
 
 }  // namespace
 
+std::string rollback_text(const RemoteConfig& remote, const Digest& lost) {
+  return fmt::format("'{}' went back to an earlier state: it no longer has operation {}, which it had", remote.name,
+                     lost.brief());
+}
+
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
                                 const std::vector<Operation>& received) {
   return out_of_reach(repository, read_seen(path_of(repository, remote)), heads, received);

@@ -21,6 +21,7 @@ std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remo
 std::optional<Digest> seen_head(Repository& repository, const RemoteConfig& remote);
 // What stands in .mlx/seen and cannot be read, as a line each; with `mend` it goes: only notices are lost with it.
 std::vector<std::string> damaged_seen(Repository& repository, bool mend);
+std::string rollback_text(const RemoteConfig& remote, const Digest& lost);  // with one that was lost
 // After a fetch or a push. What was seen and is gone is kept in mind until it is there again.
 void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads);
 

@@ -200,9 +200,8 @@ void warn_of_rollback(Repository& repository, const RemoteConfig& config, const 
                       const std::vector<Operation>& received, Progress& progress) {
   const std::vector<Digest> lost = rolled_back(repository, config, heads, received);
   if (lost.empty()) return;
-  progress.warn(fmt::format(
-      "'{}' went back to an earlier state: it no longer has operation {}, which it had; `mlx push {}` sends it again",
-      config.name, lost.front().brief(), shell_quoted(config.name)));
+  progress.warn(
+      fmt::format("{}; `mlx push {}` sends it again", rollback_text(config, lost.front()), shell_quoted(config.name)));
 }
 
 void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteConfig& config,

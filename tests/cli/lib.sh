@@ -11,7 +11,7 @@ cleanup() {
   cd /
   [ -z "$mounted" ] || umount "$mounted" 2>/dev/null || true
   chmod -R u+w "$work" 2>/dev/null || true
-  rm -rf "$work"
+  rm -rf "$work" "$work.outside"  # the latter for what must not lie in the repository at $work
 }
 trap cleanup EXIT
 cd "$work"

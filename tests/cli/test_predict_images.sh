@@ -57,8 +57,7 @@ error 3 "there is no folder none" mlx predict clf image0.pgm --out none/out.csv
 error 2 "both want standard output" mlx predict clf image0.pgm --out - --json
 
 # bug: a folder with a model's files was no MODEL, and nothing outside of a repository.
-outside=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
-trap 'rm -rf "$outside"; cleanup' EXIT
+outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null
 cp -r data image0.pgm "$outside"
 expect 0 mlx predict ./box image0.pgm -C "$outside" --json

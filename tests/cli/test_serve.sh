@@ -56,8 +56,7 @@ wait "$server" || fail "ended with $?"
 server=""
 
 # A folder with a model's files, where there is no repository.
-outside=$(mktemp -d "${TMPDIR:-/tmp}/mlx-cli.XXXXXX")
-trap '[ -z "${server:-}" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$outside"; cleanup' EXIT
+outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null
 digest=$(mlx show clf@v1 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["digest"])')
 start ./box -C "$outside" --listen 127.0.0.1:0

@@ -55,6 +55,15 @@ struct Pushed {
   void send(const std::vector<ObjectRef>& objects) {
     store::send_objects(clone.repo().store(), *open(), objects, quiet);
   }
+  // A version that was taken back before its content was sent, and published so: its manifest.
+  Digest take_back_unsent() {
+    const Digest manifest = make(clone.repo(), "clf", "second").digest;
+    undo(clone.repo(), "", false);
+    send(operations());
+    REQUIRE(open()->publish_heads(before, clone.repo().heads()));
+    before = clone.repo().heads();
+    return manifest;
+  }
   std::string refused(const std::string& words, const std::vector<Digest>& heads) {
     const std::string problem =
         fails_with(ErrorKind::kRefused, words, [&] { (void)open()->publish_heads(before, heads); });
@@ -117,11 +126,7 @@ TEST_CASE("what was lost before keeps nobody from pushing") {
 
 TEST_CASE("what was taken back need not be there, and has to where it is brought back") {
   Pushed t;
-  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
-  undo(t.clone.repo(), "", false);
-  t.send(t.operations());
-  REQUIRE(t.open()->publish_heads(t.before, t.clone.repo().heads()));
-  t.before = t.clone.repo().heads();
+  const Digest manifest = t.take_back_unsent();
   undo(t.clone.repo(), "", true);
   t.send(t.operations());
   CHECK(t.refused("version", t.clone.repo().heads()) == "");
@@ -131,11 +136,7 @@ TEST_CASE("what was taken back need not be there, and has to where it is brought
 
 TEST_CASE("bug: a version that was taken back before it was sent vouched for its lists of files") {
   Pushed t;
-  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
-  undo(t.clone.repo(), "", false);
-  t.send(t.operations());
-  REQUIRE(t.open()->publish_heads(t.before, t.clone.repo().heads()));
-  t.before = t.clone.repo().heads();
+  const Digest manifest = t.take_back_unsent();
   // Made again, with its lists of files and nothing that they name.
   std::vector<ObjectRef> lists = t.content(manifest);
   std::erase_if(lists, [](const ObjectRef& object) {

@@ -16,6 +16,20 @@ using namespace mlx;
 using namespace mlx::registry;
 using namespace mlx::registry::test;
 
+namespace {
+
+// Bob promotes while nobody is declared; then he may commit and no more.
+void bob_promotes_and_may_not(Colleagues& p) {
+  make(p.ada.repo(), "clf", "one");
+  p.push(p.ada);
+  p.fetch(p.bob);
+  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
+  p.declare("ada", p.ada, kEveryRight);
+  p.declare("bob", p.bob, {Right::kCommit});
+}
+
+}  // namespace
+
 TEST_CASE("one person needs no ceremony: clones with one key take each other's operations") {
   TempFolder folder;
   const RemoteConfig origin{"origin", join_path(folder.path(), "origin")};
@@ -48,12 +62,7 @@ TEST_CASE("a fresh clone takes the keys that it meets first, and no others later
 
 TEST_CASE("[people] says what for: who may commit may not promote") {
   Colleagues p;
-  make(p.ada.repo(), "clf", "one");
-  p.push(p.ada);
-  p.fetch(p.bob);
-  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
-  p.declare("ada", p.ada, kEveryRight);
-  p.declare("bob", p.bob, {Right::kCommit});
+  bob_promotes_and_may_not(p);
   CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] { p.push(p.bob); }) == "");
   // An mlx that does not ask pushes it all the same; others refuse it.
   write_file_atomically(p.bob.path("mlx.toml"), "");
@@ -169,12 +178,7 @@ TEST_CASE("bug: a right that was taken away made fresh clones refuse what it had
 
 TEST_CASE("what was recorded before [people] refused it is vouched for, and nothing later") {
   Colleagues p;
-  make(p.ada.repo(), "clf", "one");
-  p.push(p.ada);
-  p.fetch(p.bob);
-  move_alias(p.bob.repo(), "production", resolve(p.bob.repo(), "clf@v1"));
-  p.declare("ada", p.ada, kEveryRight);
-  p.declare("bob", p.bob, {Right::kCommit});
+  bob_promotes_and_may_not(p);
   CHECK(fails_with(ErrorKind::kRefused, "--up-to-now", [&] { p.push(p.bob); }) == "");
   const TrustChange vouch{"bob", Colleagues::key(p.bob), {Right::kPromote}, false, false, true};
   trust_person(p.bob.root, changed_person(p.bob.repo(), vouch), false);

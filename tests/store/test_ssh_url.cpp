@@ -77,4 +77,5 @@ TEST_CASE("the command line of an SSH remote") {
   CHECK(command("host:x", {"", "/opt/my mlx/it's"}).back() == "'/opt/my mlx/it'\\''s' serve-store --stdio");
   CHECK(command("host:x", {"", "~/bin/mlx $(id)"}).back() == "~/'bin/mlx $(id)' serve-store --stdio");
   CHECK(command("host:x", {"", "/usr/local/bin/mlx"}).back() == "/usr/local/bin/mlx serve-store --stdio");
+  CHECK(command("host:x", {"", "", true}).back() == "mlx serve-store --stdio --repair");
 }
