@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cmd/foreign_text.h"
 #include "registry/artifacts.h"
 #include "registry/settings.h"
 #include "store/signature.h"

@@ -327,6 +327,7 @@ void Gc::remove_leaving() {
   std::vector<std::string> spare = options.spare;
   for (;;) {
     std::vector<Digest> ids;
+    ids.reserve(going.size());
     for (std::size_t pack : going) ids.push_back(picture->pack_id(pack));
     try {
       remove_packs(store.packs_folder, ids, store.disk);

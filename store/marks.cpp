@@ -7,7 +7,8 @@
 
 namespace mlx::store {
 
-Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture) : Marks(store, picture, open(*picture)) {}
+Marks::Marks(const Store::State& store, const std::shared_ptr<const Index>& picture)
+    : Marks(store, picture, open(*picture)) {}
 
 Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture, Packs packs)
     : store_(store), picture_(std::move(picture)), packs_(std::move(packs)) {

@@ -17,7 +17,7 @@ namespace mlx::store {
 // where it can be read, and has no mark of its own.
 class Marks {
  public:
-  Marks(const Store::State& store, std::shared_ptr<const Index> picture);
+  Marks(const Store::State& store, const std::shared_ptr<const Index>& picture);
   // None yet, over the same picture, also where some of its packs are gone by now.
   Marks blank() const { return Marks(store_, picture_, packs_); }
 
