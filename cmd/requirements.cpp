@@ -46,6 +46,7 @@ std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Jso
     const auto found = named.find(condition.name);
     if (found == named.end()) {
       std::vector<std::string> names;
+      names.reserve(named.size());
       for (const auto& [name, value] : named) names.push_back(name);
       const std::string meant = did_you_mean(condition.name, names);
       throw Error(

@@ -19,6 +19,7 @@ namespace {
 [[noreturn]] void refuse_metric(const registry::Run& run, const std::string& metric,
                                 const std::vector<registry::MetricPoint>& points) {
   std::vector<std::string> names;
+  names.reserve(points.size());
   for (const registry::MetricPoint& point : points) names.push_back(point.name);
   std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());

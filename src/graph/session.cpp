@@ -129,6 +129,8 @@ kernels::RandomKey Session::State::key_of(const RunOptions& run) const {
 
 // What was fed and bound.
 void Session::State::launch(const RunOptions& run) {
+  tiled = tiles_for(run);
+  if (tiled) return tiled->run(sizes[static_cast<std::size_t>(tiling.symbol)], fed, held, pool);
   Bucket& bucket = bucket_for_sizes();
   fill_pointers(bucket);
   const kernels::RandomKey key = key_of(run);
@@ -170,6 +172,8 @@ Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& opti
     }
   }
   s.start(tensors);
+  const bool may_cut = !s.on_device && !options.training && options.reuse_memory;
+  if (may_cut && options.tile != 0) s.tiling = options.tile < 0 ? tiling_of(s.graph) : tiling_of(s.graph, options.tile);
 }
 
 Session::~Session() = default;
@@ -246,6 +250,7 @@ void Session::wait() const {
 
 ByteView Session::output(ValueId value) const {
   const kernels::Shape shape = output_shape(value);
+  if (state_->tiled) return state_->tiled->output(value);
   return state_->view(value, state_->address(*state_->current, value), shape.bytes());
 }
 
@@ -264,8 +269,8 @@ kernels::Shape Session::output_shape(ValueId value) const {
   if (std::ranges::find(s.graph.outputs, value) == s.graph.outputs.end()) {
     fail(ErrorKind::kUsage, "value {} is not an output of the graph", value);
   }
-  if (!s.current) fail(ErrorKind::kUsage, "the session has not run yet");
-  return s.current->shapes[index(value)];
+  if (!s.current && !s.tiled) fail(ErrorKind::kUsage, "the session has not run yet");
+  return concrete(s.graph.value(value), s.sizes);
 }
 
 bool Session::state_is_finite() const {
@@ -329,6 +334,7 @@ void Session::set_state(const std::string& name, ByteView bytes) {
 }
 
 std::size_t Session::arena_bytes() const {
+  if (state_->tiled) return state_->tiled->arena_bytes();
   return state_->current ? state_->current->plan.arena_bytes : 0;
 }
 

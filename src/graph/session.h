@@ -2,7 +2,7 @@
 // outlives a step: parameters, optimizer state, running statistics, KV caches. Operations have no state of their own.
 //
 // One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
-// planned.
+// planned. Inference on the host may cut a batch into tiles (tiles.h), with the same bits.
 //
 // On a GPU a run is launched and not waited for. Whatever hands out bytes waits for those that it hands out; what went
 // wrong in a run, kMissing with "at NODE or before it in the same step", is thrown by that or by the next run,
@@ -26,6 +26,8 @@ struct SessionOptions {
   std::uint64_t seed = 0;    // of dropout
   bool training = false;     // false: parameters are constants for the kernels (packed once)
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
+  // Of inference on the host: examples that go through the graph together (tiles.h); -1: as many as is fast, 0: all.
+  std::int64_t tile = -1;
 };
 
 struct Feed {

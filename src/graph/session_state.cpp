@@ -167,6 +167,42 @@ void Session::State::place(const std::vector<Feed>& feeds) {
   for (const Feed& feed : feeds) fed[index(feed.value)] = on_device->feeding().place(feed.value);
 }
 
+Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_sizes) const {
+  std::vector<const void*> constants(graph.values.size(), nullptr);
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Role role = graph.values[i].role;
+    const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
+    if (known_now && device.host) constants[i] = held[i].get();
+  }
+  return make_bucket(graph, symbol_sizes, constants, {options.level, options.reuse_memory});
+}
+
+// Null where this run is to be whole: of nodes that somebody looks at, or of a batch that is not worth cutting.
+Tiles* Session::State::tiles_for(const RunOptions& run) {
+  if (tiling.symbol < 0 || profile.on() || run.after || run.first > 0 || run.last < graph.nodes.size()) return nullptr;
+  const auto symbol = static_cast<std::size_t>(tiling.symbol);
+  const std::int64_t size = tiling.size(sizes[symbol]);
+  if (size == 0) return nullptr;
+  const auto found = std::ranges::find(tiles, size, &Tiles::size);
+  if (found != tiles.end()) return &*found;
+  std::vector<std::int64_t> of_tile = sizes;
+  of_tile[symbol] = size;
+  std::vector<Bucket> lanes;
+  for (int i = 0; i < pool.threads(); ++i) {
+    lanes.push_back(make_bucket_of(of_tile));
+    for (Step& each : lanes.back().steps) {
+      const kernels::Plan& plan = each.kernel.plan();
+      if (i > 0) {
+        each.packed.reset();
+      } else if (plan.packed_input >= 0) {
+        const ValueId weights = each.inputs[static_cast<std::size_t>(plan.packed_input)];
+        plan.pack(plan.state, held[index(lanes[0].plan.root[index(weights)])].get(), each.packed.get());
+      }
+    }
+  }
+  return &tiles.emplace_back(graph, std::move(lanes));
+}
+
 Bucket& Session::State::bucket_for_sizes() {
   if (!current || current->symbol_sizes != sizes) {
     const auto found =
@@ -174,13 +210,7 @@ Bucket& Session::State::bucket_for_sizes() {
     if (found != buckets.end()) {
       current = &*found;
     } else {
-      std::vector<const void*> constants(graph.values.size(), nullptr);
-      for (std::size_t i = 0; i < graph.values.size(); ++i) {
-        const Role role = graph.values[i].role;
-        const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
-        if (known_now && device.host) constants[i] = held[i].get();
-      }
-      Bucket made = make_bucket(graph, sizes, constants, {options.level, options.reuse_memory});
+      Bucket made = make_bucket_of(sizes);
       if (buckets.size() >= kMaxBuckets) {
         if (on_device) on_device->forget();
         buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
@@ -203,6 +233,8 @@ void Session::State::drop_buckets() {
   current = nullptr;
   if (on_device) on_device->forget();
   buckets.clear();
+  tiled = nullptr;
+  tiles.clear();
 }
 
 void* Session::State::address(const Bucket& bucket, ValueId id) {

@@ -17,6 +17,7 @@
 #include "graph/node_profile.h"
 #include "graph/on_device.h"
 #include "graph/session.h"
+#include "graph/tiles.h"
 
 namespace mlx::graph {
 
@@ -45,6 +46,9 @@ struct Session::State {
   std::uint64_t uses = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
+  Tiling tiling;                    // of inference on the host; other runs are whole
+  std::list<Tiles> tiles;           // by size of a tile
+  Tiles* tiled = nullptr;           // what the last run was made in, null where it was whole
   std::vector<const void*> fed;     // by value: where kernels read it
   std::vector<FedBytes> fed_bytes;  // of a GPU: what goes there
   std::vector<Feed> staged;         // for the next run, whose data is the session's by now
@@ -82,7 +86,9 @@ struct Session::State {
   void place(const std::vector<Feed>& feeds);
   kernels::RandomKey key_of(const RunOptions& run) const;
   void bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size);
+  Bucket make_bucket_of(const std::vector<std::int64_t>& symbol_sizes) const;
   Bucket& bucket_for_sizes();
+  Tiles* tiles_for(const RunOptions& run);
   void drop_buckets();
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);

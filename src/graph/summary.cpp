@@ -10,6 +10,7 @@
 #include "graph/bucket.h"
 #include "graph/feeding.h"
 #include "graph/op_def.h"
+#include "graph/tiles.h"
 
 namespace mlx::graph {
 namespace {
@@ -92,6 +93,20 @@ PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>
     if (step.kernel.plan().packed_input >= 0) planned.packed += step.kernel.plan().packed_bytes;
   }
   if (level == kernels::Level::kCuda) planned.fed = feeding_bytes(graph, sizes);
+  return planned;
+}
+
+PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+                               int threads) {
+  const Tiling tiling = level == kernels::Level::kCuda ? Tiling{} : tiling_of(graph);
+  const std::int64_t examples = tiling.symbol < 0 ? 0 : sizes[static_cast<std::size_t>(tiling.symbol)];
+  const std::int64_t tile = tiling.size(examples);
+  if (tile == 0) return planned_memory(graph, sizes, level, false);
+  std::vector<std::int64_t> of_tile = sizes;
+  of_tile[static_cast<std::size_t>(tiling.symbol)] = tile;
+  PlannedMemory planned = planned_memory(graph, of_tile, level, false);
+  planned.arena *= static_cast<std::size_t>(threads);
+  for (const ValueId id : graph.outputs) planned.arena += concrete(graph.value(id), sizes).bytes();
   return planned;
 }
 

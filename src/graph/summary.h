@@ -45,5 +45,8 @@ struct PlannedMemory {
 // With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
                              bool training);
+// The same of a session that only answers, with a pool of so many threads: it may cut the batch into tiles (tiles.h).
+PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+                               int threads);
 
 }  // namespace mlx::graph

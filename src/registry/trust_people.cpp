@@ -88,30 +88,32 @@ std::string joined(const std::vector<std::string>& literals) {
   return "[" + list + "]";
 }
 
+template <typename Item, typename Literal>
+std::vector<std::string> literals(const std::vector<Item>& items, const Literal& literal) {
+  std::vector<std::string> out;
+  out.reserve(items.size());
+  for (const Item& item : items) out.push_back(literal(item));
+  return out;
+}
+
 std::string keys_literal(const std::vector<Digest>& keys) {
-  std::vector<std::string> literals;
-  for (const Digest& key : keys) literals.push_back(toml_quoted(store::ssh_public_key(key)));
-  return literals.size() == 1 ? literals[0] : joined(literals);
+  const auto list = literals(keys, [](const Digest& key) { return toml_quoted(store::ssh_public_key(key)); });
+  return list.size() == 1 ? list[0] : joined(list);
 }
 
 std::string rights_literal(const std::vector<Right>& rights) {
-  std::vector<std::string> literals;
-  for (const Right right : rights) literals.push_back(toml_quoted(right_name(right)));
-  return joined(literals);
+  return joined(literals(rights, [](Right right) { return toml_quoted(right_name(right)); }));
 }
 
 std::string operations_literal(const std::vector<Digest>& ids) {
-  std::vector<std::string> literals;
-  for (const Digest& id : ids) literals.push_back(toml_quoted(id.text()));
-  return joined(literals);
+  return joined(literals(ids, [](const Digest& id) { return toml_quoted(id.text()); }));
 }
 
 std::string before_literal(const std::vector<FormerTrust>& before) {
-  std::vector<std::string> literals;
-  for (const FormerTrust& former : before)
-    literals.push_back(fmt::format("{{ key = {}, may = {}, until = {} }}", keys_literal({former.key}),
-                                   rights_literal(former.may), operations_literal(former.until)));
-  return joined(literals);
+  return joined(literals(before, [](const FormerTrust& former) {
+    return fmt::format("{{ key = {}, may = {}, until = {} }}", keys_literal({former.key}), rights_literal(former.may),
+                       operations_literal(former.until));
+  }));
 }
 
 // The key with this value, or without it where there is none.

@@ -66,14 +66,15 @@ bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
 // A copy of the model, its weights in the session that evaluates it, and what that plans; or, when that session begins,
 // the copy that is made for it.
 std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
-                              kernels::Level level) {
+                              kernels::Level level, int threads) {
   if (data.valid.about.count == 0) return 0;
   nn::Model model;
   model.config = built.config;
   model.graph = built.graph;
   const std::int64_t batch = evaluation_batch(model, data.valid);
   const graph::Graph used = graph::to_inference(built.graph);
-  const graph::PlannedMemory planned = graph::planned_memory(used, sizes_of(used, batch, built.context), level, false);
+  const graph::PlannedMemory planned =
+      graph::inference_memory(used, sizes_of(used, batch, built.context), level, threads);
   const auto held = static_cast<std::int64_t>(planned.held);
   if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
     return held + static_cast<std::int64_t>(planned.arena + planned.fed);
@@ -157,7 +158,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
             static_cast<std::int64_t>(sizeof(std::int64_t));
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
-  out.validation = validation_bytes(built, config, data, level);
+  out.validation = validation_bytes(built, config, data, level, training.threads());
   // First of what is there however it is computed: no kernel is made for it in vain.
   if (!out.gpu && size.allowed == 0) {
     out.weights = out.peak = state;

@@ -65,6 +65,7 @@ class TrainingStep {
   const graph::TrainingGraph& training() const { return training_; }
   // Another form of the same graph, of the same values and more; before start().
   void use(graph::TrainingGraph training) { training_ = std::move(training); }
+  int threads() const { return pool_.threads(); }
   graph::Session& session() { return *session_; }
   graph::Tensors state() const;  // all that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages in the place of weights where they are kept

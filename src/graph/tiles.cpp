@@ -1,0 +1,182 @@
+// See tiles.h.
+#include "graph/tiles.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/summary.h"
+
+namespace mlx::graph {
+namespace {
+
+// A tile's work, in floating point operations: what calling each kernel once more costs is little beside the least, a
+// quarter of a millisecond of one core in f32; beyond the most larger tiles gain nothing.
+constexpr double kLeastWork = 64e6, kMostWork = 256e6;
+// A batch of fewer tiles leaves threads of a larger machine without one, which a node's slices would not.
+constexpr std::int64_t kLeastTiles = 16, kTiles = 32;
+// Where more examples are wanted, weights are what a node waits for.
+constexpr double kMostExamples = 16;
+
+std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
+
+bool is_random(Op op) {
+  return op == Op::kDropout || op == Op::kAugment;
+}
+
+// The only symbol of the graph, where examples do not meet; -1 otherwise.
+int example_symbol(const Graph& graph) {
+  int symbol = -1;
+  for (const Value& value : graph.values) {
+    if (outlives_step(value.role)) {
+      if (std::ranges::any_of(value.dims, &Dim::symbolic)) return -1;
+      continue;
+    }
+    if (value.dims.empty() || !value.dims[0].symbolic()) return -1;
+    if (std::ranges::any_of(value.dims.begin() + 1, value.dims.end(), &Dim::symbolic)) return -1;
+    if (symbol >= 0 && value.dims[0].symbol != symbol) return -1;
+    symbol = value.dims[0].symbol;
+  }
+  for (const Node& node : graph.nodes) {
+    if (is_random(node.op)) return -1;
+    for (const ValueId id : node.outputs)
+      if (id != kNone && outlives_step(graph.value(id).role)) return -1;
+  }
+  return symbol;
+}
+
+// Bytes that layers with weights read and write of one example.
+double activation_bytes(const Graph& graph, const std::vector<std::int64_t>& one) {
+  double bytes = 0;
+  const auto add = [&](ValueId id) { bytes += static_cast<double>(concrete(graph.value(id), one).bytes()); };
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kConv2d && node.op != Op::kLinear) continue;
+    add(node.inputs[0]);
+    add(node.outputs[0]);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t Tiling::size(std::int64_t examples) const {
+  if (symbol < 0) return 0;
+  const std::int64_t wanted = std::clamp(examples / kTiles, least, most);
+  return examples >= tiles * wanted ? wanted : 0;
+}
+
+Tiling tiling_of(const Graph& graph) {
+  const int symbol = example_symbol(graph);
+  if (symbol < 0) return {};
+  const std::vector<std::int64_t> one(graph.symbols.size(), 1);
+  const Summary summary = summarize(graph, one);
+  const double activations = activation_bytes(graph, one);
+  if (summary.flops <= 0 || activations <= 0) return {};
+  // Each tile reads all weights: at least half as many bytes are to be activations.
+  const double least =
+      std::max(kLeastWork / summary.flops, static_cast<double>(summary.weight_bytes) / (2 * activations));
+  if (least > kMostExamples) return {};
+  Tiling tiling;
+  tiling.symbol = symbol;
+  tiling.least = static_cast<std::int64_t>(std::ceil(least));
+  tiling.most = std::max(tiling.least, static_cast<std::int64_t>(kMostWork / summary.flops));
+  tiling.tiles = kLeastTiles;
+  return tiling;
+}
+
+Tiling tiling_of(const Graph& graph, std::int64_t examples) {
+  return {example_symbol(graph), examples, examples, 1};
+}
+
+Tiles::Tiles(const Graph& graph, std::vector<Bucket> lanes) : graph_(graph), fed_bytes_(graph.values.size(), 0) {
+  for (const ValueId id : graph.inputs) {
+    const kernels::Shape& shape = lanes.at(0).shapes[index(id)];
+    size_ = shape.dims[0];
+    fed_bytes_[index(id)] = shape.bytes() / static_cast<std::size_t>(size_);
+  }
+  for (const ValueId id : graph.outputs)
+    outputs_.push_back({id, lanes.at(0).shapes[index(id)].bytes() / static_cast<std::size_t>(size_), {}});
+  for (Bucket& bucket : lanes) {
+    Memory arena = allocate(bucket.plan.arena_bytes);
+    lanes_.push_back({std::move(bucket), std::move(arena)});
+  }
+}
+
+std::size_t Tiles::arena_bytes() const {
+  return lanes_.size() * lanes_[0].bucket.plan.arena_bytes;
+}
+
+void Tiles::run(std::int64_t examples, const std::vector<const void*>& fed, const std::vector<Memory>& held,
+                Pool& pool) {
+  const Run run{examples, fed, held};
+  const std::int64_t tiles = (examples + size_ - 1) / size_;
+  for (Output& output : outputs_) output.bytes.resize(static_cast<std::size_t>(examples) * output.example_bytes);
+  std::atomic<std::int64_t> next{0};
+  const auto take_tiles = [&](std::int64_t index_of_lane) {
+    Lane& lane = lanes_[static_cast<std::size_t>(index_of_lane)];
+    for (std::int64_t tile = next++; tile < tiles; tile = next++) {
+      // The last tile is as large as the others: it begins earlier and gives only what no other tile does.
+      const std::int64_t begin = tile * size_, first = std::min(begin, examples - size_);
+      run_tile(lane, first, run);
+      keep_outputs(lane, first, begin, run);
+    }
+  };
+  pool.run(std::min(static_cast<std::int64_t>(lanes_.size()), tiles), take_tiles);
+}
+
+// Of a value of the tile whose first example is `first`.
+const void* Tiles::address(const Lane& lane, ValueId id, std::int64_t first, const Run& run) const {
+  const MemoryPlan& plan = lane.bucket.plan;
+  const int block = plan.block[index(id)];
+  if (block >= 0)
+    return static_cast<const std::uint8_t*>(lane.arena.get()) + plan.blocks[static_cast<std::size_t>(block)].offset;
+  const std::size_t root = index(plan.root[index(id)]);
+  if (run.held[root]) return run.held[root].get();
+  return static_cast<const std::uint8_t*>(run.fed[root]) + static_cast<std::size_t>(first) * fed_bytes_[root];
+}
+
+void Tiles::run_tile(Lane& lane, std::int64_t first, const Run& run) {
+  const MemoryPlan& plan = lane.bucket.plan;
+  const auto pointer = [&](ValueId id) {
+    return id == kNone ? nullptr : const_cast<void*>(address(lane, id, first, run));  // nodes write in the arena only
+  };
+  for (std::size_t i = 0; i < lane.bucket.steps.size(); ++i) {
+    Step& step = lane.bucket.steps[i];
+    std::ranges::transform(step.inputs, step.input_pointers.begin(), pointer);
+    std::ranges::transform(step.outputs, step.output_pointers.begin(), pointer);
+    kernels::Args args;
+    args.inputs = step.input_pointers.data();
+    args.outputs = step.output_pointers.data();
+    args.packed = lanes_[0].bucket.steps[i].packed.get();
+    const int workspace = plan.workspace[static_cast<std::size_t>(step.node)];
+    if (workspace >= 0)
+      args.workspace =
+          static_cast<std::uint8_t*>(lane.arena.get()) + plan.blocks[static_cast<std::size_t>(workspace)].offset;
+    const kernels::Plan& kernel = step.kernel.plan();
+    for (int phase = 0; phase < kernel.phases; ++phase)
+      for (int slice = 0; slice < kernel.slices[static_cast<std::size_t>(phase)]; ++slice)
+        kernel.run(kernel.state, args, phase, slice);
+  }
+}
+
+// Of the tile from `first` on, the examples from `begin` on.
+void Tiles::keep_outputs(const Lane& lane, std::int64_t first, std::int64_t begin, const Run& run) {
+  for (Output& output : outputs_) {
+    const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * output.example_bytes; };
+    const auto* const from = static_cast<const std::uint8_t*>(address(lane, output.id, first, run));
+    std::memcpy(output.bytes.data() + bytes(begin), from + bytes(begin - first), bytes(first + size_ - begin));
+  }
+}
+
+ByteView Tiles::output(ValueId id) const {
+  const auto found = std::ranges::find(outputs_, id, &Output::id);
+  CHECK(found != outputs_.end());
+  return found->bytes;
+}
+
+}  // namespace mlx::graph
