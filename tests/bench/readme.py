@@ -189,6 +189,10 @@ def inference(run):
             f"TorchScript: {', '.join([*beside, run.where])}; `{typed(run, command)}`:\n\n{inference_table(rows)}{absent(missing)}\n")
 
 
+def duration(seconds):
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
 def store_table(measured):
     tools = [name for name in TOOLS if name in measured["tools"]]
     out = [["", *(TOOLS[name] for name in tools)]]
@@ -202,7 +206,7 @@ def store_table(measured):
             elif number != "seconds":
                 cells.append(f"{value:.2f}")
             else:
-                cells.append(f"{1000 * own:.0f} ms" if tool == "mlx" else f"{value / own:.{1 if value >= 10 * own else 2}f}x")
+                cells.append(duration(own) if tool == "mlx" else f"{value / own:.{1 if value >= 10 * own else 2}f}x")
         out.append(cells)
     return table(out) + absent([TOOLS[name] for name in measured["skipped"]])
 

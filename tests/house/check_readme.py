@@ -52,7 +52,7 @@ def self_test():
     steps = {step: {"mlx": {number: 2.0}, "git": {number: 3.0}} for _, step, number in readme.STORED}
     steps |= {step: {"mlx": {"seconds": 2, "stored / changed": 1.01}} for step in steps if "next" in step}
     shown = readme.store_table({"tools": ["mlx", "git"], "skipped": ["borg"], "steps": steps})
-    assert "| | mlx | Git |\n" in shown and "small files | 2000 ms | 1.50x |\n" in shown and "changed | 1.01 | |\n" in shown
+    assert "| | mlx | Git |\n" in shown and "small files | 2.00 s | 1.50x |\n" in shown and "changed | 1.01 | |\n" in shown
     assert shown.endswith("\nNot installed, so not measured: borg.\n")
 
 
