@@ -83,7 +83,7 @@ def peers(python, names):
     return json.loads(subprocess.check_output([python, "-c", script, *names]))
 
 
-def typed(run, command):
+def typed(command):
     """The command as a person types it in the repository."""
     words = [os.path.relpath(word, ROOT) if os.path.isabs(word) and word.startswith(ROOT + os.sep) else word for word in command]
     return " ".join(f"'{word}'" if " " in word else word for word in words)
@@ -99,7 +99,7 @@ def measure(run, name, command, extra=(), interpreter=()):
     except (OSError, ValueError):
         out = None
     if done.returncode not in (0, 1) or out is None:
-        fail(f"{typed(run, command)} failed; README.md is as it was")
+        fail(f"{typed(command)} failed; README.md is as it was")
     if done.returncode == 1:
         say(f"{name}: a target was missed; the figures stand as they are")
     return out
@@ -135,9 +135,9 @@ def versions(run):
     command = [os.path.join(ROOT, "tests/demo/versions.sh"), run.build]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE)
     if done.returncode != 0:
-        fail(f"{typed(run, command)} failed; README.md is as it was")
+        fail(f"{typed(command)} failed; README.md is as it was")
     return (f"Forty images and a table, after one cell was changed, one row deleted and one image renamed; the second version\n"
-            f"costs what changed (`{typed(run, command)}`, commit {COMMIT.search(run.where)[1]}):\n\n" + fenced(done.stdout))
+            f"costs what changed (`{typed(command)}`, commit {COMMIT.search(run.where)[1]}):\n\n" + fenced(done.stdout))
 
 
 def training_table(rows):
@@ -161,7 +161,7 @@ def training(run):
     if apart:
         fail(f"mlx and PyTorch do not compute the same: {', '.join(apart)}; README.md is as it was")
     torch = peers(run.python, ["torch"])["torch"]
-    return f"PyTorch {torch}, {run.where}; `{typed(run, command)}`:\n\n" + training_table(rows)
+    return f"PyTorch {torch}, {run.where}; `{typed(command)}`:\n\n" + training_table(rows)
 
 
 def inference_table(rows):
@@ -185,8 +185,8 @@ def inference(run):
     found = peers(run.python, ["onnxruntime", "torch"])
     beside = [f"{label} {found[name]}" for name, label in (("onnxruntime", "ONNX Runtime"), ("torch", "PyTorch")) if name in found]
     missing = [label for name, label in (("onnxruntime", "ONNX Runtime"), ("torch", "TorchScript")) if name not in found]
-    return ("## Speed of inference\n\nThe same weights and images in mlx and, as each is fastest, in ONNX Runtime and in a frozen\n"
-            f"TorchScript: {', '.join([*beside, run.where])}; `{typed(run, command)}`:\n\n{inference_table(rows)}{absent(missing)}\n")
+    return ("## Speed of inference\n\nThe same models in mlx, in ONNX Runtime and in a frozen TorchScript:\n"
+            f"{', '.join([*beside, run.where])}; `{typed(command)}`:\n\n{inference_table(rows)}{absent(missing)}")
 
 
 def duration(seconds):
@@ -217,7 +217,7 @@ def store(run):
         command += ["--only", step]
     command += ["--size", f"small={FILES}", "--size", f"checkpoint={CHECKPOINT_MIB}"]
     venv = os.path.dirname(os.path.dirname(run.python))
-    return f"{run.where}; `{typed(run, command)}`:\n\n" + store_table(measure(run, "store", command, ["--venv", venv]))
+    return f"{run.where}; `{typed(command)}`:\n\n" + store_table(measure(run, "store", command, ["--venv", venv]))
 
 
 SECTIONS = {"versions": versions, "demo": demo, "store": store, "inference": inference, "training": training}
