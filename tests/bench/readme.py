@@ -13,11 +13,13 @@ onnx and onnxruntime, for the store dvc and oxenai; Debian's git, git-lfs, resti
 elsewhere one that is missing has no column, and is named. The demo needs dataset-fashion-mnist, curl and jq.
 """
 import argparse
+import ctypes
 import dataclasses
 import datetime
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -244,6 +246,22 @@ def build_programs(build):
         fail(f"{build} does not build")
 
 
+def adopt_orphans():
+    """What children leave running becomes ours, so that own_seconds() counts it (Linux: PR_SET_CHILD_SUBREAPER)."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def own_seconds():
+    """CPU time of all descendants that have ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+    use = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return use.ru_utime + use.ru_stime
+
+
 def measure_all(wanted, run):
     """Bodies by name, and whether nothing else kept the machine busy when each of them began."""
     out, quiet = {}, True
@@ -251,10 +269,12 @@ def measure_all(wanted, run):
         if not store_table.wait_for_quiet():
             quiet = False
             say("this machine is busy: what is measured is printed, not written")
-        started = time.monotonic()
         say(f"{name} …")
+        started, busy, own = time.monotonic(), store_table.busy_seconds(), own_seconds()
         out[name] = SECTIONS[name](run)
-        say(f"{name}: {time.monotonic() - started:.0f} s")
+        seconds, busy, own = time.monotonic() - started, store_table.busy_seconds() - busy, own_seconds() - own
+        share = max(0, busy - own) / (seconds * os.cpu_count())
+        say(f"{name}: {seconds:.0f} s; others had {100 * share:.0f} % of the machine meanwhile")
     return out, quiet
 
 
@@ -286,6 +306,7 @@ def main():
     if not build.startswith(ROOT + os.sep):
         fail(f"{args.build} is not in this worktree")
     build_programs(build)
+    adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="mlx-readme.") as scratch:
         where = f"{machine()}, {datetime.date.today()}, commit {commit}"
         bodies, quiet = measure_all(wanted, Run(build, python, where, scratch))
