@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-import store_table
+from store_table import busy_seconds, wait_for_quiet
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -266,13 +266,13 @@ def measure_all(wanted, run):
     """Bodies by name, and whether nothing else kept the machine busy when each of them began."""
     out, quiet = {}, True
     for name in wanted:
-        if not store_table.wait_for_quiet():
+        if not wait_for_quiet():
             quiet = False
             say("this machine is busy: what is measured is printed, not written")
         say(f"{name} …")
-        started, busy, own = time.monotonic(), store_table.busy_seconds(), own_seconds()
+        started, busy, own = time.monotonic(), busy_seconds(), own_seconds()
         out[name] = SECTIONS[name](run)
-        seconds, busy, own = time.monotonic() - started, store_table.busy_seconds() - busy, own_seconds() - own
+        seconds, busy, own = time.monotonic() - started, busy_seconds() - busy, own_seconds() - own
         share = max(0, busy - own) / (seconds * os.cpu_count())
         say(f"{name}: {seconds:.0f} s; others had {100 * share:.0f} % of the machine meanwhile")
     return out, quiet
