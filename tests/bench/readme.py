@@ -9,8 +9,9 @@ them fails. Figures are printed and not written where something else kept the ma
 --only leaves out sections whose figures are of another commit. A target that was missed is no failure: the figures stand.
 
 Peers: torch and numpy of --python (a virtual environment's; else of the interpreter that runs this), for inference also
-onnx and onnxruntime, for the store dvc and oxenai; Debian's git, git-lfs, restic and borgbackup. Training needs its peer;
-elsewhere one that is missing has no column, and is named. The demo needs dataset-fashion-mnist, curl and jq.
+onnx and onnxruntime, for the store dvc and oxenai; Debian's git, git-lfs, restic and borgbackup. Training and inference
+need their peers; of the store's, one that is missing has no column, and is named. The demo needs dataset-fashion-mnist,
+curl and jq.
 """
 import argparse
 import ctypes
@@ -37,6 +38,9 @@ BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- /figures -->\n)", re.
 COMMIT = re.compile(r"\bcommit ([0-9a-f]{12})\b")
 TRAINED = {"mlp": "MLP 784-512-512-10, batch 128", "demo cnn": "CNN 28x28, 4 convolutions, batch 128",
            "resnet-20": "ResNet-20 32x32, batch 128", "gpt2 6x384": "GPT-2 6x384, context 256, batch 32"}
+ASKED = {"resnet-20": "ResNet-20 32x32, batch 128", "mobilenet_v2": "MobileNetV2 96x96, batch 32"}
+NEEDED = {"training": ["torch", "numpy"], "inference": ["torch", "numpy", "onnx", "onnxruntime"]}
+INFER = os.path.join(HERE, "infer.py")
 TOOLS = {"mlx": "mlx", "git": "Git", "git-lfs": "Git LFS", "restic": "restic", "borg": "borg", "dvc": "DVC", "oxen": "Oxen"}
 FILES, CHECKPOINT_MIB = 20000, 512
 # label, step of store.sh, number; seconds of others are shown as multiples of mlx's.
@@ -117,10 +121,6 @@ def table(rows):
     return lines[0] + "|---" * len(rows[0]) + "|\n" + "".join(lines[1:])
 
 
-def absent(names):
-    return f"\nNot installed, so not measured: {', '.join(names)}.\n" if names else ""
-
-
 def demo(run):
     try:
         done = subprocess.run([os.path.join(ROOT, "tests/demo/demo.sh"), run.build, DEMO_FOLDER], text=True,
@@ -173,22 +173,16 @@ def inference_table(rows):
     for row in rows:
         rates = [f"{row[key]:,.0f}" if row.get(key) else "–" for key in ("mlx", *(key for key, _ in names))]
         ratio = f"{row['ratio']:.2f}x" if row.get("ratio") else "–"
-        out.append([row["model"], row["precision"], str(row["threads"]), *rates, ratio])
+        out.append([ASKED.get(row["model"], row["model"]), row["precision"], str(row["threads"]), *rates, ratio])
     return table(out)
 
 
 def inference(run):
-    script = os.path.join(HERE, "infer.py")
-    if not os.path.exists(script):
-        say("inference: there is no tests/bench/infer.py: left out")
-        return ""
-    command = [script, run.program("mlx")]
+    command = [INFER, run.build]
     rows = measure(run, "inference", command, interpreter=[run.python])
-    found = peers(run.python, ["onnxruntime", "torch"])
-    beside = [f"{label} {found[name]}" for name, label in (("onnxruntime", "ONNX Runtime"), ("torch", "PyTorch")) if name in found]
-    missing = [label for name, label in (("onnxruntime", "ONNX Runtime"), ("torch", "TorchScript")) if name not in found]
-    return ("## Speed of inference\n\nThe same models in mlx, in ONNX Runtime and in a frozen TorchScript:\n"
-            f"{', '.join([*beside, run.where])}; `{typed(command)}`:\n\n{inference_table(rows)}{absent(missing)}")
+    found = peers(run.python, NEEDED["inference"])
+    return ("## Speed of inference\n\nThe same models in mlx, in ONNX Runtime and in a frozen TorchScript, which has no int8: ONNX Runtime\n"
+            f"{found['onnxruntime']}, PyTorch {found['torch']}, {run.where}; `{typed(command)}`:\n\n{inference_table(rows)}")
 
 
 def duration(seconds):
@@ -210,7 +204,8 @@ def store_table(measured):
             else:
                 cells.append(duration(own) if tool == "mlx" else f"{value / own:.{1 if value >= 10 * own else 2}f}x")
         out.append(cells)
-    return table(out) + absent([TOOLS[name] for name in measured["skipped"]])
+    skipped = ", ".join(TOOLS[name] for name in measured["skipped"])
+    return table(out) + (f"\nNot installed, so not measured: {skipped}.\n" if skipped else "")
 
 
 def store(run):
@@ -236,13 +231,15 @@ def check_ready(wanted, text, python):
     for program in {program for name in wanted for program in programs.get(name, [])}:
         if not shutil.which(program):
             fail(f"{program} is not installed")
-    if "training" in wanted and len(peers(python, ["torch", "numpy"])) < 2:
-        fail(f"{python} lacks torch or numpy\ninstall them in a virtual environment and pass its interpreter with --python")
+    packages = {package for name in wanted for package in NEEDED.get(name, [])}
+    missing = packages - set(peers(python, sorted(packages)))
+    if missing:
+        fail(f"{python} lacks {', '.join(sorted(missing))}\ninstall them in a virtual environment and pass its interpreter with --python")
 
 
 def build_programs(build):
-    if subprocess.run(["cmake", "--build", build, "--target", "mlx", "bench_serve", "bench_train", "bench_stat"],
-                      stdout=sys.stderr).returncode:
+    targets = ["mlx", "bench_serve", "bench_train", "bench_stat", *(["bench_infer"] if os.path.exists(INFER) else [])]
+    if subprocess.run(["cmake", "--build", build, "--target", *targets], stdout=sys.stderr).returncode:
         fail(f"{build} does not build")
 
 
@@ -293,7 +290,7 @@ def main():
     parser.add_argument("--only", action="append", choices=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the peers")
     args = parser.parse_args()
-    wanted = [name for name in SECTIONS if name in (args.only or SECTIONS)]
+    wanted = [name for name in SECTIONS if name in (args.only or SECTIONS) and (name != "inference" or os.path.exists(INFER))]
     python = os.path.abspath(shutil.which(args.python) or fail(f"there is no {args.python}"))
     git = ["git", "-C", ROOT]
     if subprocess.check_output([*git, "status", "--porcelain", "--", ".", ":!README.md"]):

@@ -43,12 +43,12 @@ def self_test():
     assert problems_of(good.replace("0123456789ab", "ba9876543210", 1))
     assert readme.replace(good, {"store": "new\n"}).count("new") == 1
 
-    # A peer that is missing has no column and is named; a number that is missing has no figure.
+    # A peer that is missing has no column and is named; nothing measured is no figure.
     rows = [{"case": "mlp", "precision": "f32", "mlx_rate": 3000, "ratio": 1.5, "mlx_mib": 1, "torch_mib": 4}]
     assert "| 3,000 | 1.50x | 0.25 | – | – | – |\n" in readme.training_table(rows)
-    rows = [{"model": "ResNet-20", "precision": "int8", "threads": 1, "mlx": 30, "onnxruntime": 20, "ratio": 1.5}]
+    rows = [{"model": "X", "precision": "int8", "threads": 1, "mlx": 30, "onnxruntime": 20, "ratio": 1.5}]
     assert readme.inference_table(rows).splitlines()[::2] == [
-        "| | precision | threads | mlx, images/s | ONNX Runtime | mlx to the better |", "| ResNet-20 | int8 | 1 | 30 | 20 | 1.50x |"]
+        "| | precision | threads | mlx, images/s | ONNX Runtime | mlx to the better |", "| X | int8 | 1 | 30 | 20 | 1.50x |"]
     steps = {step: {"mlx": {number: 2.0}, "git": {number: 3.0}} for _, step, number in readme.STORED}
     steps |= {step: {"mlx": {"seconds": 2, "stored / changed": 1.01}} for step in steps if "next" in step}
     shown = readme.store_table({"tools": ["mlx", "git"], "skipped": ["borg"], "steps": steps})
