@@ -234,7 +234,8 @@ def check_ready(wanted, text, python):
     packages = {package for name in wanted for package in NEEDED.get(name, [])}
     missing = packages - set(peers(python, sorted(packages)))
     if missing:
-        fail(f"{python} lacks {', '.join(sorted(missing))}\ninstall them in a virtual environment and pass its interpreter with --python")
+        fail(f"{python} lacks {', '.join(sorted(missing))}\n"
+             "install what is missing in a virtual environment and pass its interpreter with --python")
 
 
 def build_programs(build):
@@ -312,7 +313,7 @@ def main():
     if others:
         say(f"README.md has figures of {', '.join(sorted(others))}: run all sections")
     if others or not quiet:
-        print("".join(bodies.values()), end="")
+        print("\n".join(bodies.values()), end="")
         return say("README.md is as it was")
     with open(README, "w") as f:
         f.write(after)
