@@ -3,11 +3,13 @@
 # DESIGN 9 sets. Exit 1 where one was missed.
 #
 #   tests/bench/store.sh build/release/mlx [--quick] [--runs N] [--venv DIR | --make-venv DIR] [--only STEP]...
-#                        [--folder DIR]
+#                        [--size STEP=N]... [--folder DIR] [--json FILE]
 #
-# Steps: small status checkpoint large million. Peers that are not installed are named as skipped; dvc and oxenai are
+# Steps: small status checkpoint large million. --size sets that of one: how many files small (which status looks at) and
+# million have, how many MiB checkpoint and large. Peers that are not installed are named as skipped; dvc and oxenai are
 # looked for in --venv, and --make-venv installs them there from PyPI. Everything stands in a folder below --folder
-# ($TMPDIR or /tmp) and is removed at the end: about 20 GiB at full size, 3 GiB with --quick.
+# ($TMPDIR or /tmp) and is removed at the end: about 20 GiB at full size, 3 GiB with --quick. --json writes the medians
+# for other programs; it stands there where a target was missed, but not where something could not be measured.
 #
 # Where bench_stat is built beside mlx, status is also compared with the least that looking at every file costs.
 #
@@ -15,14 +17,19 @@
 # oxen leave it to the kernel. restic also encrypts. The data is in the page cache before anything is measured.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ $# -ge 1 ] || { sed -n '2,17p' "${BASH_SOURCE[0]}" | cut -c3-; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,20p' "${BASH_SOURCE[0]}" | cut -c3-; exit 2; }
 mlx=$(readlink -f "$1")
 command_line="$0 $*"
 shift
-quick="" runs=3 venv="" only=() base=${TMPDIR:-/tmp}
+runs=3 venv="" only=() base=${TMPDIR:-/tmp} json=""
+declare -A size=([small]=100000 [checkpoint]=2048 [large]=4096 [million]=1000000)
 while [ $# -gt 0 ]; do
   case $1 in
-    --quick) quick=1; shift ;;
+    --quick) size=([small]=10000 [checkpoint]=256 [large]=512 [million]=50000); shift ;;
+    --size)
+      [[ $2 =~ ^(small|checkpoint|large|million)=([1-9][0-9]*)$ ]] || { echo "--size takes STEP=N, not $2" >&2; exit 2; }
+      size[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}; shift 2 ;;
+    --json) json=$(realpath "$2"); shift 2 ;;
     --runs) runs=$2; shift 2 ;;
     --venv) venv=$2; shift 2 ;;
     --make-venv) venv=$2; python3 -m venv "$venv"; "$venv/bin/pip" -q install dvc oxenai; shift 2 ;;
@@ -31,11 +38,6 @@ while [ $# -gt 0 ]; do
     *) echo "unknown option $1" >&2; exit 2 ;;
   esac
 done
-if [ -n "$quick" ]; then
-  files=10000 checkpoint_mib=256 large_mib=512 tiny_files=50000
-else
-  files=100000 checkpoint_mib=2048 large_mib=4096 tiny_files=1000000
-fi
 
 work=$(mktemp -d "$base/mlx-bench.XXXXXX")
 trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
@@ -73,7 +75,7 @@ version_of() {
   esac | head -n1
 }
 
-tools=()
+tools=() skipped=()
 echo "store benchmark  $(date -u '+%Y-%m-%d %H:%M UTC')  $command_line"
 echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n1), $(nproc) cores," \
   "$(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo), Linux $(uname -r)," \
@@ -83,6 +85,7 @@ for tool in mlx git git-lfs restic borg dvc oxen; do
     tools+=("$tool")
     echo "  $(version_of "$tool")"
   else
+    skipped+=("$tool")
     echo "  $tool: skipped: not installed"
   fi
 done
@@ -173,8 +176,8 @@ measure_checkpoint() {
   for kind in raw safetensors; do
     mkdir "$work/checkpoint"
     cd "$work/checkpoint"
-    python3 "$here/store_data.py" checkpoint first "$checkpoint_mib" $kind >/dev/null
-    changed=$(python3 "$here/store_data.py" checkpoint second "$checkpoint_mib" $kind changed)
+    python3 "$here/store_data.py" checkpoint first "${size[checkpoint]}" $kind >/dev/null
+    changed=$(python3 "$here/store_data.py" checkpoint second "${size[checkpoint]}" $kind changed)
     for ((run = 0; run < runs; run++)); do
       for tool in "${tools[@]}"; do
         [[ " mlx restic borg " == *" $tool "* ]] || continue
@@ -200,7 +203,7 @@ measure_checkpoint() {
 measure_large() {
   mkdir "$work/large"
   cd "$work/large"
-  python3 "$here/store_data.py" large file "$large_mib"
+  python3 "$here/store_data.py" large file "${size[large]}"
   for tool in "${tools[@]}"; do
     [[ " mlx restic borg " == *" $tool "* ]] || continue
     prepare "$tool"
@@ -214,7 +217,7 @@ measure_large() {
 measure_million() {
   mkdir "$work/million"
   cd "$work/million"
-  python3 "$here/store_data.py" tiny data "$tiny_files"
+  python3 "$here/store_data.py" tiny data "${size[million]}"
   prepare mlx
   store "million: add" mlx data
   sleep 0.1
@@ -243,7 +246,7 @@ measure_million() {
 
 if wanted small || wanted status; then
   mkdir "$work/small"
-  python3 "$here/store_data.py" small "$work/small/data" "$files"
+  python3 "$here/store_data.py" small "$work/small/data" "${size[small]}"
   find "$work/small/data" -type f -exec cat {} + >/dev/null
   sync
 fi
@@ -251,4 +254,5 @@ for step in small status checkpoint large million; do
   if wanted "$step"; then "measure_$step"; fi
 done
 echo "load at the end: $(cut -d' ' -f1-3 /proc/loadavg)"
+[ -z "$json" ] || python3 "$here/store_table.py" json "$results" "${tools[*]}" "${skipped[*]}" >"$json"
 python3 "$here/store_table.py" print "$results"

@@ -1,8 +1,10 @@
 # Measures one command for store.sh, and prints what was measured as tables of medians and ratios.
 #   store_table.py measure RESULTS STEP TOOL COMMAND...     appends seconds, CPU seconds and peak memory
 #   store_table.py note RESULTS STEP TOOL NAME VALUE        appends a number that another program told
+#   store_table.py json RESULTS TOOLS SKIPPED               prints the medians as JSON, and which tools there were
 #   store_table.py print RESULTS                            prints the tables; exit 1 where a target is missed
 import collections
+import json
 import os
 import statistics
 import subprocess
@@ -32,14 +34,16 @@ def busy_seconds():
 
 
 def wait_for_quiet(most=60):
-    """Until what tools have left running behind their backs (git's gc, say) has ended: less than a tenth of a core."""
+    """Until what tools have left running behind their backs (git's gc, say) has ended: less than a tenth of a core.
+    False where that never was."""
     span, end = 0.3, time.monotonic() + most
     while time.monotonic() < end:
         before = busy_seconds()
         time.sleep(span)
         if busy_seconds() - before < span / 10:
-            return
+            return True
     print(f"warning: this machine is not quiet after {most} s", file=sys.stderr)
+    return False
 
 
 def measure(results, step, tool, command):
@@ -88,6 +92,13 @@ def print_steps(table):
             print(line)
 
 
+def print_json(table, tools, skipped):
+    """Steps by name, in each a tool's medians: seconds, CPU seconds, peak MiB, and what was noted."""
+    medians = {step: {tool: {name: value for name, (value, _) in names.items()} for tool, names in measured.items()}
+               for step, measured in table.items()}
+    print(json.dumps({"tools": tools.split(), "skipped": skipped.split(), "steps": medians}, indent=1))
+
+
 def print_targets(table):
     print("\ntargets")
     missed = 0
@@ -121,6 +132,8 @@ if __name__ == "__main__":
     elif action == "note":
         with open(results, "a") as out:
             print(*sys.argv[3:], sep="\t", file=out)
+    elif action == "json":
+        print_json(read(results), sys.argv[3], sys.argv[4])
     else:
         measured = read(results)
         print_steps(measured)

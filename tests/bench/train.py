@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same model on the same data in mlx and in PyTorch and prints ratios of samples a second and of peak memory.
 
-  tests/bench/train.py build/release/bench_train [--only CASE]... [--quick] [--portable] [--threads N]
+  tests/bench/train.py build/release/bench_train [--only CASE]... [--quick] [--portable] [--threads N] [--json FILE]
 
 Needs torch, numpy and a C++ compiler for torch.compile (a virtual environment: pip install torch numpy). Both sides start
 from mlx's initial weights and see the same batches. The losses of f32 must agree within 1e-3 relative over the first 20
@@ -9,7 +9,8 @@ steps, or where PyTorch's own f32 is further off its f64, be no further off that
 eager and compiled, in f32 and in bf16 autocast, images also channels-last; its best of each precision counts. The floor
 of a step is the sum over operations of max(FLOPs / oneDNN's rate at that shape, bytes / bandwidth), both measured
 (train_floor.h); what reaches 85 % of it is as good as the target. Every run is a process of its own: peak memory is the
-process's. Times are medians of steps, behind steps that warm up. Exit 1 where a target of DESIGN 9 was missed.
+process's. Times are medians of steps, behind steps that warm up. Exit 1 where a target of DESIGN 9 was missed; --json is
+written then too, with one row for each case and precision, but not where something could not be measured.
 """
 import argparse
 import json
@@ -170,11 +171,12 @@ def same_losses(ours, theirs, exact):
     return good
 
 
-def bench(case, mlx, args):
+def bench(case, mlx, args, rows):
+    """Whether the targets are met; appends to `rows` what was measured."""
     model, batch, shape, _, _, timed, target = CASES[case]
     warm = 3
     steps = max(20, warm + timed) if timed > 4 and not args.quick else warm + (2 if args.quick else timed)
-    ok = True
+    ok = same = True
     with tempfile.TemporaryDirectory(prefix="mlx-bench-train.") as folder:
         write_case(folder, case, steps)
         ours = {}
@@ -195,16 +197,16 @@ def bench(case, mlx, args):
         for precision, mine in ours.items():
             print(f"  mlx {precision:32} {rate(mine, batch, warm):10.1f} samples/s  peak {mine['peak_mib']:7.0f} MiB")
         for precision in ["f32", "bf16"]:
-            best, least = None, None
+            best, best_mode, least = None, None, None
             for mode in modes:
                 name = f"{precision} {mode}"
                 theirs = peer(name)
                 print(f"  torch {name:30} {rate(theirs, batch, warm):10.1f} samples/s  peak {theirs['peak_mib']:7.0f} MiB", flush=True)
                 if best is None or rate(theirs, batch, warm) > rate(best, batch, warm):
-                    best = theirs
+                    best, best_mode = theirs, mode
                 least = min(least or theirs["peak_mib"], theirs["peak_mib"])
                 if name == "f32 eager":
-                    ok &= same_losses(ours["f32"]["losses"], theirs["losses"], lambda: peer("f64 eager")["losses"])
+                    same = same_losses(ours["f32"]["losses"], theirs["losses"], lambda: peer("f64 eager")["losses"])
             mine = ours.get(precision)
             if mine is None:
                 print(f"  mlx has no {precision} for this")
@@ -213,14 +215,17 @@ def bench(case, mlx, args):
             fits = mine["peak_mib"] <= least
             share = mine["floor_seconds"] * rate(mine, batch, warm) / batch
             fast = ratio >= target or share >= 0.85
-            ok &= fast and fits
+            ok &= fast and fits and same
+            rows.append({"case": case, "precision": precision, "same_losses": same, "ratio": ratio, "floor_share": share or None,
+                         "mlx_rate": rate(mine, batch, warm), "torch_rate": rate(best, batch, warm), "torch_mode": best_mode,
+                         "mlx_mib": mine["peak_mib"], "torch_mib": least})
             floor = f", {100 * share:.0f} % of the floor ({1e3 * mine['floor_seconds']:.2f} ms a step)" if share else ""
             print(f"  {'ok    ' if fast else 'MISSED'} {precision}: {ratio:.2f}x the best of torch{floor}; wanted {target}x or 85 %")
             print(f"  {'ok    ' if fits else 'MISSED'} {precision}: {mine['peak_mib'] / least:.2f} of torch's least memory")
     return ok
 
 
-def bench_portable(case, mlx, args):
+def bench_portable(case, mlx, args, rows):
     """mlx alone: what the same bits from avx2 and avx512 cost (--numerics portable), in f32, three times each in turn."""
     batch, steps = CASES[case][1], 6
     with tempfile.TemporaryDirectory(prefix="mlx-bench-train.") as folder:
@@ -233,6 +238,7 @@ def bench_portable(case, mlx, args):
     good = portable <= 1.5 * native
     print(f"{'ok    ' if good else 'MISSED'} {case:14} native {batch / native:9.1f} samples/s, portable {batch / portable:9.1f}: "
           f"{portable / native:.2f}x the time, wanted at most 1.5x", flush=True)
+    rows.append({"case": case, "precision": "f32", "native_rate": batch / native, "portable_rate": batch / portable})
     return good
 
 
@@ -244,6 +250,7 @@ def main():
     parser.add_argument("--portable", action="store_true", help="portable numerics against native ones, without PyTorch")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--json", metavar="FILE", help="what was measured, for other programs")
     for hidden in ["--peer", "--mode", "--folder"]:
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -258,7 +265,11 @@ def main():
     print(f"machine: {cpu}, {args.threads} threads, Python {platform.python_version()}, torch {torch.__version__}, "
           f"load {os.getloadavg()[0]:.2f}")
     measure = bench_portable if args.portable else bench
-    good = [measure(case, args.mlx, args) for case in args.only or CASES]
+    rows = []
+    good = [measure(case, args.mlx, args, rows) for case in args.only or CASES]
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump({"torch": torch.__version__, "threads": args.threads, "rows": rows}, out, indent=1)
     print(f"\nload at the end: {os.getloadavg()[0]:.2f}")
     sys.exit(0 if all(good) else 1)
 
