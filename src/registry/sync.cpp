@@ -248,6 +248,14 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   return wanted;
 }
 
+// What somebody erased and the remote does not hold any more is not waited for.
+void leave_out_erased(Repository& repository, store::Remote& remote, std::vector<Digest>& manifests) {
+  std::vector<ObjectRef> erased;
+  for (const Digest& manifest : manifests)
+    if (erasure_of_absent(repository, manifest)) erased.emplace_back(ObjectKind::kManifest, manifest);
+  for (const auto& gone : store::missing_objects(remote, erased)) std::erase(manifests, gone.second);
+}
+
 std::vector<Digest> pointed_trees(Repository& repository) {
   std::vector<Digest> manifests;
   for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
@@ -412,8 +420,10 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
     repository.store().use_domain(domain);
     receive_blobs(transfer, blobs, false);
   }
-  for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
+  ByDomain wanted = wanted_manifests(repository, everything);
+  for (auto& [domain, manifests] : wanted) {
     repository.store().use_domain(domain);
+    leave_out_erased(repository, *remote, manifests);
     if (options.content == FetchContent::kTrees) {
       receive_trees(transfer, manifests);
     } else {
