@@ -48,7 +48,6 @@ bool is_known_place(Repository& repository, const std::string& relative) {
 
 // What a power cut leaves of a file, at the place of the pointer of a folder: of data that is there.
 bool is_torn_off(Repository& repository, const std::string& text, const std::string& relative) {
-  constexpr std::string_view kSuffix = ".mlx";
   const bool blank = text.empty() || text.front() == '\0';
   return blank && is_folder(join_path(repository.root(), relative.substr(0, relative.size() - kSuffix.size())));
 }
