@@ -40,6 +40,10 @@ struct Filter {
   std::optional<Digest> version;
   std::int64_t since = 0, until = INT64_MAX;
 
+  bool takes_all() const {
+    return artifact.empty() && actor.empty() && kind.empty() && run.empty() && !version && since == 0 &&
+           until == INT64_MAX;
+  }
   bool matches(const registry::Operation& operation) const {
     if (!operation.actor.starts_with(actor) || operation.time < since || operation.time > until) return false;
     if (!kind.empty() && operation.kind != kind && !operation.kind.starts_with(kind + ".")) return false;
@@ -140,8 +144,10 @@ int log(const AuditOptions& options, Context& context) {
   const Filter filter = filter_of(options, repository);
   const bool as_text = !options.jsonl && !context.wants_json();  // programs get every operation
   // What a training leaves every few minutes is one line a run.
-  const registry::LogQuery query{[&](const registry::Operation& operation) { return filter.matches(operation); },
-                                 as_text && !options.all && options.kind != "run.checkpoint", options.limit};
+  registry::LogQuery query;
+  if (!filter.takes_all()) query.matches = [&](const registry::Operation& one) { return filter.matches(one); };
+  query.fold = as_text && !options.all && options.kind != "run.checkpoint";
+  query.most = options.limit;
   std::optional<registry::Names> names;
   std::optional<LogDocument> document;
   const auto begin = [&] {

@@ -104,6 +104,12 @@ void append_lost(store::Database& db, const store::Store& store, store::Journal&
   if (!lost.empty()) journal.append_all(lost);
 }
 
+void require_unchanged(const Digest& recorded, const Digest& found) {
+  if (recorded == found) return;
+  throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", recorded.brief()),
+              "run `mlx fsck --rebuild`");
+}
+
 }  // namespace
 
 const std::vector<const char*>& projected_tables() {
@@ -226,11 +232,19 @@ void visit_operations_where(store::Database& db, const std::function<bool(std::i
   while (select.step()) {
     if (!wanted(select.int64(2))) continue;
     const Operation operation = decode(select.blob(1));
-    if (operation.id != select.digest(0)) {
-      throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", select.digest(0).brief()),
-                  "run `mlx fsck --rebuild`");
-    }
+    require_unchanged(select.digest(0), operation.id);
     visit(operation);
+  }
+}
+
+void visit_encoded(store::Database& db,
+                   const std::function<void(const Digest& id, const std::string& kind, ByteView bytes)>& visit) {
+  store::Statement select = db.prepare("SELECT id, kind, bytes FROM operations ORDER BY seq");
+  while (select.step()) {
+    const Bytes bytes = select.blob(2);
+    const Digest id = select.digest(0);
+    require_unchanged(id, Digest::of(bytes));
+    visit(id, select.text(1), bytes);
   }
 }
 

@@ -24,11 +24,15 @@ std::uint64_t visit_log(Repository& repository, const LogQuery& query,
       "INSERT INTO entries (row, id, run, checkpoints) VALUES (?, ?, ?, 1) ON CONFLICT (run) DO UPDATE SET"
       " row = excluded.row, id = excluded.id, checkpoints = checkpoints + 1");
   std::int64_t row = 0;
-  visit_operations(db, [&](const Operation& operation) {
-    if (!query.matches(operation)) return;
+  visit_encoded(db, [&](const Digest& id, const std::string& kind, ByteView bytes) {
+    const bool folded = query.fold && kind == "run.checkpoint";
     std::optional<std::string> run;
-    if (query.fold && operation.kind == "run.checkpoint") run = operation_subject(operation).run;
-    add.bind(++row, operation.id, run).run();
+    if (folded || query.matches) {
+      const Operation operation = decode(bytes);
+      if (query.matches && !query.matches(operation)) return;
+      if (folded) run = operation_subject(operation).run;
+    }
+    add.bind(++row, id, run).run();
   });
   store::Statement entries = found.prepare("SELECT id, checkpoints FROM entries ORDER BY row DESC LIMIT ?");
   store::Statement select = db.prepare(

@@ -14,8 +14,8 @@ struct LogEntry {
   std::uint64_t checkpoints = 1;  // that it stands for
 };
 struct LogQuery {
-  std::function<bool(const Operation&)> matches;
-  bool fold = false;  // the checkpoints of a run are one entry: that of the last one
+  std::function<bool(const Operation&)> matches = {};  // empty: all do
+  bool fold = false;                                   // the checkpoints of a run are one entry: that of the last one
   std::int64_t most = INT64_MAX;
 };
 // Newest first; the number of entries. While they are shown no lock of the database is held, and memory holds one.
