@@ -153,6 +153,11 @@ void OperationStage::settle() {
       "CREATE UNIQUE INDEX places_by_row ON places (row)");
 }
 
+void OperationStage::settle_as_added() {
+  CHECK(parents_first_);
+  in_order_ = true;
+}
+
 Operation OperationStage::read(std::int64_t row) {
   CHECK(content_.bind(row).step());
   Operation operation;

@@ -29,6 +29,8 @@ class OperationStage {
   void take_out_incomplete(const std::function<void(const Operation&)>& lost);
   // After the last of them was added and before what stands below.
   void settle();
+  // The same, in the order of adding instead of the fixed one: parents were added first.
+  void settle_as_added();
 
   using Visit = std::function<void(const Operation&)>;
   void visit(const Visit& visit);                         // in the fixed order

@@ -30,7 +30,7 @@ Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads) {
         },
         [&](const Operation& operation) { found.operations.add(operation); });
   }
-  found.operations.settle();
+  found.operations.settle_as_added();
   repository.store().reload();
   return found;
 }

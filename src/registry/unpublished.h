@@ -15,7 +15,7 @@ bool knows_all(Repository& repository, const std::vector<Digest>& heads);
 // This clone's heads, and what they reach and none of `remote_heads` does; those that are not recorded are passed over.
 struct Beyond {
   std::vector<Digest> heads;
-  OperationStage operations;  // settled
+  OperationStage operations;  // settled, in the order that they have in the whole history
 };
 // Afterwards the store sees what they name, also where another process has made it since the store was opened.
 Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads);
