@@ -46,22 +46,24 @@ std::optional<Digest> version_made_by(const Operation& operation) {
 
 }  // namespace
 
-void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,
+void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote,
                          const std::vector<Digest>& wanted, Progress& progress) {
   const std::unordered_set<Digest, DigestHash> in_demand(wanted.begin(), wanted.end());
-  std::vector<std::pair<const Operation*, Digest>> elsewhere;
-  for (const Operation& operation : arriving) {
+  std::vector<std::pair<std::uint64_t, Digest>> elsewhere;  // place and version
+  std::uint64_t place = 0;
+  arriving.visit([&](const Operation& operation) {
+    ++place;
     const std::optional<Digest> version = version_made_by(operation);
-    if (!version || erasure_of(repository, *version)) continue;
+    if (!version || erasure_of(repository, *version)) return;
     if (repository.store().has(ObjectKind::kManifest, *version)) {
       require_true(operation, repository.store().summarize(*version));
     } else if (in_demand.contains(*version)) {
-      elsewhere.emplace_back(&operation, *version);
+      elsewhere.emplace_back(place, *version);
     }
-  }
+  });
   if (elsewhere.empty()) return;
   std::vector<ObjectRef> named, roots;
-  for (const auto& [operation, version] : elsewhere) named.emplace_back(ObjectKind::kManifest, version);
+  for (const auto& [at, version] : elsewhere) named.emplace_back(ObjectKind::kManifest, version);
   std::ranges::sort(named);
   named.erase(std::unique(named.begin(), named.end()), named.end());
   std::vector<ObjectRef> nowhere = store::missing_objects(remote, named);  // said by whoever needs them
@@ -72,8 +74,8 @@ void require_true_claims(Repository& repository, const std::vector<Operation>& a
   store::Store peeked(folder.path(), repository.disk(), repository.pool());
   store::receive_objects(remote, peeked, roots, progress);
   peeked.reload();
-  for (const auto& [operation, version] : elsewhere) {
-    if (peeked.has(ObjectKind::kManifest, version)) require_true(*operation, peeked.summarize(version));
+  for (const auto& [at, version] : elsewhere) {
+    if (peeked.has(ObjectKind::kManifest, version)) require_true(arriving.at(at), peeked.summarize(version));
   }
 }
 

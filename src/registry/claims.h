@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 #include "store/manifest.h"
 #include "store/remote.h"
@@ -14,7 +15,7 @@ namespace mlx::registry {
 
 // kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a version that is here,
 // or that is among `wanted` and on the remote.
-void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,
+void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote,
                          const std::vector<Digest>& wanted, Progress& progress);
 // The same of the recorded operations that made a version, when its tree arrives.
 std::function<void(const store::ManifestSummary&)> tree_check(Repository& repository);

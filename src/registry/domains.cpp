@@ -119,15 +119,15 @@ std::string domain_to_erase(Repository& repository, const store::KeyFile& file, 
 
 void refuse_erased_versions(Repository& repository) {
   std::unordered_map<Digest, Error, DigestHash> refused;
-  for (const Version& version : versions(repository)) {
-    if (refused.contains(version.digest)) continue;
+  visit_versions(repository, [&](const Version& version) {
+    if (refused.contains(version.digest)) return;
     const std::optional<Erasure> erasure = erasure_of(repository, version.digest);
-    if (!erasure) continue;
+    if (!erasure) return;
     refused.emplace(version.digest, Error(ErrorKind::kRefused,
                                           fmt::format("{} was erased on {} by {}, with the domain '{}'", version.name(),
                                                       iso_time(erasure->time), erasure->actor, erasure->domain),
                                           "its content is gone for good; `mlx log` still names it"));
-  }
+  });
   repository.store().refuse(std::move(refused));
 }
 

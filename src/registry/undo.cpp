@@ -228,22 +228,25 @@ void require_version(Repository& repository, Graph& graph, std::size_t subject) 
 
 }  // namespace
 
-bool is_undone(store::Database& db, const Digest& id) {
-  return db.prepare("SELECT 1 FROM undone WHERE operation = ?").bind(id).step();
+InForce::InForce(store::Database& db)
+    : undone_(db.prepare("SELECT 1 FROM undone WHERE operation = ?")),
+      named_(db.prepare("SELECT 1 FROM people WHERE actor = ? AND blob = ?")) {}
+
+bool InForce::operator()(const Operation& operation) {
+  if (operation.kind != "actor.describe") {
+    const bool taken_back = undone_.bind(operation.id).step();
+    undone_.reset();
+    return !taken_back;
+  }
+  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+  const bool stands = named_.bind(operation.actor, Digest::parse(text_in(body, "blob"))).step();
+  named_.reset();
+  return stands;
 }
 
 std::vector<Operation> in_force(store::Database& db, std::vector<Operation> operations) {
-  store::Statement undone = db.prepare("SELECT 1 FROM undone WHERE operation = ?");
-  store::Statement named = db.prepare("SELECT 1 FROM people WHERE actor = ? AND blob = ?");
-  std::erase_if(operations, [&](const Operation& operation) {
-    const bool taken_back = undone.bind(operation.id).step();
-    undone.reset();
-    if (operation.kind != "actor.describe") return taken_back;
-    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    const bool stands = named.bind(operation.actor, Digest::parse(text_in(body, "blob"))).step();
-    named.reset();
-    return !stands;
-  });
+  InForce stands(db);
+  std::erase_if(operations, [&](const Operation& operation) { return !stands(operation); });
   return operations;
 }
 

@@ -1,35 +1,45 @@
-// Operations are few beside content: they are read and judged as a whole.
+// What a remote has is found by places in the fixed order, a bit each; what it lacks is put on disk.
 #include "registry/unpublished.h"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "registry/history.h"
 #include "registry/trust.h"
 
 namespace mlx::registry {
 
-bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
-  DigestSet known;
-  for (const Operation& operation : all) known.insert(operation.id);
-  return std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); });
+bool knows_all(Repository& repository, const std::vector<Digest>& heads) {
+  return std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(repository.db(), head); });
 }
 
-std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
-  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
-  for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
-  const DigestSet reached = with_ancestors(remote_heads, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
-    const auto at = by_id.find(id);
-    return at == by_id.end() ? std::nullopt : std::optional(at->second->parents);
-  });
-  std::vector<Operation> lacking;
-  std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
-  return lacking;
+Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads) {
+  store::Database& db = repository.db();
+  Beyond found;
+  {
+    store::Transaction moment(db, store::Transaction::Access::kRead);  // others record meanwhile
+    found.heads = select_heads(db);
+    std::vector<std::int64_t> places;
+    for (const Digest& head : remote_heads) {
+      if (const auto place = place_of(db, head)) places.push_back(*place);
+    }
+    const std::vector<bool> there = places_before(db, std::move(places));
+    visit_operations_where(
+        db,
+        [&](std::int64_t place) {
+          return static_cast<std::size_t>(place) >= there.size() || !there[static_cast<std::size_t>(place)];
+        },
+        [&](const Operation& operation) { found.operations.add(operation); });
+  }
+  found.operations.settle_as_added();
+  repository.store().reload();
+  return found;
 }
 
 BeforeSending judge_before_sending(Repository& repository) {
   if (!declared_people(repository.root()).declared) return {};
   return [&repository](const std::vector<Digest>& heads) {
-    require_publishable(repository, beyond(repository.operations(), heads));
+    Beyond leaving = beyond(repository, heads);
+    require_publishable(repository, leaving.operations);
   };
 }
 
