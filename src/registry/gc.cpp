@@ -133,7 +133,9 @@ void require_history(Repository& repository) {
   if (unknown.empty()) return;
   throw Error(ErrorKind::kCorrupt,
               fmt::format("not everything that was recorded here is known, so garbage cannot be told: {}", unknown[0]),
-              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+              is_history_given_up(repository.db())
+                  ? "`mlx pull` brings what a remote has; a fresh clone of a remote holds no garbage"
+                  : "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
 }
 
 }  // namespace

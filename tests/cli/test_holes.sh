@@ -47,6 +47,8 @@ expect 6 mlx fsck
 has "$out" "meta.db does not know it"
 has "$out" "was lost together with the journal"
 error 6 "fsck --rebuild" mlx gc --yes --grace 0
+expect 6 mlx audit verify  # bug: 0 operations were as they were written
+has "$out" "was lost together with the journal"
 for command in "add data/x" "commit -m x"; do
   # shellcheck disable=SC2086
   error 6 "mlx pull" mlx $command
