@@ -9,6 +9,7 @@
 #include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
+#include "registry/lost.h"
 
 namespace mlx::registry {
 namespace {
@@ -26,8 +27,9 @@ struct Named {
 std::vector<Named> named_manifests(Repository& repository) {
   std::vector<Named> named;
   const std::set<std::string>& own = repository.own_actors();
+  const Losses lost = lost_versions(repository);
   for (const Version& version : versions(repository))
-    named.push_back({version.name(), version.digest, own.contains(version.actor)});
+    named.push_back({version.name(), version.digest, own.contains(version.actor) && !lost.contains(version.digest)});
   store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
   while (select.step()) {
     named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
