@@ -162,13 +162,29 @@ std::vector<std::string> all_problems(const Findings& findings) {
 }
 
 // Without them nothing that is encrypted can be looked at.
+// They are part of what was lost then, where the store's layout says that it is encrypted.
+bool are_keys_missing(registry::Repository& repository) {
+  return !repository.keys().exist() && repository.store().encrypted();
+}
+
+void require_keys(registry::Repository& repository) {
+  if (!are_keys_missing(repository)) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}/keys: is missing, and so is its copy: what is encrypted here cannot be looked at",
+                          repository.mlx_folder()),
+              "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
+              "file");
+}
+
 void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
   if (repository.keys().mend()) context.line("written again: " + join_path(repository.mlx_folder(), "keys"));
-  if (!repository.keys().damaged()) return;
+  const bool missing = are_keys_missing(repository);
+  if (!missing && !repository.keys().damaged()) return;
   for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
     try {
       if (!registry::mend_keys(repository, remote)) continue;
-      context.line(fmt::format("the keys of this clone were damaged: those of '{}' stand in their place", remote.name));
+      context.line(fmt::format("the keys of this clone were {}: those of '{}' stand in their place",
+                               missing ? "missing" : "damaged", remote.name));
       return;
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) throw;
@@ -177,7 +193,8 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
   }
   if (!repository.store().encrypted()) return;  // the rest can be looked at all the same
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}/keys: is damaged, and no remote that was asked has these keys", repository.mlx_folder()),
+              fmt::format("{}/keys: is {}, and no remote that was asked has these keys", repository.mlx_folder(),
+                          missing ? "missing" : "damaged"),
               "restore a backup of that file: without it nothing that is encrypted here can be read");
 }
 
@@ -205,6 +222,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   }
   if (options.rebuild && change) rebuild();
   if (options.repair && change) mend_keys(options, *repository, context);
+  require_keys(*repository);
   Findings findings = examine(*repository, context);
   const std::size_t found = findings.problems();
   std::optional<Repaired> repaired;
