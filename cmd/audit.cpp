@@ -298,6 +298,7 @@ int verify(const AuditOptions& options, Context& context) {
                   {"problems", report.problems},
                   {"notes", report.notes}});
   }
+  if (report.history_lost) return static_cast<int>(ErrorKind::kCorrupt);  // nothing can vouch for what nobody knows
   return report.problems.empty() ? 0 : 1;
 }
 

@@ -19,6 +19,7 @@
 #include "registry/domains.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/lost.h"
 #include "registry/pointers.h"
 #include "registry/settings.h"
 #include "registry/sync.h"
@@ -123,6 +124,7 @@ void point_at_latest(registry::Repository& repository) {
   for (const std::string& artifact : registry::artifact_names(repository)) {
     const std::optional<registry::Version> latest = registry::try_resolve(repository, artifact + "@latest");
     if (!latest || registry::erasure_of_absent(repository, latest->digest)) continue;
+    if (registry::lost_versions(repository).contains(latest->digest)) continue;
     registry::write_pointer(repository, {artifact, latest->kind, latest->digest, latest->files, latest->bytes});
     if (latest->kind == registry::ArtifactKind::kDataset) registry::ignore_in_git(repository, artifact);
   }

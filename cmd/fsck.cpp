@@ -11,10 +11,12 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
+#include "registry/artifacts.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/lost.h"
 #include "registry/own_folder.h"
 #include "store/layout.h"
 
@@ -33,6 +35,7 @@ struct Findings {
   std::vector<registry::Hit> hits;
   registry::MetadataCheck metadata;
   std::vector<std::string> own_files;  // of this clone alone
+  std::vector<std::string> lost;       // versions that were given up: no problem, since everybody is told
   std::optional<Error> locked_out;     // which versions are hit could not be seen without keys
 
   std::size_t problems() const {
@@ -45,6 +48,17 @@ std::string text_of(const registry::Hit& hit) {
                           : fmt::format("{}: {} is {}", hit.name, printable(hit.path), hit.why);
 }
 
+// A line for each version that is not here since it was given up.
+std::vector<std::string> lost_texts(registry::Repository& repository) {
+  std::vector<std::string> texts;
+  if (registry::lost_versions(repository).empty()) return texts;
+  for (const registry::Version& version : registry::versions(repository)) {
+    if (const auto loss = registry::loss_of(repository, version.digest))
+      texts.push_back(fmt::format("{}: {}", version.name(), registry::loss_text(repository, *loss)));
+  }
+  return texts;
+}
+
 Findings examine(registry::Repository& repository, Context& context) {
   Findings findings;
   findings.own_files = registry::check_own_files(repository, false);
@@ -52,6 +66,7 @@ Findings examine(registry::Repository& repository, Context& context) {
   try {
     findings.metadata = registry::check_metadata(repository);
     findings.hits = registry::versions_hit(repository, findings.store, context.progress());
+    findings.lost = lost_texts(repository);
   } catch (const Error& error) {
     const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the figures
     const bool database = error.kind == ErrorKind::kCorrupt && findings.metadata.rebuild;
@@ -147,13 +162,29 @@ std::vector<std::string> all_problems(const Findings& findings) {
 }
 
 // Without them nothing that is encrypted can be looked at.
+// They are part of what was lost then, where the store's layout says that it is encrypted.
+bool are_keys_missing(registry::Repository& repository) {
+  return !repository.keys().exist() && repository.store().encrypted();
+}
+
+void require_keys(registry::Repository& repository) {
+  if (!are_keys_missing(repository)) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{}/keys: is missing, and so is its copy: what is encrypted here cannot be looked at",
+                          repository.mlx_folder()),
+              "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
+              "file");
+}
+
 void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
   if (repository.keys().mend()) context.line("written again: " + join_path(repository.mlx_folder(), "keys"));
-  if (!repository.keys().damaged()) return;
+  const bool missing = are_keys_missing(repository);
+  if (!missing && !repository.keys().damaged()) return;
   for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
     try {
       if (!registry::mend_keys(repository, remote)) continue;
-      context.line(fmt::format("the keys of this clone were damaged: those of '{}' stand in their place", remote.name));
+      context.line(fmt::format("the keys of this clone were {}: those of '{}' stand in their place",
+                               missing ? "missing" : "damaged", remote.name));
       return;
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) throw;
@@ -162,7 +193,8 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
   }
   if (!repository.store().encrypted()) return;  // the rest can be looked at all the same
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}/keys: is damaged, and no remote that was asked has these keys", repository.mlx_folder()),
+              fmt::format("{}/keys: is {}, and no remote that was asked has these keys", repository.mlx_folder(),
+                          missing ? "missing" : "damaged"),
               "restore a backup of that file: without it nothing that is encrypted here can be read");
 }
 
@@ -190,6 +222,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
   }
   if (options.rebuild && change) rebuild();
   if (options.repair && change) mend_keys(options, *repository, context);
+  require_keys(*repository);
   Findings findings = examine(*repository, context);
   const std::size_t found = findings.problems();
   std::optional<Repaired> repaired;
@@ -205,6 +238,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
     }
   }
   if (!options.repair || repaired) print(findings, context);
+  for (const std::string& text : findings.lost) context.line("lost: " + printable(text));
   const std::size_t left = findings.problems();
   context.line(fmt::format("{}, {}, {} verified: {}", counted(findings.store.packs, "pack"),
                            counted(findings.store.objects, "object"), format_bytes(findings.store.bytes),
@@ -230,6 +264,7 @@ int run_fsck(const FsckOptions& options, Context& context) {
                   {"locked", findings.store.locked},
                   {"problems", all_problems(findings)},
                   {"versions", hits_json(findings.hits)},
+                  {"lost", findings.lost},
                   {"rebuilt", options.rebuild && change},
                   {"repaired", repaired ? Json{{"problems", found},
                                                {"saved_objects", repaired->store.saved_objects},

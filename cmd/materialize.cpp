@@ -9,6 +9,7 @@
 #include "registry/bring.h"
 #include "registry/checkouts.h"
 #include "registry/domains.h"
+#include "registry/lost.h"
 #include "registry/repository.h"
 #include "registry/settings.h"
 
@@ -32,9 +33,10 @@ void require_own_place(const std::string& root, const std::string& artifact) {
 }
 
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
-  if (!registry::erasure_of_absent(repository, pointer.digest)) return false;
-  context.line(fmt::format("{}  {}  {}  erased", context.bold(printable(pointer.artifact)),
-                           registry::kind_name(pointer.kind), pointer.digest.brief()));
+  const bool erased = registry::erasure_of_absent(repository, pointer.digest).has_value();
+  if (!erased && !registry::loss_of(repository, pointer.digest)) return false;
+  context.line(fmt::format("{}  {}  {}  {}", context.bold(printable(pointer.artifact)),
+                           registry::kind_name(pointer.kind), pointer.digest.brief(), erased ? "erased" : "lost"));
   return true;
 }
 

@@ -60,7 +60,8 @@ std::int64_t parse_moment(const std::string& text, const std::string& option) {
 std::string clock_problem(std::int64_t unix_micros) {
   constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000;
   if (unix_micros >= 54 * kYear && unix_micros < 130 * kYear) return {};  // 2024 to 2099
-  return fmt::format("this machine's clock says {}: what is recorded now bears a wrong time", iso_time(unix_micros));
+  return fmt::format("this machine's clock says {}: it is wrong, and so is the time of whatever is recorded under it",
+                     iso_time(unix_micros));
 }
 
 }  // namespace mlx::cmd

@@ -12,6 +12,7 @@
 #include "cmd/cli.h"
 #include "cmd/sync_text.h"
 #include "registry/domains.h"
+#include "registry/lost.h"
 #include "registry/people.h"
 #include "registry/push_check.h"
 #include "registry/repair_remote.h"
@@ -24,7 +25,7 @@ namespace {
 
 struct PushOptions {
   std::string remote;
-  bool check = false, hook = false, repair = false;
+  bool check = false, hook = false, repair = false, without_missing = false;
 };
 
 void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig& remote, Context& context) {
@@ -38,6 +39,23 @@ void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig
   }
 }
 
+// Before the push: that others are told comes with it.
+Json give_up_missing(const PushOptions& options, const registry::RemoteConfig& remote, Context& context) {
+  Json list = Json::array();
+  if (!options.without_missing) return list;
+  registry::Repository& repository = context.repository();
+  std::vector<Digest> missing;
+  for (const registry::Version& version :
+       registry::missing_versions(repository, remote, options.repair, context.progress())) {
+    missing.push_back(version.digest);
+    list.push_back({{"name", version.name()}, {"digest", version.digest.text()}});
+    context.line(fmt::format("{}  {}  its content {} given up as lost", context.bold(version.name()),
+                             version.digest.brief(), context.dry_run() ? "would be" : "is"));
+  }
+  if (!missing.empty() && !context.dry_run()) registry::record_lost(repository, missing);
+  return list;
+}
+
 int push(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
@@ -48,7 +66,8 @@ int push(const PushOptions& options, Context& context) {
   const std::optional<registry::MendedHeads> heads =
       options.repair ? registry::mend_heads(repository, remote, mended) : std::nullopt;
   if (heads) say_mended(*heads, remote, context);
-  const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote)
+  const Json given_up = give_up_missing(options, remote, context);
+  const registry::SyncResult result = dry_run ? registry::push_dry_run(repository, remote, options.without_missing)
                                               : registry::push(repository, remote, context.progress(), options.repair);
   mended.insert(mended.end(), result.mended.begin(), result.mended.end());
   for (const std::string& name : mended)
@@ -64,6 +83,7 @@ int push(const PushOptions& options, Context& context) {
     json["mended_heads"] = heads.has_value();
     json["set_aside"] = result.set_aside;
     json["mended_files"] = mended;
+    json["given_up"] = given_up;
     context.json(json);
   }
   return 0;
@@ -82,7 +102,8 @@ int check(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (!options.hook) pointers = registry::all_pointers(repository);
   std::erase_if(pointers, [&](const registry::Pointer& pointer) {
-    return registry::erasure_of_absent(repository, pointer.digest).has_value();  // nothing of it is to be anywhere
+    if (registry::erasure_of_absent(repository, pointer.digest)) return true;  // nothing of it is to be anywhere
+    return registry::loss_of(repository, pointer.digest).has_value();          // nor can it be, and everybody knows
   });
   std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
@@ -122,6 +143,9 @@ int run_push(const PushOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "--repair: not with --check nor -n",
                 "`mlx push --check` and `mlx push -n` say what is lacking, and change nothing");
   }
+  if (options.without_missing && options.check)
+    throw Error(ErrorKind::kUsage, "--without-missing: not with --check",
+                "`mlx push -n --without-missing` says what it gives up");
   return options.check ? check(options, context) : push(options, context);
 }
 
@@ -142,6 +166,8 @@ Command add_push() {
            "Send nothing; say whether the data of every pointer is on a remote (exit 1: no)"),
       flag("--repair", options->repair,
            "Look at everything that should be there, not only at what is new, and send again what was lost"),
+      flag("--without-missing", options->without_missing,
+           "Record that the content of versions which is neither here nor on the remote is lost, and push without it"),
       flag("--hook", options->hook, "With --check: look at the commits that git gives to its pre-push hook on stdin"),
   };
   // git passes the name and the URL of its own remote to hooks; neither is one of ours.

@@ -260,7 +260,7 @@ _mlx_command() {
       esac
       ;;
     'push')
-      options='--check --repair --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--check --repair --without-missing --hook -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=remote ;;
       esac
@@ -343,7 +343,7 @@ _mlx_command() {
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.renumber' ;;
+        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;

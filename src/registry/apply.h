@@ -52,6 +52,7 @@ using Apply = void (*)(const Application&);
 
 void apply_version_create(const Application& application);
 void apply_version_renumber(const Application& application);
+void apply_version_lost(const Application& application);  // lost.cpp
 void apply_alias_move(const Application& application);
 void apply_tag_create(const Application& application);
 void apply_tag_delete(const Application& application);

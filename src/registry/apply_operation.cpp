@@ -24,6 +24,7 @@ void apply_history_join(const Application&) {}
 constexpr Kind kKinds[] = {
     {"version.create", apply_version_create, Right::kCommit},
     {"version.renumber", apply_version_renumber, Right::kCommit},
+    {"version.lost", apply_version_lost, Right::kCommit},
     {"alias.move", apply_alias_move, Right::kPromote},
     {"tag.create", apply_tag_create, Right::kCommit},
     {"tag.delete", apply_tag_delete, Right::kCommit},

@@ -40,6 +40,7 @@ class Audit {
     store::Transaction transaction(db_);  // nobody records meanwhile; rolled back
     store_.reload();                      // what was recorded until now is in packs by now
     read_rows();
+    check_known();
     check_order();
     check_graph();
     DigestTable journal;
@@ -80,6 +81,12 @@ class Audit {
     }
     report_.operations = known_.size();
     known_.settle();
+  }
+
+  void check_known() {
+    report_.history_lost = is_history_lost(db_);
+    if (report_.history_lost)
+      problem("meta.db: was lost together with the journal or its end: what was recorded before is not known");
   }
 
   void check_order() {
@@ -278,6 +285,11 @@ void Audit::compare_schema() {
 
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
                            const store::StoreOptions& options, const std::string& head) {
+  const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
+  if (!path_exists(database)) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
+                "`mlx fsck --rebuild` makes it from the operations in journal and packs");
+  }
   return Audit(root, disk, pool, options).run(head, progress);
 }
 

@@ -28,6 +28,7 @@ struct AuditReport {
   std::vector<std::string> problems;  // each names its place: "meta.db: versions: artifact='clf' …: was altered"
   std::vector<std::string> notes;     // what is no problem where nobody is declared (audit_trust.h)
   std::uint64_t rows = 0;             // of the projected tables
+  bool history_lost = false;          // not all operations are known, which is one of the problems
 };
 // `head`: what the id of one operation must begin with (hex digits, with or without sha256:); "" for any history.
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "registry/claims.h"
 #include "registry/key_sync.h"
+#include "registry/lost.h"
 #include "registry/pointers.h"
 #include "registry/settings.h"
 #include "registry/transfer.h"
@@ -95,6 +96,10 @@ void need_files_of(Repository& repository, const std::string& name, const Digest
     (void)repository.store().shards(manifest);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
+    if (const std::optional<Loss> loss = loss_of(repository, manifest)) {
+      throw Error(ErrorKind::kNotFound, fmt::format("{}: {}", name, loss_text(repository, *loss)),
+                  "where somebody has it all the same, `mlx push --repair` there brings it back");
+    }
     const std::vector<Pointer> pointers = all_pointers(repository);
     const bool pointed = std::ranges::find(pointers, manifest, &Pointer::digest) != pointers.end();
     throw Error(ErrorKind::kNotFound, fmt::format("{}: its content is not in this repository", name),

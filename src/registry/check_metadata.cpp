@@ -225,7 +225,7 @@ std::vector<std::string> unknown_history(Repository& repository) {
   });
   if (more > 0) lines.push_back(fmt::format("packs: {} more operations that meta.db does not know", more));
   if (is_history_lost(db))
-    lines.push_back("meta.db: was lost together with the journal: what was recorded before is not known");
+    lines.push_back("meta.db: was lost together with the journal or its end: what was recorded before is not known");
   return lines;
 }
 

@@ -54,4 +54,12 @@ std::string doubt_of_clock(store::Database& db, const std::string& root, std::in
   return before ? far_ahead(now, *before) : std::string();
 }
 
+// What was taken in since says nothing: a wrong clock has written that too.
+bool is_age_unknown(store::Database& db, const std::string& root, std::int64_t now, std::int64_t before) {
+  store::Statement last = db.prepare("SELECT max(time) FROM taken WHERE time < ?");
+  if (!last.bind(before).step() || last.null(0) || far_ahead(now, last.int64(0)).empty()) return false;
+  const std::optional<std::int64_t> head = time_of_head(root);
+  return !head || !far_ahead(now, *head).empty();
+}
+
 }  // namespace mlx::registry

@@ -19,4 +19,8 @@ std::string far_ahead(std::int64_t now, std::int64_t before);
 // The same of the last operation and of git's HEAD, whichever is later; "" where there is neither.
 std::string doubt_of_clock(store::Database& db, const std::string& root, std::int64_t now);
 
+// Whether the last that this clone took in before this time, by its own clock, or git's HEAD says that a clock which
+// says `now` is wrong: then nobody knows how long ago anything was.
+bool is_age_unknown(store::Database& db, const std::string& root, std::int64_t now, std::int64_t before);
+
 }  // namespace mlx::registry

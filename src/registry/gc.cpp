@@ -1,12 +1,17 @@
 // References are read from the projection for this repository, and from operations for a remote.
 #include "registry/gc.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "registry/clock_doubt.h"
 #include "registry/content.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
@@ -127,13 +132,27 @@ store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, co
   return roots;
 }
 
+// By a clock that cannot be right nothing is older than the grace period.
+std::int64_t known_grace(Repository& repository, std::int64_t seconds, Progress& progress) {
+  const std::int64_t now = unix_micros();
+  if (seconds == 0 || !is_age_unknown(repository.db(), repository.root(), now, now - seconds * 1'000'000))
+    return seconds;
+  progress.warn(
+      fmt::format("this machine's clock says {}, years after this repository was last used: if it is wrong, nobody "
+                  "knows what is younger than the grace period, and all of it stays; `--grace 0` sets it aside",
+                  iso_time(now)));
+  return std::max(seconds, now / 1'000'000);
+}
+
 // What nobody remembers is no garbage.
 void require_history(Repository& repository) {
   const std::vector<std::string> unknown = unknown_history(repository);
   if (unknown.empty()) return;
   throw Error(ErrorKind::kCorrupt,
               fmt::format("not everything that was recorded here is known, so garbage cannot be told: {}", unknown[0]),
-              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+              is_history_given_up(repository.db())
+                  ? "`mlx pull` brings what a remote has; a fresh clone of a remote holds no garbage"
+                  : "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
 }
 
 }  // namespace
@@ -142,12 +161,13 @@ store::GcReport collect_garbage(Repository& repository, const store::GcOptions& 
   repository.db();  // what a crash has left in the journal is applied before anything is judged
   require_history(repository);
   store::GcOptions how = options;
+  how.grace_seconds = known_grace(repository, options.grace_seconds, progress);
   how.thorough = repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();  // nothing of it may stay
   const std::string cache = join_path(repository.mlx_folder(), "cache.db");
   // The WAL first: left beside a new database it would be taken for that one's.
   how.spare = {cache + "-wal", cache, cache + "-shm"};
   const store::GcReport report = store::collect_garbage(
-      repository.store(), [&] { return roots_of(repository, options.grace_seconds); }, how, progress);
+      repository.store(), [&] { return roots_of(repository, how.grace_seconds); }, how, progress);
   if (how.thorough && how.remove) store::shred_set_aside(repository.store());
   return report;
 }

@@ -29,6 +29,20 @@ bool any_pack(const std::string& mlx_folder) {
          std::ranges::any_of(list_folder(packs), [](const std::string& name) { return name.ends_with(".pack"); });
 }
 
+// Whether the journal can be all that was ever recorded here, as far as it shows itself.
+bool holds_all_written(const std::string& mlx_folder, store::Disk& disk) {
+  const std::string path = journal_path(mlx_folder);
+  const std::uint64_t size = journal_size(path);  // before it is read: others may append
+  std::uint64_t operations = 0;
+  try {
+    const std::uint64_t whole = store::Journal(path, disk).visit([&](const Digest&, ByteView) { ++operations; });
+    return whole >= size && (operations > 0 || !any_pack(mlx_folder));
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kCorrupt) throw;
+    return false;
+  }
+}
+
 struct LiveSeries {
   std::string run;
   std::vector<MetricPoint> points;
@@ -125,13 +139,22 @@ std::uint64_t journal_size(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-store::Database open_metadata(const std::string& mlx_folder) {
+store::Database open_metadata(const std::string& mlx_folder, store::Disk& disk) {
   store::Database db(join_path(mlx_folder, "meta.db"), store::Database::Open::kCreate);
-  const bool fresh = db.schema_version() == 0;
   db.migrate(kMigrations);
-  if (fresh && journal_size(journal_path(mlx_folder)) == 0 && any_pack(mlx_folder))
-    db.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('history_lost', 1)");
+  note_whether_history_lost(db, mlx_folder, disk);
   return db;
+}
+
+// Once, and never of a database that has agreed with its journal: that one knows which torn end a crash has left.
+void note_whether_history_lost(store::Database& db, const std::string& mlx_folder, store::Disk& disk) {
+  if (!db.writable() || db.prepare("SELECT 1 FROM meta WHERE key IN ('journal_judged', 'journal_bytes')").step())
+    return;
+  const bool lost = !holds_all_written(mlx_folder, disk);
+  store::Transaction transaction(db);
+  if (lost) db.run("INSERT OR IGNORE INTO meta (key, value) VALUES ('history_lost', 1)");
+  db.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('journal_judged', 1)");
+  transaction.commit();
 }
 
 bool is_history_lost(store::Database& db) {

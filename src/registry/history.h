@@ -22,9 +22,11 @@ const std::vector<const char*>& projected_tables();  // all that operations make
 std::string journal_path(const std::string& mlx_folder);
 std::uint64_t journal_size(const std::string& path);  // bytes; 0 where it is missing
 
-// meta.db of this folder, made where it is missing. Where it is made although packs are there and no journal is, that
-// is noted: what was recorded before is not known.
-store::Database open_metadata(const std::string& mlx_folder);
+// meta.db of this folder, made where it is missing.
+store::Database open_metadata(const std::string& mlx_folder, store::Disk& disk);
+// Of a database that was made anew, before the journal is applied to it and loses its torn end: where the journal is
+// damaged or torn, or empty although packs are there, what was recorded before is not known, and that is noted.
+void note_whether_history_lost(store::Database& db, const std::string& mlx_folder, store::Disk& disk);
 bool is_history_lost(store::Database& db);
 void note_history_found(store::Database& db);
 // It is nowhere to be had: what is recorded from now on begins anew. gc still removes nothing.

@@ -98,11 +98,13 @@ Error gone_back(const store::KeyFile& lock, const std::string& what) {
 }
 
 Error without_pinned(const store::KeyFile& file, const RemoteConfig& config) {
-  return Error(ErrorKind::kRefused,
-               fmt::format("{}: revision {} of the ring {} is without the one that mlx.toml pins, {}: an older state, "
-                           "or other keys",
-                           name_of_keys(config), file.revision(), store::fingerprint(file.chain.front()), config.keys),
-               "ask who pinned it; a clone that has it puts it back with `mlx push`");
+  return Error(
+      ErrorKind::kRefused,
+      fmt::format("{}: revision {} of the ring {} is without the one that mlx.toml pins, {}: an older state, "
+                  "or other keys",
+                  name_of_keys(config), file.revision(), store::fingerprint(file.chain.front()), config.keys),
+      "ask who pinned it; a clone that has it puts it back with `mlx push`, or with `mlx push --repair` where they "
+      "went two ways");
 }
 
 bool holds_pinned(const store::KeyFile& file, const RemoteConfig& config) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace mlx::registry {
 namespace {
@@ -19,6 +20,10 @@ class Body {
     const auto found = json_.find(key);
     return found != json_.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
   }
+  std::size_t size(const char* key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_array() ? found->size() : 0;
+  }
   // "sha256:0123…" in short
   std::string brief(const char* key) const {
     const std::string digest = text(key);
@@ -31,6 +36,14 @@ class Body {
   }
   void add_digest(const char* key, std::vector<Digest>& to) const {
     if (const std::string digest = text(key); digest.starts_with("sha256:")) to.push_back(Digest::parse(digest));
+  }
+  void add_digests(const char* key, std::vector<Digest>& to) const {
+    const auto list = json_.find(key);
+    if (list == json_.end() || !list->is_array()) return;
+    for (const Json& item : *list) {
+      if (item.is_string() && item.get_ref<const std::string&>().starts_with("sha256:"))
+        to.push_back(Digest::parse(item.get_ref<const std::string&>()));
+    }
   }
   void add_versions(const char* key, std::vector<Digest>& to) const {
     const auto list = json_.find(key);
@@ -55,6 +68,8 @@ std::string operation_text(const Operation& operation) {
   if (kind == "version.renumber")
     return fmt::format("renumbered {}@v{} to v{} ({})", artifact, body.number("from"), body.number("to"),
                        body.brief("digest"));
+  if (kind == "version.lost")
+    return fmt::format("gave up the content of {} as lost", counted(body.size("versions"), "version"));
   if (kind == "alias.move")
     return fmt::format("moved {}@{} to {}{}", artifact, body.text("alias"), body.brief("digest"), body.why());
   if (kind == "tag.create") return fmt::format("tagged {} {} as {}", artifact, body.brief("digest"), body.text("tag"));
@@ -81,6 +96,7 @@ OperationSubject operation_subject(const Operation& operation) {
   OperationSubject subject{body.text("artifact"), body.text("run"), {}};
   body.add_digest("digest", subject.versions);
   body.add_digest("version", subject.versions);
+  if (operation.kind == "version.lost") body.add_digests("versions", subject.versions);
   body.add_versions("inputs", subject.versions);
   body.add_versions("outputs", subject.versions);
   return subject;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/content.h"
+#include "registry/lost.h"
 #include "registry/operation.h"
 #include "registry/undo.h"
 #include "store/keys.h"
@@ -141,6 +142,9 @@ class Published {
         if (version.is_string()) erased_.insert(Digest::parse(version.get_ref<const std::string&>()));
       }
     }
+    // What everybody is told to be lost is asked of nobody.
+    const std::vector<Digest> lost = lost_by(operation);
+    lost_.insert(lost.begin(), lost.end());
     const Content content = content_of({operation});
     if (!content.manifests.empty() || !content.series.empty() || !content.others.empty())
       naming_.push_back(operation.id);
@@ -205,7 +209,7 @@ class Published {
   }
 
   void check_version(const Digest& manifest) {
-    if (erased_.contains(manifest) || versions_.contains(manifest)) return;
+    if (erased_.contains(manifest) || lost_.contains(manifest) || versions_.contains(manifest)) return;
     if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is not there", manifest.brief()));
     note_old_shards();
     for (const store::ShardRef& shard : store_.shards(manifest)) {
@@ -229,13 +233,13 @@ class Published {
     }
   }
 
-  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back that is
-  // not known: its content was perhaps never sent.
+  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back or given
+  // up as lost that is not known: its content was perhaps never sent.
   void note_old_shards() {
     if (std::exchange(noted_old_shards_, true) || old_.versions.empty()) return;
-    const DigestSet taken_back = ever_taken_back();
+    const DigestSet perhaps_absent = ever_taken_back_or_lost();
     for (const auto& [operation, manifest] : old_.versions) {
-      if (taken_back.contains(operation)) continue;
+      if (perhaps_absent.contains(operation) || perhaps_absent.contains(manifest)) continue;
       try {
         for (const store::ShardRef& shard : store_.shards(manifest)) {
           if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
@@ -247,14 +251,18 @@ class Published {
     }
   }
 
-  // Whatever any undo here is about, reached or not.
-  DigestSet ever_taken_back() const {
+  // Whatever any undo here is about, reached or not; and the versions of which anybody said that they are lost.
+  DigestSet ever_taken_back_or_lost() const {
     DigestSet found;
     for (const Digest& id : store_.operations()) {
       try {
         const Bytes bytes = store_.read(ObjectKind::kOperation, id);
-        if (as_text(bytes).find(kUndoKind) == std::string_view::npos) continue;  // sooner than decoding all
+        const std::string_view text = as_text(bytes);
+        if (text.find(kUndoKind) == std::string_view::npos && text.find(kLostKind) == std::string_view::npos)
+          continue;  // sooner than decoding all
         const Operation operation = decode(bytes);
+        const std::vector<Digest> lost = lost_by(operation);
+        found.insert(lost.begin(), lost.end());
         if (operation.kind != kUndoKind) continue;
         if (const auto of = digest_in(parse_json(operation.body, operation.kind), "operation")) found.insert(*of);
       } catch (const Error& error) {
@@ -272,7 +280,7 @@ class Published {
   std::vector<Digest> naming_;                            // new operations that name content: there may be many
   DigestSet taken_back_;                                  // of them
   std::vector<Content> brought_back_;                     // by what was taken back before
-  DigestSet erased_, versions_, shards_, files_;
+  DigestSet erased_, lost_, versions_, shards_, files_;
   bool noted_old_shards_ = false;
 };
 

@@ -10,7 +10,8 @@
 namespace mlx::registry {
 
 // Sees that the operations which `heads` reach and `before` do not are in the store with their whole ancestry, and with
-// them what they name: versions as far as their last chunk, sealed series, and of attachments what is there at all.
+// them what they name: versions as far as their last chunk, but for those
+// that an operation among them says to be lost, sealed series, and of attachments what is there at all.
 // Signatures of new operations are checked, and whose they are is left to those who fetch. kRefused, naming what is
 // missing, and what mends it. What `before` reaches is not looked at: what was lost earlier
 // keeps nobody from pushing. Of operations that are encrypted it can only be seen that the heads are there.

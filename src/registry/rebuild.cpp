@@ -13,7 +13,8 @@ namespace mlx::registry {
 namespace {
 
 // nullopt where the file is missing or can not be trusted; a newer schema and a busy database are errors.
-std::unique_ptr<store::Database> open_healthy(const std::string& path) {
+std::unique_ptr<store::Database> open_healthy(const std::string& mlx_folder, store::Disk& disk) {
+  const std::string path = join_path(mlx_folder, "meta.db");
   if (!path_exists(path)) return nullptr;
   try {
     auto db = std::make_unique<store::Database>(path, store::Database::Open::kReadWrite);
@@ -21,6 +22,7 @@ std::unique_ptr<store::Database> open_healthy(const std::string& path) {
     if (!check.step() || check.text(0) != "ok") return nullptr;
     check.reset();
     db->migrate(kMigrations);
+    note_whether_history_lost(*db, mlx_folder, disk);  // an empty file is a healthy database
     visit_operations(*db, [](const Operation&) {});
     return db;
   } catch (const Error& error) {
@@ -110,6 +112,22 @@ void take_out_incomplete(OperationStage& found, LeftOut& left_out, Progress& pro
   });
 }
 
+// Of a history that was lost: what packs have brought goes on from there. Where they had nothing that was not known,
+// it goes on with what is left, and stays one that is not known as a whole. Where nothing is left and a remote is
+// named, what that has comes first: two beginnings cannot be told to be one history.
+void settle_lost(store::Database& db, const std::string& root, std::uint64_t before_packs, std::uint64_t found,
+                 bool left_out, Progress& progress) {
+  if (!is_history_lost(db)) return;
+  if (found > before_packs) return note_history_found(db);
+  if (found == 0 && (left_out || !remotes(root).empty())) return;
+  if (!is_history_given_up(db))
+    progress.warn(found == 0
+                      ? "no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored"
+                      : "what was recorded last is lost: the history goes on with what the journal still has, "
+                        "and `mlx gc` keeps what is stored");
+  give_up_history(db);
+}
+
 }  // namespace
 
 void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
@@ -117,28 +135,24 @@ void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Pr
   const std::string folder = join_path(root, ".mlx"), path = join_path(folder, "meta.db");
   const std::string journal = journal_path(folder);
   store::Store store(folder, disk, pool, options);
-  std::unique_ptr<store::Database> db = open_healthy(path);
+  std::unique_ptr<store::Database> db = open_healthy(folder, disk);
   if (!db) {
     set_aside(path, disk, progress);
-    db = std::make_unique<store::Database>(open_metadata(folder));
+    db = std::make_unique<store::Database>(open_metadata(folder, disk));
   }
   store::Transaction transaction(*db);
   OperationStage found;
   LeftOut left_out(store);
   visit_operations(*db, [&](const Operation& operation) { found.add(operation); });
   const bool journal_whole = collect_journal(*db, journal, disk, found, left_out, progress);
+  const std::uint64_t before_packs = found.size();
   collect_packs(store, found, progress);
   take_out_incomplete(found, left_out, progress);
   found.settle();
   rebuild_projection(*db, store, found, progress);
   left_out.keep();
   if (!journal_whole || left_out.any()) set_aside(journal, disk, progress);
-  if (found.size() > 0) note_history_found(*db);
-  // Where a remote is named, what it has comes first: two beginnings cannot be told to be one history.
-  if (found.size() == 0 && !left_out.any() && is_history_lost(*db) && remotes(root).empty()) {
-    give_up_history(*db);
-    progress.warn("no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored");
-  }
+  settle_lost(*db, root, before_packs, found.size(), left_out.any(), progress);
   db->run("DELETE FROM meta WHERE key = 'journal_bytes'");
   catch_up(*db, store, disk, folder);
   transaction.commit();

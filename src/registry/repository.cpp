@@ -139,7 +139,7 @@ std::unique_ptr<store::Database> open_database(Repository& repository, std::opti
   const std::string path = join_path(repository.mlx_folder(), "meta.db");
   try {
     if (!obstacle) {
-      auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder()));
+      auto db = std::make_unique<store::Database>(open_metadata(repository.mlx_folder(), repository.disk()));
       bring_up_to_date(*db, repository);
       return db;
     }
@@ -183,7 +183,7 @@ bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypt
   store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
   if (!path_exists(join_path(mlx, ".gitignore"))) write_text(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
   if (!path_exists(clone_id_path(mlx))) write_text(disk, clone_id_path(mlx), random_id() + "\n", 0600);
-  (void)open_metadata(mlx);
+  (void)open_metadata(mlx, disk);
   return made;
 }
 

@@ -21,6 +21,7 @@
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
+#include "registry/lost.h"
 #include "registry/pointers.h"
 #include "registry/receive.h"
 #include "registry/remarks.h"
@@ -125,6 +126,10 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
     return progress && bring_for_push(repository, version.second, *progress) &&
            collect_version(store, version.second, found.objects);
   });
+  if (!found.nowhere.empty()) {
+    const Losses lost = lost_versions(repository);
+    std::erase_if(found.nowhere, [&](const ObjectRef& version) { return lost.contains(version.second); });
+  }
   for (const auto* blobs : {&content.series, &content.others}) {
     for (const Digest& blob : *blobs) {
       const auto collect = [&](ObjectKind kind, const Digest& id) { found.objects.emplace_back(kind, id); };
@@ -139,7 +144,9 @@ void require_none(const std::vector<ObjectRef>& nowhere) {
   throw Error(ErrorKind::kNotFound,
               fmt::format("the content of {} is neither here nor on the remote, as {}",
                           counted(nowhere.size(), "version"), nowhere.front().second.brief()),
-              "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does");
+              "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does; where "
+              "nobody has it any more, "
+              "`mlx push --without-missing` records that it is lost, and goes on");
 }
 
 // What operations that stand name, and the operations.
@@ -197,11 +204,9 @@ void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress&
 }
 
 void warn_of_rollback(Repository& repository, const RemoteConfig& config, const std::vector<Digest>& heads,
-                      OperationStage* received, Progress& progress) {
+                      OperationStage* received, const std::string& way_out, Progress& progress) {
   const std::vector<Digest> lost = rolled_back(repository, config, heads, received);
-  if (lost.empty()) return;
-  progress.warn(
-      fmt::format("{}; `mlx push {}` sends it again", rollback_text(config, lost.front()), shell_quoted(config.name)));
+  if (!lost.empty()) progress.warn(fmt::format("{}; {}", rollback_text(config, lost.front()), way_out));
 }
 
 void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteConfig& config,
@@ -301,17 +306,58 @@ OperationStage received_of(Repository& repository, store::Remote& remote, const 
   throw with_way_round(error, config);
 }
 
-}  // namespace
-
-SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
-  SyncResult result;
-  std::unique_ptr<store::Remote> remote;
+// For looking at what a push has to do: it would make the remote.
+std::unique_ptr<store::Remote> open_or_empty(Repository& repository, const RemoteConfig& config) {
   try {
-    remote = open_remote(repository, config, Towards::kHere);
+    return open_remote(repository, config, Towards::kHere);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
-    remote = std::make_unique<EmptyRemote>();  // the push would make it
+    return std::make_unique<EmptyRemote>();
   }
+}
+
+// Takes out those that were given up as lost; each comes by itself if the remote has it all the same.
+std::vector<Digest> without_lost(Repository& repository, const std::vector<Digest>& manifests, const Losses& lost,
+                                 SyncResult& result, const std::function<void(const Digest&)>& receive) {
+  std::vector<Digest> rest;
+  for (const Digest& manifest : manifests) {
+    const auto loss = lost.find(manifest);
+    if (loss == lost.end()) {
+      rest.push_back(manifest);
+      continue;
+    }
+    try {
+      receive(manifest);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound) throw;
+      result.remarks.push_back(fmt::format("version {}: {}", manifest.brief(), loss_text(repository, loss->second)));
+    }
+  }
+  return rest;
+}
+
+}  // namespace
+
+std::vector<Version> missing_versions(Repository& repository, const RemoteConfig& config, bool repair,
+                                      Progress& progress) {
+  const std::unique_ptr<store::Remote> remote = open_or_empty(repository, config);
+  const std::vector<Digest> heads = remote->heads();
+  if (!repair && !knows_all(repository, heads)) throw pull_first(config);
+  std::optional<Beyond> all;
+  Beyond own = beyond(repository, repair ? std::vector<Digest>() : heads);
+  OperationStage& makers = repair ? own.operations : content_makers(repository, own.operations, all);
+  DigestSet nowhere;
+  for_each_domain(repository, *remote, makers, &progress, [&](const ToSend& found) {
+    for (const ObjectRef& version : found.nowhere) nowhere.insert(version.second);
+  });
+  std::vector<Version> missing = versions(repository);
+  std::erase_if(missing, [&](const Version& version) { return !nowhere.contains(version.digest); });
+  return missing;
+}
+
+SyncResult push_dry_run(Repository& repository, const RemoteConfig& config, bool without_missing) {
+  SyncResult result;
+  const std::unique_ptr<store::Remote> remote = open_or_empty(repository, config);
   const std::vector<Digest> heads = remote->heads();
   if (!knows_all(repository, heads)) throw pull_first(config);
   (void)settle_numbers(repository, false);
@@ -321,7 +367,7 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   std::optional<Beyond> all;
   OperationStage& makers = content_makers(repository, lacking, all);
   for_each_domain(repository, *remote, makers, nullptr, [&](ToSend found) {
-    if (!is_lazy(repository)) require_none(found.nowhere);
+    if (!is_lazy(repository) && !without_missing) require_none(found.nowhere);
     std::vector<ObjectRef>& objects = found.objects;
     std::ranges::sort(objects);
     objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
@@ -355,7 +401,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     const std::vector<Digest> before = remote->heads();
     const HeadsThere there = judge_heads(repository, *remote, config, before, repair, progress);
     (void)settle_numbers(repository, false);
-    if (!there.left_out) warn_of_rollback(repository, config, before, nullptr, progress);
+    if (!there.left_out) warn_of_rollback(repository, config, before, nullptr, "this push sends it again", progress);
     Beyond own = beyond(repository, there.known);
     OperationStage& lacking = own.operations;
     require_publishable(repository, lacking);
@@ -407,7 +453,8 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   result.operations = received.size();
   result.met = require_vouched(repository, received);
   options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
-  warn_of_rollback(repository, config, heads, &received, progress);
+  warn_of_rollback(repository, config, heads, &received,
+                   fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)), progress);
   const Content content = content_of(received);
   require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
                       progress);
@@ -435,15 +482,15 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
     repository.store().use_domain(domain);
     receive_blobs(transfer, blobs, false);
   }
+  const Losses lost = lost_versions(repository);
   ByDomain wanted = wanted_manifests(repository, everything);
   for (auto& [domain, manifests] : wanted) {
     repository.store().use_domain(domain);
     leave_out_erased(repository, *remote, manifests);
-    if (options.content == FetchContent::kTrees) {
-      receive_trees(transfer, manifests);
-    } else {
-      receive_manifests(transfer, manifests);
-    }
+    const auto receive = [&](const std::vector<Digest>& some) {
+      options.content == FetchContent::kTrees ? receive_trees(transfer, some) : receive_manifests(transfer, some);
+    };
+    receive(without_lost(repository, manifests, lost, result, [&](const Digest& one) { receive({one}); }));
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/artifacts.h"
 #include "registry/operation_stage.h"
 #include "registry/repository.h"
 
@@ -38,8 +39,12 @@ struct SyncResult {
 // `repair` not only what is new is looked at: damaged packs of a remote in a folder are set aside, and all that the
 // remote has lost and this clone has is sent again; kNotFound at the end where it lost a version that is not here.
 SyncResult push(Repository& repository, const RemoteConfig& remote, Progress& progress, bool repair = false);
-// What push would send; nothing is made or changed.
-SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote);
+// What push would send; nothing is made or changed. `without_missing`: as if missing_versions() were given up before.
+SyncResult push_dry_run(Repository& repository, const RemoteConfig& remote, bool without_missing = false);
+// The versions that keep this push from going, since their content is neither here nor on the remote. They can be given
+// up (lost.h). With `repair` of all versions, as that looks at all.
+std::vector<Version> missing_versions(Repository& repository, const RemoteConfig& remote, bool repair,
+                                      Progress& progress);
 
 // Of which versions the content comes with the operations: of those that pointers of the worktree name, of all, or of
 // the pointers' but only what names their files (mlx clone --filter).

@@ -11,6 +11,7 @@
 #include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
+#include "registry/lost.h"
 #include "registry/operation_stage.h"
 
 namespace mlx::registry {
@@ -33,8 +34,9 @@ void visit_named(Repository& repository, const std::function<void(const Named&)>
     if (named.own || repository.store().has(ObjectKind::kManifest, named.manifest)) visit(named);
   };
   const std::set<std::string>& own = repository.own_actors();
+  const Losses lost = lost_versions(repository);
   visit_versions(repository, [&](const Version& version) {
-    take({version.name(), version.digest, own.contains(version.actor)});
+    take({version.name(), version.digest, own.contains(version.actor) && !lost.contains(version.digest)});
   });
   store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
   while (select.step()) take({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});

@@ -359,6 +359,14 @@ expect 0 mlx checkout
 cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
 error 4 "are gone" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
+for command in fsck "fsck -n --repair"; do
+  # shellcheck disable=SC2086
+  error 6 "mlx fsck --repair" mlx $command # bug: was no damage, and could not be repaired
+done
+expect 0 mlx fsck --repair
+has "$out" "the keys of this clone were missing"
+expect 0 mlx fsck
+rm .mlx/keys .mlx/keys.copy
 expect 0 mlx pull
 expect 0 mlx cat e:a
 

@@ -47,6 +47,8 @@ expect 6 mlx fsck
 has "$out" "meta.db does not know it"
 has "$out" "was lost together with the journal"
 error 6 "fsck --rebuild" mlx gc --yes --grace 0
+expect 6 mlx audit verify  # bug: 0 operations were as they were written
+has "$out" "was lost together with the journal"
 for command in "add data/x" "commit -m x"; do
   # shellcheck disable=SC2086
   error 6 "mlx pull" mlx $command
@@ -149,3 +151,34 @@ look() {
 kills "$mlx_binary" -C d pull
 [ "$at" -gt 20 ] || fail "only $at steps of a pull were visited"
 same "$(tree_of d/data/x)" "$(tree_of a/data/x)"
+
+# bug: where the remote's disk was lost, and clones have the newest versions only, nobody could ever push again.
+cd "$work" && mkdir few && cd few && mlx init -q made && cd made && mkdir -p data/y && mlx remote add -q origin ../few
+for i in 1 2; do echo $i >data/y/a && mlx add -q data/y && mlx commit -q -m "$i" && mlx push -q; done
+cd .. && mlx clone -q few left && rm -r few && cd left
+for command in push "push --repair"; do
+  # shellcheck disable=SC2086
+  expect 3 mlx $command
+  has "$err" "mlx push --without-missing"
+  has "$err" "this push sends it again"  # bug: a push named itself as what sends it again
+done
+expect 0 mlx push -n --without-missing
+has "$out" "data/y@v1"
+expect 3 mlx push  # -n has given up nothing
+expect 0 mlx push --without-missing
+has "$out" "its content is given up as lost"
+expect 0 mlx push --repair
+has "$out" "unchanged"
+expect 0 mlx fsck
+has "$out" "lost: data/y@v1: its content was given up as lost on"
+cd .. && expect 0 mlx clone -q few new && cd new
+expect 0 mlx fetch --all
+has "$out$err" "its content was given up as lost"
+error 3 "push --repair" mlx cat data/y@v1:a
+expect 0 mlx fsck
+cd ../made && expect 0 mlx pull -q && expect 0 mlx push --repair  # somebody had it all the same
+cd ../new && expect 0 mlx fetch --all
+expect 0 mlx cat data/y@v1:a
+same "$out" 1
+expect 0 mlx fsck
+lacks "$out" "given up"

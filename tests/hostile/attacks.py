@@ -341,6 +341,7 @@ DIGEST = text_id(sha(b"x"))
     "of an undo of nothing": ("operation.undo", {"operation": DIGEST}),
     "of an undo of what others did": ("operation.undo", {"operation": "FIRST"}),
     "of an erasure with texts for keys": ("key.erase", {"domain": "main", "keys": ["a"], "versions": []}),
+    "of a loss with numbers for versions": ("version.lost", {"versions": [1]}),
     "of an erasure of a domain of escape codes": ("key.erase", {"domain": "\x1b[31m", "keys": [1], "versions": []}),
 })
 def bodies(w, case):

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "fails_with.h"
 #include "history_maker.h"
 #include "registry/history.h"
 #include "store/journal.h"
@@ -55,6 +56,18 @@ void write_journal(Audited& c, const std::vector<Bytes>& operations) {
 }
 
 }  // namespace
+
+TEST_CASE("bug: of a history that was lost the audit said that it was as it was written") {
+  Audited c;
+  CHECK_FALSE(verify(c).history_lost);
+  c.close();
+  for (const char* suffix : {"", "-wal", "-shm"}) remove_tree(c.path(std::string(".mlx/meta.db") + suffix));
+  remove_tree(c.journal_file());
+  CHECK(fails_with(ErrorKind::kCorrupt, "fsck --rebuild", [&] { (void)verify(c); }) == "");
+  c.open();
+  CHECK(verify(c).history_lost);
+  CHECK(finds(c, "was lost together with the journal") == "");
+}
 
 TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit took them for altered") {
   Clone a, b;

@@ -3,10 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "base/fd.h"
 #include "colleagues.h"
 #include "fails_with.h"
 #include "registry/clock_doubt.h"
+#include "registry/gc.h"
 #include "registry/history.h"
 #include "registry/people.h"
 
@@ -82,4 +86,39 @@ TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bea
   p.ada.repo().merge({signed_by(p.ada.repo(), unsigned_tag(p.ada, version, "x"))});  // of 1970: now is long after it
   create_tag(p.ada.repo(), "y", version);
   CHECK(p.ada.repo().clock_doubt().find("years after the last that was recorded here") != std::string::npos);
+}
+
+TEST_CASE("bug: by a clock that is wrong gc removed what had been taken in seconds before") {
+  Colleagues p;
+  NoProgress quiet;
+  make(p.ada.repo(), "clf", "one");
+  const Digest second = make(p.ada.repo(), "clf", "two").digest;
+  undo(p.ada.repo(), "", false);
+  const std::string folder = join_path(p.ada.repo().mlx_folder(), "packs");
+  const auto age = [&](const char* what) {  // as if the clock went forward from here on
+    p.ada.repo().db().run(fmt::format("UPDATE taken SET time = time - {}", what));
+    for (const std::string& name : list_folder(folder))
+      std::filesystem::last_write_time(join_path(folder, name),
+                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(365 * 24));
+  };
+  const auto keeps_with = [&](std::int64_t grace) {
+    p.ada.close();  // what a process has stored stays for it
+    p.ada.open();
+    const store::GcReport report = collect_garbage(p.ada.repo(), {.grace_seconds = grace}, quiet);
+    return report.removed_packs + report.rewritten_packs == 0;
+  };
+  constexpr std::int64_t kTwoWeeks = 14 * 24 * 3600;
+  CHECK(keeps_with(kTwoWeeks));
+  SUBCASE("a month is nothing to doubt") {
+    age("2678400000000");
+    CHECK_FALSE(keeps_with(kTwoWeeks));
+  }
+  SUBCASE("thirty years are") {
+    age("946684800000000");
+    CHECK(keeps_with(kTwoWeeks));
+    make(p.ada.repo(), "clf", "three");  // nor does the wrong clock vouch for itself
+    CHECK(keeps_with(kTwoWeeks));
+    CHECK_FALSE(keeps_with(0));
+  }
+  CHECK(p.ada.repo().store().has(store::ObjectKind::kManifest, second));
 }

@@ -6,6 +6,7 @@
 #include "clone.h"
 #include "fails_with.h"
 #include "registry/gc.h"
+#include "registry/lost.h"
 #include "registry/published_heads.h"
 #include "registry/sync.h"
 #include "store/keys.h"
@@ -157,6 +158,35 @@ TEST_CASE("bug: an erasure of everything excused content that was never sent") {
       parse_json(fmt::format(R"({{"domain":"main","keys":[7],"versions":["{}"]}})", manifest.text()), "erasure"));
   t.send(t.operations());
   CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
+}
+
+TEST_CASE("bug: where the content of one version was nowhere any more nobody could ever push again") {
+  Pushed t;
+  const Digest lost = make(t.clone.repo(), "clf", "second").digest;
+  record_lost(t.clone.repo(), {lost});
+  t.send(t.operations());
+  CHECK(t.open()->publish_heads(t.before, t.clone.repo().heads()));
+  t.before = t.open()->heads();
+  SUBCASE("only what was given up is excused") {
+    make(t.clone.repo(), "clf", "third");
+    t.send(t.operations());
+    CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
+  }
+  SUBCASE("nor does it vouch for its lists of files") {
+    std::vector<ObjectRef> lists = t.content(lost);
+    std::erase_if(lists, [](const ObjectRef& object) {
+      return object.first != ObjectKind::kManifest && object.first != ObjectKind::kShard;
+    });
+    t.send(lists);
+    make(t.clone.repo(), "another", "second");  // the same files
+    t.send(t.operations());
+    CHECK(t.refused("not whole", t.clone.repo().heads()) == "");
+  }
+  SUBCASE("what is made again is lost no longer") {
+    CHECK(lost_versions(t.clone.repo()).contains(lost));
+    make(t.clone.repo(), "another", "second");
+    CHECK_FALSE(lost_versions(t.clone.repo()).contains(lost));
+  }
 }
 
 TEST_CASE("bug: operations whose signatures do not hold were published") {

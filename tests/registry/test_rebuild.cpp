@@ -174,6 +174,77 @@ TEST_CASE("bug: a history that was lost for good passed for one that never was")
   CHECK_THROWS_AS(collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet), Error);
 }
 
+TEST_CASE("bug: without a database a journal with a torn or damaged end passed for all that was ever recorded") {
+  Clone c;
+  NoProgress quiet;
+  for (int i = 0; i < 4; ++i) make(c.repo(), "clf", fmt::format("version {}", i));
+  const std::string before = dump(c.repo()), folder = c.path(".mlx/packs"), journal = c.path(".mlx/journal");
+  const auto packs_in = [](const std::string& there) {
+    std::vector<std::string> names = list_folder(there);
+    std::erase_if(names, [](const std::string& name) { return !name.ends_with(".pack"); });
+    return names;
+  };
+  const std::vector<std::string> packs = packs_in(folder);
+  const std::vector<Operation> operations = c.repo().operations();
+  c.close();
+  const std::string whole = read_text(journal);
+  const auto half = static_cast<std::ptrdiff_t>(whole.size() / 2);
+  std::string text = whole;
+  bool whole_beginning = true;
+  SUBCASE("empty") {
+    text.clear();
+  }
+  SUBCASE("a part of the header") {
+    text.resize(7);
+  }
+  SUBCASE("the header alone") {
+    text.resize(16);
+  }
+  SUBCASE("cut off") {
+    text.resize(whole.size() / 2);
+  }
+  SUBCASE("less one byte") {
+    text.pop_back();
+  }
+  SUBCASE("zeros from the middle on") {
+    std::fill(text.begin() + half, text.end(), '\0');
+  }
+  SUBCASE("flipped at the end") {
+    text[text.size() - 3] = static_cast<char>(~text[text.size() - 3]);
+  }
+  SUBCASE("flipped in the middle") {
+    text[whole.size() / 2] = static_cast<char>(~text[whole.size() / 2]);
+    whole_beginning = false;  // and it cannot be opened before it was rebuilt
+  }
+  remove_database(c);
+  write_file_atomically(journal, text);
+  const auto is_told = [&] {
+    CHECK_FALSE(check_metadata(c.repo()).problems.empty());
+    CHECK(fails_with(ErrorKind::kCorrupt, "`mlx pull`",
+                     [&] { collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet); }) == "");
+    CHECK(std::ranges::includes(packs_in(folder), packs));
+  };
+  if (whole_beginning) {
+    c.open();
+    is_told();
+    CHECK(fails_with(ErrorKind::kCorrupt, "`mlx pull`", [&] { make(c.repo(), "clf", "another"); }) == "");
+    c.close();
+  } else {
+    CHECK_THROWS_AS(c.open(), Error);
+    c.close();
+  }
+  for (int again = 0; again < 2; ++again) {
+    rebuild(c);  // work goes on with what is left, and gc keeps what is stored
+    c.open();
+    is_told();
+    c.close();
+  }
+  c.open();
+  c.repo().merge(operations);  // as a fetch does
+  CHECK(check_metadata(c.repo()).problems.empty());
+  CHECK(dump(c.repo()) == before);
+}
+
 TEST_CASE("bug: a rebuild left out an operation that it could not take in, and all was whole") {
   Clone c;
   make(c.repo(), "clf", "root");
