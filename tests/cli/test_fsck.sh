@@ -130,7 +130,7 @@ expect 6 mlx fsck --repair
 has "$out" "1 file from the worktree"
 expect 0 mlx cat d@v2:a
 # bug: one damaged pointer stopped a repair in the middle, without a word of what was done.
-pack=$(ls .mlx/packs/*.pack | head -n 1) && truncate -s -20 "$pack" && : >other.mlx
+pack=$(ls .mlx/packs/*.pack | head -n 1) && truncate -s -20 "$pack" && echo 'artifact other' >other.mlx
 expect 6 mlx fsck --repair
 has "$out" "repaired: "
 has "$out" "other.mlx"
