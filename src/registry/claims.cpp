@@ -19,8 +19,21 @@ using store::ManifestSummary;
 using store::ObjectKind;
 using store::ObjectRef;
 
-// What is not so of it, "" where nothing is. Figures that are missing or no numbers are left to its apply.
-std::string wrong_in(const Operation& operation, const ManifestSummary& tree) {
+void require_true(const Operation& operation, const ManifestSummary& tree) {
+  if (const std::string wrong = false_claim(operation, tree); !wrong.empty())
+    throw Error(ErrorKind::kRefused, wrong,
+                "whoever signed it was wrong or lied; `mlx push --repair` of a clone without it leaves it out");
+}
+
+std::optional<Digest> version_made_by(const Operation& operation) {
+  if (operation.kind != "version.create") return std::nullopt;
+  return digest_in(parse_json(operation.body, "operation " + operation.id.brief()), "digest");
+}
+
+}  // namespace
+
+// Figures that are missing or no numbers are left to its apply.
+std::string false_claim(const Operation& operation, const ManifestSummary& tree) {
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
   const auto is = [&](const char* key, std::uint64_t figure) {
     const auto found = body.find(key);
@@ -32,19 +45,6 @@ std::string wrong_in(const Operation& operation, const ManifestSummary& tree) {
                      operation.is_signed() ? store::ssh_fingerprint(operation.signer) : "nobody",
                      body.value("files", Json()).dump(), body.value("bytes", Json()).dump(), tree.files, tree.bytes);
 }
-
-void require_true(const Operation& operation, const ManifestSummary& tree) {
-  if (const std::string wrong = wrong_in(operation, tree); !wrong.empty())
-    throw Error(ErrorKind::kRefused, wrong,
-                "whoever signed it was wrong or lied; `mlx push --repair` of a clone without it leaves it out");
-}
-
-std::optional<Digest> version_made_by(const Operation& operation) {
-  if (operation.kind != "version.create") return std::nullopt;
-  return digest_in(parse_json(operation.body, "operation " + operation.id.brief()), "digest");
-}
-
-}  // namespace
 
 void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,
                          const std::vector<Digest>& wanted, Progress& progress) {
@@ -93,7 +93,7 @@ std::vector<std::string> false_claims(Repository& repository) {
     const Digest version = makers.digest(0);
     if (!repository.store().has(ObjectKind::kManifest, version) || erasure_of(repository, version)) continue;
     try {
-      const std::string wrong = wrong_in(decode(makers.blob(1)), repository.store().summarize(version));
+      const std::string wrong = false_claim(decode(makers.blob(1)), repository.store().summarize(version));
       if (!wrong.empty()) lines.push_back(wrong);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kCorrupt) throw;  // what is damaged is said of the version

@@ -12,6 +12,8 @@
 
 namespace mlx::registry {
 
+// What the operation, which made this version, says of it and is not so; "" where nothing is.
+std::string false_claim(const Operation& operation, const store::ManifestSummary& tree);
 // kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a version that is here,
 // or that is among `wanted` and on the remote.
 void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,

@@ -65,8 +65,7 @@ class Parts {
 
 }  // namespace
 
-std::vector<Operation> unrelated_operations(Repository& repository, const std::vector<Operation>& arriving) {
-  if (arriving.empty() || repository.heads().empty()) return {};
+std::vector<Operation> not_joined(const std::vector<Operation>& arriving) {
   std::unordered_map<Digest, std::size_t, DigestHash> place;
   for (std::size_t i = 0; i < arriving.size(); ++i) place.emplace(arriving[i].id, i);
   std::vector<bool> related(arriving.size(), false);
@@ -87,6 +86,11 @@ std::vector<Operation> unrelated_operations(Repository& repository, const std::v
     if (!related[i]) apart.push_back(arriving[i]);
   }
   return apart;
+}
+
+std::vector<Operation> unrelated_operations(Repository& repository, const std::vector<Operation>& arriving) {
+  if (arriving.empty() || repository.heads().empty()) return {};
+  return not_joined(arriving);
 }
 
 void require_related(Repository& repository, const RemoteConfig& remote, const std::vector<Operation>& arriving) {

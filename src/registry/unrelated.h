@@ -9,8 +9,10 @@
 
 namespace mlx::registry {
 
-// Of operations in the fixed order whose parents are recorded here or stand among them: those of histories that no one
-// of them joins to what is recorded. None for a clone without operations, which has nothing to be joined to.
+// Of operations in the fixed order whose parents are recorded or stand among them: those of histories that no one of
+// them joins to what is recorded.
+std::vector<Operation> not_joined(const std::vector<Operation>& arriving);
+// The same of what arrives here. None for a clone without operations, which has nothing to be joined to.
 std::vector<Operation> unrelated_operations(Repository& repository, const std::vector<Operation>& arriving);
 
 // kRefused, with how many and whose, where there are any.
