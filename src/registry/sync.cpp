@@ -248,12 +248,6 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   return wanted;
 }
 
-std::vector<Digest> pointed_trees(Repository& repository) {
-  std::vector<Digest> manifests;
-  for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
-  return manifests;
-}
-
 ByDomain wanted_attachments(Repository& repository) {
   const bool encrypted = repository.store().encrypted();
   ByDomain wanted;
@@ -320,6 +314,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     result.mended = remote->mended();
   }
   warn_of_damage(*remote, config, progress);
+  if (repair) restate_false_claims(repository, *remote, progress);
   // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
   repository.store().on_missing({});
   Transfer transfer{repository.store(), *remote, progress, result};
@@ -378,7 +373,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
-  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
+  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository, progress)};
   const std::vector<Digest> heads = remote->heads();
   const std::vector<Operation> received = received_of(repository, *remote, config, heads, progress);
   result.operations = received.size();
@@ -386,8 +381,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
   warn_of_rollback(repository, config, heads, received, progress);
   const Content content = content_of(received);
-  require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
-                      progress);
+  require_true_claims(repository, received, *remote, progress);
   result.versions = content.versions;
   if (options.dry_run) {
     for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {

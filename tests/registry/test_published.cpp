@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/claims.h"
 #include "registry/gc.h"
 #include "registry/history.h"
 #include "registry/published_heads.h"
@@ -374,4 +375,37 @@ TEST_CASE("what a server remembers is not needed, and what a push into the folde
   remove_tree(join_path(t.origin.url, "history.db"));
   push_one("e", true);
   CHECK(t.refused("no clone could apply", {t.sent("tag.create", {{"tag", "v1"}})}) == "");
+}
+
+TEST_CASE("bug: a fetch that brought no content recorded false figures of a version, and nobody could clone again") {
+  Pushed t;
+  Clone other("other", "");
+  other.home = other.folder.path();
+  other.open();
+  const auto fetch_into = [&](Clone& clone) { (void)registry::fetch(clone.repo(), t.origin, {}, t.quiet); };
+  fetch_into(other);
+  const store::ManifestSummary made = tree(t.clone.repo(), "second");
+  t.send(t.content(made.id));
+  const Json said = {{"artifact", "clf"}, {"kind", "model"}, {"digest", made.id.text()},
+                     {"number", 2},       {"files", 7},      {"bytes", 5},
+                     {"message", ""},     {"run", ""},       {"parent", nullptr}};
+  const Digest lie = t.sent("version.create", said);
+  REQUIRE(t.open()->publish_heads(t.before, {lie}));
+  CHECK(fails_with(ErrorKind::kRefused, "says that the version has", [&] { fetch_into(other); }) == "");
+  CHECK(!is_recorded(other.repo().db(), lie));
+
+  // What one has recorded all the same is put right by its repair; others then take it in.
+  const Operation operation = decode(t.clone.repo().store().read(ObjectKind::kOperation, lie));
+  other.repo().merge({operation});
+  registry::push(other.repo(), t.origin, t.quiet, true);
+  const std::vector<Digest> right = other.repo().heads();
+  CHECK(t.open()->heads() == right);
+  CHECK(right != std::vector<Digest>{lie});
+  registry::push(other.repo(), t.origin, t.quiet, true);
+  CHECK(other.repo().heads() == right);
+  Clone fresh;
+  (void)registry::fetch(fresh.repo(), t.origin, {FetchContent::kEverything}, t.quiet);
+  CHECK(is_recorded(fresh.repo().db(), lie));
+  CHECK(false_claims(fresh.repo()).empty());
+  CHECK(false_claims_of(fresh.repo(), fresh.repo().store().summarize(made.id)).size() == 1);
 }
