@@ -41,6 +41,7 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 constexpr int kPublishTries = 3;
+constexpr std::size_t kOperationsAsked = 256;  // of those that a remote should have, by a push that brings others
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
 class EmptyRemote final : public store::Remote {
@@ -336,7 +337,13 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
       if (repair) mend_poisoned(repository, *remote, config, found.objects, result, progress);
       send_missing(transfer, std::move(found.objects));
     });
-    const std::vector<Operation>& wanted = repair ? all : lacking;
+    const std::vector<Operation> lost =
+        repair ? std::vector<Operation>() : lost_operations(*remote, all, there.known, kOperationsAsked);
+    if (!lost.empty())
+      progress.warn(fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost",
+                                config.name, counted(lost.size(), "operation"), shell_quoted(config.name)));
+    std::vector<Operation> wanted = repair ? all : lacking;
+    wanted.insert(wanted.end(), lost.begin(), lost.end());
     if (wanted.empty()) return result;
     seal_operations(repository.store(), wanted);
     std::vector<ObjectRef> objects;
