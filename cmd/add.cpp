@@ -93,7 +93,7 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
     for (const store::Entry& entry : entries) added.pointer.files += 1, added.pointer.size += entry.size;
     return added;
   }
-  repository.store().use_domain(registry::domain_of(repository, path));
+  registry::store_under_domain_of(repository, path);
   const store::ManifestSummary summary =
       store::add_folder(repository.store(), full, before ? &before->digest : nullptr, &repository.stat_cache(),
                         repository.pool(), context.progress());

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <unordered_map>
+#include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,14 +15,15 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/moment.h"
+#include "registry/history.h"
 #include "registry/names.h"
+#include "registry/operation_log.h"
 #include "registry/operation_text.h"
 #include "registry/people.h"
 #include "registry/remarks.h"
 #include "registry/seen_heads.h"
 #include "registry/sync.h"
 #include "registry/trust.h"
-#include "registry/undo.h"
 
 namespace mlx::cmd {
 namespace {
@@ -38,6 +40,10 @@ struct Filter {
   std::optional<Digest> version;
   std::int64_t since = 0, until = INT64_MAX;
 
+  bool takes_all() const {
+    return artifact.empty() && actor.empty() && kind.empty() && run.empty() && !version && since == 0 &&
+           until == INT64_MAX;
+  }
   bool matches(const registry::Operation& operation) const {
     if (!operation.actor.starts_with(actor) || operation.time < since || operation.time > until) return false;
     if (!kind.empty() && operation.kind != kind && !operation.kind.starts_with(kind + ".")) return false;
@@ -80,7 +86,8 @@ Filter filter_of(const AuditOptions& options, registry::Repository& repository) 
   return filter;
 }
 
-Json operation_json(const registry::Operation& operation, bool undone, const registry::Names& names) {
+Json operation_json(const registry::LogEntry& entry, const registry::Names& names) {
+  const registry::Operation& operation = entry.operation;
   Json parents = Json::array();
   for (const Digest& parent : operation.parents) parents.push_back(parent.text());
   Json json = {{"id", operation.id.text()},
@@ -88,74 +95,79 @@ Json operation_json(const registry::Operation& operation, bool undone, const reg
                {"signer", operation.is_signed() ? Json(store::ssh_fingerprint(operation.signer)) : Json()},
                {"kind", operation.kind},
                {"text", registry::operation_text(operation)},
-               {"undone", undone},
+               {"undone", entry.undone},
                {"parents", parents},
                {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
   json.update(author_json(names, operation.actor, operation.id));
   return json;
 }
 
-// What a training leaves every few minutes is one line a run: that of the last checkpoint, with how many there are.
-// Newest first.
-struct LogRow {
-  registry::Operation operation;
-  std::size_t checkpoints = 1;  // that it stands for
-};
-
-std::vector<LogRow> folded(std::vector<registry::Operation> operations, bool fold) {
-  std::vector<LogRow> rows;
-  std::unordered_map<std::string, std::size_t> row_of_run;
-  for (registry::Operation& operation : operations) {
-    if (fold && operation.kind == "run.checkpoint") {
-      const auto [row, is_new] = row_of_run.emplace(registry::operation_subject(operation).run, rows.size());
-      if (!is_new) {
-        ++rows[row->second].checkpoints;
-        continue;
-      }
-    }
-    rows.push_back({std::move(operation)});
-  }
-  return rows;
-}
-
-void print_operation(Context& context, const LogRow& row, bool undone, const registry::Names& names) {
-  const registry::Operation& operation = row.operation;
+void print_operation(Context& context, const registry::LogEntry& entry, const registry::Names& names) {
+  const registry::Operation& operation = entry.operation;
   std::string actor = author_name(names, operation.actor, operation.id);
   registry::Repository& repository = context.repository();
   // Where others work here too, each goes by their id.
   if (actor == repository.actor() && repository.own_actors().size() == 1) actor = "this clone";
   std::string text = printable(registry::operation_text(operation));
-  if (row.checkpoints > 1) text += fmt::format(", and {} before it", counted(row.checkpoints - 1, "other"));
+  if (entry.checkpoints > 1) text += fmt::format(", and {} before it", counted(entry.checkpoints - 1, "other"));
   context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
-                           context.dim(actor), undone ? context.dim(text + " (taken back)") : text));
+                           context.dim(actor), entry.undone ? context.dim(text + " (taken back)") : text));
 }
+
+// One document, an operation at a time: the text that Context::json() would print of the whole.
+class LogDocument {
+ public:
+  explicit LogDocument(Context& context) : context_(context) {
+    context_.out("{\n  \"schema\": \"mlx.audit.log/1\",\n  \"operations\": [");
+  }
+  void add(const Json& operation) {
+    context_.out(std::exchange(any_, true) ? ",\n    " : "\n    ");
+    for (const char c : json_text(operation, 2)) {
+      indented_ += c;
+      if (c == '\n') indented_ += "    ";
+    }
+    context_.out(indented_);
+    indented_.clear();
+  }
+  void end() { context_.out(any_ ? "\n  ]\n}\n" : "]\n}\n"); }
+
+ private:
+  Context& context_;
+  std::string indented_;
+  bool any_ = false;
+};
 
 int log(const AuditOptions& options, Context& context) {
   if (options.limit < 0)
     throw Error(ErrorKind::kUsage, fmt::format("audit log: --max-count {} is negative", options.limit));
   registry::Repository& repository = context.repository();
   const Filter filter = filter_of(options, repository);
-  std::vector<registry::Operation> operations = repository.operations();
-  std::erase_if(operations, [&](const registry::Operation& operation) { return !filter.matches(operation); });
-  std::ranges::reverse(operations);
   const bool as_text = !options.jsonl && !context.wants_json();  // programs get every operation
-  std::vector<LogRow> rows = folded(std::move(operations), as_text && !options.all && options.kind != "run.checkpoint");
-  if (rows.size() > static_cast<std::size_t>(options.limit)) rows.resize(static_cast<std::size_t>(options.limit));
-  const registry::Names names(repository);
-  if (!options.jsonl) context.start_pager();
-  Json list = Json::array();
-  for (const LogRow& row : rows) {
-    const bool undone = registry::is_undone(repository.db(), row.operation.id);
-    if (options.jsonl) {
-      context.out(json_text(operation_json(row.operation, undone, names), -1) + "\n");
-    } else if (context.wants_json()) {
-      list.push_back(operation_json(row.operation, undone, names));
-    } else {
-      print_operation(context, row, undone, names);
-    }
-  }
-  if (rows.empty() && !options.jsonl) context.line("no operations");
-  if (context.wants_json()) context.json({{"schema", "mlx.audit.log/1"}, {"operations", list}});
+  // What a training leaves every few minutes is one line a run.
+  registry::LogQuery query;
+  if (!filter.takes_all()) query.matches = [&](const registry::Operation& one) { return filter.matches(one); };
+  query.fold = as_text && !options.all && options.kind != "run.checkpoint";
+  query.most = options.limit;
+  std::optional<registry::Names> names;
+  std::optional<LogDocument> document;
+  const auto begin = [&] {
+    if (names) return;
+    names.emplace(repository);
+    if (!options.jsonl) context.start_pager();
+    if (context.wants_json()) document.emplace(context);
+  };
+  const std::uint64_t count = registry::visit_log(repository, query, [&](const registry::LogEntry& entry) {
+    begin();
+    if (options.jsonl)
+      context.out(json_text(operation_json(entry, *names), -1) + "\n");
+    else if (document)
+      document->add(operation_json(entry, *names));
+    else
+      print_operation(context, entry, *names);
+  });
+  begin();
+  if (count == 0 && !options.jsonl) context.line("no operations");
+  if (document) document->end();
   return 0;
 }
 
@@ -171,10 +183,10 @@ void require_digits(const std::string& wanted) {
 std::size_t check_remote(const std::string& name, registry::AuditReport& report, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = registry::pick_remote(repository.root(), name);
-  registry::RemoteHistory history;
+  std::optional<registry::RemoteHistory> history;
   try {
-    history = registry::remote_history(repository, remote, context.progress());
-    (void)registry::require_vouched(repository, history.unknown);
+    history.emplace(registry::remote_history(repository, remote, context.progress()));
+    (void)registry::require_vouched(repository, history->unknown);
   } catch (const Error& error) {
     const bool gone = error.kind == ErrorKind::kNotFound && registry::seen_head(repository, remote);
     const bool refused = error.kind == ErrorKind::kRefused || error.kind == ErrorKind::kCorrupt;
@@ -183,26 +195,29 @@ std::size_t check_remote(const std::string& name, registry::AuditReport& report,
                                    : fmt::format("'{}': a fetch is refused: {}", remote.name, error.message));
     return 0;
   }
-  for (const Digest& lost : registry::rolled_back(repository, remote, history.heads, history.unknown))
+  for (const Digest& lost : registry::rolled_back(repository, remote, history->heads, &history->unknown))
     report.problems.push_back(registry::rollback_text(remote, lost));
   std::size_t unfetched = 0;
-  for (const registry::Operation& operation : history.unknown) {
+  history->unknown.visit([&](const registry::Operation& operation) {
     if (!repository.own_actors().contains(operation.actor)) {
       ++unfetched;
-      continue;
+      return;
     }
     report.problems.push_back(fmt::format("operation {} ({}) was removed: this clone made it and '{}' has it",
                                           operation.id.brief(), operation.kind, remote.name));
-  }
+  });
   return unfetched;
 }
 
 // The one operation that at least 8 digits of its id name.
 registry::Operation find_operation(const std::string& id, registry::Repository& repository) {
   const std::string digits = id.starts_with("sha256:") ? id.substr(7) : id;
-  std::vector<registry::Operation> found = repository.operations();
-  std::erase_if(found, [&](const registry::Operation& one) { return !one.id.hex().starts_with(digits); });
-  if (digits.size() < 8 || found.empty()) {
+  std::vector<registry::Operation> found;
+  const auto take = [&](const registry::Operation& one) {
+    if (one.id.hex().starts_with(digits)) found.push_back(one);
+  };
+  if (digits.size() >= 8) registry::visit_operations(repository.db(), take);
+  if (found.empty()) {
     throw Error(ErrorKind::kNotFound, fmt::format("no operation has the id '{}'", id),
                 "give at least 8 hex digits; `mlx audit log` lists them");
   }

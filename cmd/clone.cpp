@@ -122,7 +122,7 @@ void check_out_branch(const CloneOptions& options, const std::string& folder) {
 void point_at_latest(registry::Repository& repository) {
   for (const std::string& artifact : registry::artifact_names(repository)) {
     const std::optional<registry::Version> latest = registry::try_resolve(repository, artifact + "@latest");
-    if (!latest || registry::erasure_of(repository, latest->digest)) continue;
+    if (!latest || registry::erasure_of_absent(repository, latest->digest)) continue;
     registry::write_pointer(repository, {artifact, latest->kind, latest->digest, latest->files, latest->bytes});
     if (latest->kind == registry::ArtifactKind::kDataset) registry::ignore_in_git(repository, artifact);
   }

@@ -13,11 +13,18 @@
 namespace mlx::cmd {
 
 Json version_json(const registry::Version& version) {
-  Json json = {
-      {"name", version.name()},   {"artifact", version.artifact},    {"kind", registry::kind_name(version.kind)},
-      {"number", version.number}, {"digest", version.digest.text()}, {"files", version.files},
-      {"bytes", version.bytes},   {"message", version.message},      {"time", iso_time(version.time)},
-      {"actor", version.actor},   {"aliases", version.aliases},      {"tags", version.tags}};
+  Json json = {{"name", version.name()},
+               {"artifact", version.artifact},
+               {"kind", registry::kind_name(version.kind)},
+               {"number", version.number},
+               {"digest", version.digest.text()},
+               {"files", version.files},
+               {"bytes", version.bytes},
+               {"message", version.message},
+               {"time", version.number > 0 ? Json(iso_time(version.time)) : Json()},
+               {"actor", version.actor},
+               {"aliases", version.aliases},
+               {"tags", version.tags}};
   json["run"] = version.run.empty() ? Json() : Json("run:" + version.run);
   json["parent"] = version.parent ? Json(version.parent->text()) : Json();
   return json;

@@ -32,7 +32,7 @@ void require_own_place(const std::string& root, const std::string& artifact) {
 }
 
 bool say_erased(registry::Repository& repository, const registry::Pointer& pointer, Context& context) {
-  if (!registry::erasure_of(repository, pointer.digest)) return false;
+  if (!registry::erasure_of_absent(repository, pointer.digest)) return false;
   context.line(fmt::format("{}  {}  {}  erased", context.bold(printable(pointer.artifact)),
                            registry::kind_name(pointer.kind), pointer.digest.brief()));
   return true;

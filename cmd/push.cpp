@@ -82,7 +82,7 @@ int check(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (!options.hook) pointers = registry::all_pointers(repository);
   std::erase_if(pointers, [&](const registry::Pointer& pointer) {
-    return registry::erasure_of(repository, pointer.digest).has_value();  // nothing of it is to be anywhere
+    return registry::erasure_of_absent(repository, pointer.digest).has_value();  // nothing of it is to be anywhere
   });
   std::vector<registry::RemoteConfig> remotes = registry::remotes(repository.root());
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};

@@ -52,6 +52,15 @@ const Json* parameter(const Json& params, const std::string& path) {
   return nullptr;
 }
 
+// A table is no figure, but for one that has a name: an optimizer is said by that.
+bool is_table(const Json& value) {
+  return value.is_object() && !(value.contains("name") && value["name"].is_string());
+}
+
+const Json* leaf(const Json* found) {
+  return found && is_table(*found) ? nullptr : found;
+}
+
 std::optional<Figure> look_up(registry::Repository& repository, const registry::Run& run, const std::string& name) {
   if (name == "command") return Figure{std::nullopt, run.command};
   if (name == "status") return Figure{std::nullopt, run.status};
@@ -63,19 +72,20 @@ std::optional<Figure> look_up(registry::Repository& repository, const registry::
     return Figure{points.back().value, {}};
   }
   const Json summary = document(run.summary, run), params = document(run.params, run);
-  if (const Json* found = member(summary, name)) return figure_of(*found);
-  if (const Json* found = parameter(params, name)) return figure_of(*found);
+  if (const Json* found = leaf(member(summary, name))) return figure_of(*found);
+  if (const Json* found = leaf(parameter(params, name))) return figure_of(*found);
   return std::nullopt;
 }
 
 void add_paths(const Json& object, const std::string& prefix, std::set<std::string>& to) {
   for (const auto& [key, value] : object.items()) {
     const std::string path = prefix + key;
+    if (value.is_object()) add_paths(value, path + ".", to);
+    if (is_table(value)) continue;
     to.insert(path);
     for (const Nested& nested : kNested) {
       if (path.starts_with(nested.in_run)) to.insert(std::string(nested.in_config) + path.substr(nested.in_run.size()));
     }
-    if (value.is_object()) add_paths(value, path + ".", to);
   }
 }
 

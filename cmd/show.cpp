@@ -221,7 +221,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   field(context, "kind", registry::kind_name(version.kind));
   field(context, "digest", version.digest.text());
   field(context, "holds", files_text(version.files, version.bytes));
-  field(context, "made", local_time(version.time));
+  field(context, "made", version.number > 0 ? local_time(version.time) : "not committed");
   if (!version.operation.is_zero()) field(context, "by", author_text(names, version.actor, version.operation));
   show_other_makers(context, version, names);
   field(context, "run", version.run.empty() ? "" : "run:" + version.run);

@@ -58,7 +58,7 @@ void look_for_drift(registry::Repository& repository, State& state, const std::s
 State compare_with_folder(registry::Repository& repository, const registry::Pointer& pointer,
                           const std::optional<Digest>& noted, Context& context) {
   State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}, {}, {}};
-  if (registry::erasure_of(repository, pointer.digest)) {
+  if (registry::erasure_of_absent(repository, pointer.digest)) {
     state.status = "erased";
     return state;
   }

@@ -205,28 +205,55 @@ Digest Journal::append(ByteView operation) {
 }
 
 void Journal::append_all(const std::vector<Bytes>& operations) {
-  if (operations.empty() && !path_exists(path_)) return;
+  append(operations.empty(), [&](const Append& append) { append(operations); });
+}
+
+void Journal::append_each(const std::function<void(const Take&)>& produce) {
+  append(false, [&](const Append& append) {
+    constexpr std::size_t kBatch = 1 << 20;
+    std::vector<Bytes> batch;
+    std::size_t size = 0;
+    const auto flush = [&] {
+      append(batch);
+      batch.clear();
+      size = 0;
+    };
+    produce([&](Bytes&& operation) {
+      size += operation.size();
+      batch.push_back(std::move(operation));
+      if (size >= kBatch) flush();
+    });
+    flush();
+  });
+}
+
+// A full disk must not leave half of it; where even cutting that off fails, the next writer does.
+void Journal::append(bool only_mend, const std::function<void(const Append&)>& produce) {
+  if (only_mend && !path_exists(path_)) return;
   Fd fd = disk_.open_append(path_);
   lock(fd.get(), LOCK_EX, path_);
   const JournalFile found{fd.get(), file_size(fd.get(), path_), path_};
-  std::uint64_t end = found.size;
+  std::uint64_t begin = found.size;
   if (!ends_whole(found)) {
-    end = valid_length(found);
-    if (end < found.size) disk_.truncate(path_, end);
+    begin = valid_length(found);
+    if (begin < found.size) disk_.truncate(path_, begin);
   }
-  if (operations.empty()) return;
-  ByteWriter out;
-  if (end == 0) out.raw(file_header());
-  std::vector<ByteView> views(operations.begin(), operations.end());
-  out.raw(encode_batch(views, end + out.size(), path_));
+  std::uint64_t end = begin;
   try {
-    disk_.write(fd, out.bytes(), path_);
-    disk_.sync(fd, path_);
-    if (end == 0) disk_.sync_folder(parent_path(path_));
+    produce([&](const std::vector<Bytes>& operations) {
+      if (operations.empty()) return;
+      ByteWriter out;
+      if (end == 0) out.raw(file_header());
+      const std::vector<ByteView> views(operations.begin(), operations.end());
+      out.raw(encode_batch(views, end + out.size(), path_));
+      disk_.write(fd, out.bytes(), path_);
+      disk_.sync(fd, path_);
+      if (end == 0) disk_.sync_folder(parent_path(path_));
+      end += out.size();
+    });
   } catch (const Error&) {
-    // A full disk must not leave a half-written batch; where even this fails, the next writer cuts it off.
     try {
-      disk_.truncate(path_, end);
+      disk_.truncate(path_, begin);
     } catch (const Error&) {
     }
     throw;

@@ -18,10 +18,15 @@ class Journal {
   Journal(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk) {}
   Digest append(ByteView operation);                      // durable when it returns; the digest of the bytes
   void append_all(const std::vector<Bytes>& operations);  // one sync for all; of none: only cuts off what is torn
+  // As many as `produce` hands over, a few at a time: each batch is synced. Where anything throws, none of them stays.
+  using Take = std::function<void(Bytes&& operation)>;
+  void append_each(const std::function<void(const Take& take)>& produce);
   // In order of writing. The length of what is whole: anything behind it is torn, or damage to the last record.
   std::uint64_t visit(const std::function<void(const Digest&, ByteView)>& visit) const;
 
  private:
+  using Append = std::function<void(const std::vector<Bytes>& operations)>;
+  void append(bool only_mend, const std::function<void(const Append& append)>& produce);
   std::string path_;
   Disk& disk_;
 };

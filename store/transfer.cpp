@@ -283,6 +283,21 @@ std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<Objec
   return receiver.bytes();
 }
 
+std::uint64_t receive_operations(Remote& remote, Store& to, const std::vector<Digest>& ids, Progress& progress) {
+  to.keep_found();
+  if (ids.empty()) return 0;
+  Receiver receiver(remote, to, progress);
+  progress.begin("Receiving", 0, "B");
+  for (std::size_t at = 0; at < ids.size(); at += kReceiveSlice) {
+    std::vector<ObjectKey> keys;
+    for (std::size_t i = at; i < std::min(at + kReceiveSlice, ids.size()); ++i)
+      keys.push_back({ids[i], ObjectKind::kOperation});
+    receiver.receive(lacking(to, keys), {});
+  }
+  progress.end();
+  return receiver.bytes();
+}
+
 Received receive_files(Remote& remote, Store& to, const std::vector<FileRef>& files, Progress& progress) {
   to.keep_found();
   Receiver receiver(remote, to, progress);

@@ -21,6 +21,8 @@ std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<
 // when it returns; the stored bytes that came. kNotFound where the remote lacks one: what came before stays. Of chunk
 // lists every chunk has to be here or among the objects; receive_files() sees to that.
 std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<ObjectRef>& objects, Progress& progress);
+// The same of operations, by the ids that the remote lists: as many as there may be.
+std::uint64_t receive_operations(Remote& remote, Store& to, const std::vector<Digest>& ids, Progress& progress);
 // The same of objects that name others, so few that they wait in memory: `bring_parts` is given their plain bytes, and
 // they are published behind what it brings. Whatever kills it, none is here without its parts.
 std::uint64_t receive_behind_parts(Remote& remote, Store& to, const std::vector<ObjectRef>& objects,

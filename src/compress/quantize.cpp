@@ -68,7 +68,7 @@ registry::Version quantize_run(registry::Repository& repository, const QuantizeO
   registry::NewVersion version;
   version.artifact = in.model.artifact;
   version.kind = registry::ArtifactKind::kModel;
-  repository.store().use_domain(registry::domain_of(repository, in.model.artifact));
+  registry::store_under_domain_of(repository, in.model.artifact);
   version.manifest = nn::store_model(repository.store(), quantize_int8(model, ranges));
   version.message = "int8 of " + in.model.name();
   version.run = run;

@@ -159,10 +159,10 @@ void warn_of_few(const RowFile& file, const Seen& seen, TableFacts& facts) {
   if (seen.numbers || seen.declared || 2 * seen.in_numbers <= seen.present) return;
   const double share = 100 * static_cast<double>(seen.in_numbers) / static_cast<double>(seen.present);
   facts.warnings.push_back(
-      fmt::format("{}: {:.1f} % of `{}` are numbers, and '{}' in line {} is none: it is taken as a category of {} "
+      fmt::format("{}: {:.1f} % of `{}` are numbers, and '{}' in line {} is {}: it is taken as a category of {} "
                   "values; [data.columns] {} = \"number\" or \"category\" says what it is",
                   file.name, std::min(share, 99.9), seen.name, seen.text, lines_of(*file.open(), {seen.text_at})[0],
-                  seen.values.size(), seen.name));
+                  file.kind == TableKind::kJsonLines ? "a string" : "none", seen.values.size(), seen.name));
 }
 
 void add_facts(const RowFile& file, const Scan& scan, const RowSchema& schema, TableFacts& facts) {

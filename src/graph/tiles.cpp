@@ -93,7 +93,7 @@ Tiling tiling_of(const Graph& graph, std::int64_t examples) {
   return {example_symbol(graph), examples, examples, 1};
 }
 
-Tiles::Tiles(const Graph& graph, std::vector<Bucket> lanes) : graph_(graph), fed_bytes_(graph.values.size(), 0) {
+Tiles::Tiles(const Graph& graph, std::vector<Bucket> lanes) : fed_bytes_(graph.values.size(), 0) {
   for (const ValueId id : graph.inputs) {
     const kernels::Shape& shape = lanes.at(0).shapes[index(id)];
     size_ = shape.dims[0];

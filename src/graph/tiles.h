@@ -65,7 +65,6 @@ class Tiles {
   void run_tile(Lane& lane, std::int64_t first, const Run& run);
   void keep_outputs(const Lane& lane, std::int64_t first, std::int64_t begin, const Run& run);
 
-  const Graph& graph_;
   std::int64_t size_ = 0;
   std::vector<std::size_t> fed_bytes_;  // by value: of an example; 0 for what is not fed
   std::vector<Lane> lanes_;

@@ -155,6 +155,11 @@ std::vector<Version> versions(Repository& repository, const std::string& artifac
   return read_all(repository.db(), select);
 }
 
+void visit_versions(Repository& repository, const std::function<void(const Version&)>& visit) {
+  store::Statement select = repository.db().prepare(std::string(kSelectVersion) + "ORDER BY v.seq");
+  while (select.step()) visit(read_row(select));
+}
+
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest) {
   store::Statement select =
       repository.db().prepare(std::string(kSelectVersion) + "WHERE v.artifact = ? AND v.digest = ?");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ std::optional<Version> try_resolve(Repository& repository, const std::string& re
 
 std::vector<Version> versions(Repository& repository,
                               const std::string& artifact = {});  // oldest first; all artifacts where empty
+// The same of all artifacts, one at a time, without aliases and tags.
+void visit_versions(Repository& repository, const std::function<void(const Version&)>& visit);
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
 // Who made the version: the first that this clone took in, and after it others who did not know of one before them.
 struct Making {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-
 #include "base/clock.h"
 #include "registry/operation_text.h"
 #include "registry/trust.h"
@@ -38,45 +36,20 @@ void note_wrong_times(OperationStage& operations, std::int64_t now, TrustReport&
   });
 }
 
-// As many as memory may hold whatever the history's length, for all cores to judge.
-class Chunk {
- public:
-  explicit Chunk(const std::function<void(const std::vector<Operation>&)>& judge) : judge_(judge) {}
-  void add(const Operation& operation) {
-    constexpr std::size_t kMostOperations = 4096, kMostBytes = 8 << 20;
-    bytes_ += operation.body.size();
-    operations_.push_back(operation);
-    if (operations_.size() == kMostOperations || bytes_ >= kMostBytes) flush();
-  }
-  void flush() {
-    judge_(operations_);
-    operations_.clear();
-    bytes_ = 0;
-  }
-
- private:
-  const std::function<void(const std::vector<Operation>&)>& judge_;
-  std::vector<Operation> operations_;
-  std::size_t bytes_ = 0;
-};
-
 }  // namespace
 
 TrustReport verify_trust(const std::string& root, OperationStage& operations, Pool& pool) {
   TrustReport report;
   const People people = declared_people(root);
   const Trust trust(people, {}, !people.declared, [&](const Digest& id) { return operations.parents_of(id); });
-  const std::function<void(const std::vector<Operation>&)> judge = [&](const std::vector<Operation>& chunk) {
+  operations.visit_slices([&](const std::vector<Operation>& chunk) {
     const std::vector<std::string> objections = objections_to(chunk, trust, pool);
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (objections[i].empty()) continue;
       auto& list = people.declared || chunk[i].is_signed() ? report.problems : report.notes;
       if (list.size() < kMost) list.push_back(fmt::format("{}: {}", in_words(chunk[i]), objections[i]));
     }
-  };
-  Chunk chunk(judge);
-  operations.visit([&](const Operation& operation) { chunk.add(operation); });
-  chunk.flush();
+  });
   note_wrong_times(operations, unix_micros(), report);
   return report;
 }

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "registry/content.h"
 #include "registry/domains.h"
+#include "registry/history.h"
 #include "registry/operation_text.h"
 #include "store/transfer.h"
 
@@ -86,14 +87,18 @@ class PeekedTrees {
   std::optional<store::Store> peeked_;
 };
 
-// Whether somebody else signed what stands behind it: then it is history, which no clone can leave out.
-bool others_built_on(const Operation& claim, const std::vector<Operation>& ordered) {
+// Whether somebody else signed what stands behind it: then it is history, which no clone can leave out. `each` calls
+// what it is given with operations, parents first.
+template <typename Each>
+bool others_built_on(const Operation& claim, const Each& each) {
   std::unordered_set<Digest, DigestHash> behind = {claim.id};
-  return std::ranges::any_of(ordered, [&](const Operation& operation) {
-    const bool follows = std::ranges::any_of(operation.parents, [&](const Digest& p) { return behind.contains(p); });
-    if (follows) behind.insert(operation.id);
-    return follows && operation.signer != claim.signer;
+  bool any = false;
+  each([&](const Operation& operation) {
+    if (std::ranges::none_of(operation.parents, [&](const Digest& p) { return behind.contains(p); })) return;
+    behind.insert(operation.id);
+    any = any || operation.signer != claim.signer;
   });
+  return any;
 }
 
 }  // namespace
@@ -112,48 +117,58 @@ std::string false_claim(const Operation& operation, const ManifestSummary& tree)
                      body.value("files", Json()).dump(), body.value("bytes", Json()).dump(), tree.files, tree.bytes);
 }
 
-void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,
-                         Progress& progress) {
-  std::vector<std::pair<const Operation*, Digest>> claims;
+void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote, Progress& progress) {
+  std::vector<std::pair<std::uint64_t, Digest>> claims;  // place and version
   std::vector<Digest> versions;
-  for (const Operation& operation : arriving) {
+  std::uint64_t place = 0;
+  arriving.visit([&](const Operation& operation) {
+    ++place;
     const std::optional<Digest> version = version_made_by(operation);
-    if (!version || erasure_of(repository, *version)) continue;
-    claims.emplace_back(&operation, *version);
+    if (!version || erasure_of(repository, *version)) return;
+    claims.emplace_back(place, *version);
     versions.push_back(*version);
-  }
+  });
   const PeekedTrees trees(repository, remote, versions, progress);
-  for (const auto& [operation, version] : claims) {
+  for (const auto& [at, version] : claims) {
     const std::optional<ManifestSummary> tree = trees.find(version);
-    const std::string wrong = tree ? false_claim(*operation, *tree) : std::string();
+    if (!tree) continue;
+    const Operation operation = arriving.at(at);
+    const std::string wrong = false_claim(operation, *tree);
     if (wrong.empty()) continue;
-    if (!others_built_on(*operation, arriving)) throw false_claim_error(wrong);
+    if (!others_built_on(operation, [&](const OperationStage::Visit& visit) { arriving.visit(visit); }))
+      throw false_claim_error(wrong);
     progress.warn(wrong + "; others have built on it");
   }
 }
 
 void restate_false_claims(Repository& repository, store::Remote& remote, Progress& progress) {
-  const std::vector<Operation> all = repository.operations();
-  std::vector<Operation> makers;
+  store::Database& db = repository.db();
+  std::vector<std::pair<Digest, Digest>> makers;  // operation and version
   std::vector<Digest> versions;
-  store::Statement select = repository.db().prepare(
-      "SELECT m.digest, o.bytes FROM version_makers m JOIN operations o ON o.id = m.operation ORDER BY o.seq");
+  store::Statement select = db.prepare("SELECT operation, digest FROM version_makers ORDER BY seq");
   while (select.step()) {
-    if (erasure_of(repository, select.digest(0))) continue;
-    versions.push_back(select.digest(0));
-    makers.push_back(decode(select.blob(1)));
+    if (erasure_of(repository, select.digest(1))) continue;
+    makers.emplace_back(select.digest(0), select.digest(1));
+    versions.push_back(select.digest(1));
   }
+  select.reset();
   const PeekedTrees trees(repository, remote, versions, progress);
-  for (std::size_t i = 0; i < makers.size(); ++i) {
-    const std::optional<ManifestSummary> tree = trees.find(versions[i]);
-    const std::string wrong = tree ? false_claim(makers[i], *tree) : std::string();
-    if (wrong.empty() || others_built_on(makers[i], all)) continue;
+  store::Statement read = db.prepare("SELECT bytes FROM operations WHERE id = ?");
+  for (const auto& [maker, version] : makers) {
+    const std::optional<ManifestSummary> tree = trees.find(version);
+    if (!tree || !read.bind(maker).step()) continue;
+    const Operation operation = decode(read.blob(0));
+    read.reset();
+    const std::string wrong = false_claim(operation, *tree);
+    if (wrong.empty() ||
+        others_built_on(operation, [&](const OperationStage::Visit& visit) { visit_operations(db, visit); }))
+      continue;
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (tree->files > kMost || tree->bytes > kMost) continue;  // no operation can say so
-    Json body = parse_json(makers[i].body, "operation " + makers[i].id.brief());
+    Json body = parse_json(operation.body, "operation " + operation.id.brief());
     body["files"] = tree->files;
     body["bytes"] = tree->bytes;
-    body["message"] = fmt::format("puts right what {} says", makers[i].id.brief());
+    body["message"] = fmt::format("puts right what {} says", operation.id.brief());
     repository.record("version.create", body);
     progress.warn(wrong + ": put right");
   }

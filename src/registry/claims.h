@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 #include "store/manifest.h"
 #include "store/remote.h"
@@ -14,11 +15,10 @@ namespace mlx::registry {
 
 // What the operation, which made this version, says of it and is not so; "" where nothing is.
 std::string false_claim(const Operation& operation, const store::ManifestSummary& tree);
-// kRefused, with operation, signer and figures, where one of `arriving` (in the fixed order) says what is not so of a
+// kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a
 // version whose list of files is here or on the remote: asked before anything is recorded. A warning where somebody
 // else has signed what stands behind it: that is history, and nobody could clone it otherwise.
-void require_true_claims(Repository& repository, const std::vector<Operation>& arriving, store::Remote& remote,
-                         Progress& progress);
+void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote, Progress& progress);
 // Where a recorded operation says what is not so, and nobody else has built on it: makes the version again with the
 // true figures, so that others can take both in. Each is warned of.
 void restate_false_claims(Repository& repository, store::Remote& remote, Progress& progress);

@@ -17,6 +17,25 @@ std::optional<Digest> code_diff(const Json& body) {
   return Digest::parse(diff->get_ref<const std::string&>());
 }
 
+void add_content(const Operation& operation, const Wanted& wanted, Content& content) {
+  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
+    if (id) to.push_back(*id);
+  };
+  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+  if (wanted && !wanted(operation, body)) return;
+  if (operation.kind == "version.create") {
+    const std::optional<Digest> digest = digest_in(body, "digest");
+    add(content.manifests, digest);
+    const auto artifact = body.find("artifact");
+    if (digest && artifact != body.end() && artifact->is_string())
+      content.versions.emplace_back(artifact->get<std::string>(), *digest);
+  }
+  if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
+  if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
+  if (operation.kind == "run.start") add(content.others, code_diff(body));
+  if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
+}
+
 }  // namespace
 
 std::string text_in(const Json& body, const char* key) {
@@ -32,24 +51,13 @@ std::optional<Digest> digest_in(const Json& body, const char* key) {
 
 Content content_of(const std::vector<Operation>& operations, const Wanted& wanted) {
   Content content;
-  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
-    if (id) to.push_back(*id);
-  };
-  for (const Operation& operation : operations) {
-    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    if (wanted && !wanted(operation, body)) continue;
-    if (operation.kind == "version.create") {
-      const std::optional<Digest> digest = digest_in(body, "digest");
-      add(content.manifests, digest);
-      const auto artifact = body.find("artifact");
-      if (digest && artifact != body.end() && artifact->is_string())
-        content.versions.emplace_back(artifact->get<std::string>(), *digest);
-    }
-    if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
-    if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
-    if (operation.kind == "run.start") add(content.others, code_diff(body));
-    if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
-  }
+  for (const Operation& operation : operations) add_content(operation, wanted, content);
+  return content;
+}
+
+Content content_of(OperationStage& operations, const Wanted& wanted) {
+  Content content;
+  operations.visit([&](const Operation& operation) { add_content(operation, wanted, content); });
   return content;
 }
 

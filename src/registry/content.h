@@ -9,6 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 
 namespace mlx::registry {
 
@@ -20,6 +21,9 @@ struct Content {
 // Of those operations that `wanted` says, where it is set.
 using Wanted = std::function<bool(const Operation& operation, const Json& body)>;
 Content content_of(const std::vector<Operation>& operations, const Wanted& wanted = {});
+Content content_of(OperationStage& operations, const Wanted& wanted = {});
+// The kinds of those that name blobs which are no series.
+inline constexpr const char* kKindsWithBlobs[] = {"attach", "run.start", "actor.describe"};
 
 std::string text_in(const Json& body, const char* key);  // "" where no text stands under the key
 // The digest that stands under a key of a body; nullopt where there is none.

@@ -27,20 +27,33 @@ std::string counts(Repository& repository) {
   return fmt::format("(e.domain <> 'main' OR e.actor IN ({}))", own);
 }
 
+constexpr const char* kAll = "1";  // in the place of counts()
+
 // The erasures of the operations that made this version.
-std::string select_erased(Repository& repository) {
+std::string select_erased(const std::string& counting) {
   return fmt::format(
       "SELECT e.domain, e.actor, e.time FROM version_makers m JOIN erased_makers x ON x.operation = m.operation"
       " JOIN erasures e ON e.operation = x.erasure WHERE m.digest = ?1 AND {} ORDER BY e.operation LIMIT 1",
-      counts(repository));
+      counting);
 }
 
 // Whether an operation that made this version is not erased.
-std::string select_kept(Repository& repository) {
+std::string select_kept(const std::string& counting) {
   return fmt::format(
       "SELECT 1 FROM version_makers m WHERE m.digest = ?1 AND NOT EXISTS (SELECT 1 FROM erased_makers x"
       " JOIN erasures e ON e.operation = x.erasure WHERE x.operation = m.operation AND {})",
-      counts(repository));
+      counting);
+}
+
+std::optional<Erasure> erasure_among(Repository& repository, const Digest& manifest, const std::string& counting) {
+  store::Statement select = repository.db().prepare(select_erased(counting));
+  if (!select.bind(manifest).step()) return std::nullopt;
+  if (repository.db().prepare(select_kept(counting)).bind(manifest).step()) return std::nullopt;
+  return Erasure{select.text(0), select.text(1), select.int64(2)};
+}
+
+bool has_erasures(Repository& repository) {
+  return repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();
 }
 
 bool names_domain(const store::KeyFile& file, const std::string& name) {
@@ -106,15 +119,15 @@ std::string domain_to_erase(Repository& repository, const store::KeyFile& file, 
 
 void refuse_erased_versions(Repository& repository) {
   std::unordered_map<Digest, Error, DigestHash> refused;
-  for (const Version& version : versions(repository)) {
-    if (refused.contains(version.digest)) continue;
+  visit_versions(repository, [&](const Version& version) {
+    if (refused.contains(version.digest)) return;
     const std::optional<Erasure> erasure = erasure_of(repository, version.digest);
-    if (!erasure) continue;
+    if (!erasure) return;
     refused.emplace(version.digest, Error(ErrorKind::kRefused,
                                           fmt::format("{} was erased on {} by {}, with the domain '{}'", version.name(),
                                                       iso_time(erasure->time), erasure->actor, erasure->domain),
                                           "its content is gone for good; `mlx log` still names it"));
-  }
+  });
   repository.store().refuse(std::move(refused));
 }
 
@@ -208,11 +221,14 @@ bool assign_domain(Repository& repository, const std::string& artifact, const st
 }
 
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest) {
-  if (!repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step()) return std::nullopt;
-  store::Statement select = repository.db().prepare(select_erased(repository));
-  if (!select.bind(manifest).step()) return std::nullopt;
-  if (repository.db().prepare(select_kept(repository)).bind(manifest).step()) return std::nullopt;
-  return Erasure{select.text(0), select.text(1), select.int64(2)};
+  if (!has_erasures(repository)) return std::nullopt;
+  return erasure_among(repository, manifest, counts(repository));
+}
+
+std::optional<Erasure> erasure_of_absent(Repository& repository, const Digest& manifest) {
+  if (!has_erasures(repository)) return std::nullopt;
+  const bool here = repository.store().has(store::ObjectKind::kManifest, manifest);
+  return erasure_among(repository, manifest, here ? counts(repository) : kAll);
 }
 
 bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain) {
@@ -222,6 +238,15 @@ bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& 
                            counts(repository)))
       .bind(std::uint64_t{id}, domain)
       .step();
+}
+
+void store_under_domain_of(Repository& repository, const std::string& artifact) {
+  const std::string domain = domain_of(repository, artifact);
+  if (repository.store().encrypted() && has_erasures(repository)) {
+    const store::KeyFile file = repository.keys().file();
+    if (names_domain(file, domain) && keys_of(file, domain).empty()) renew_domain(repository, domain);
+  }
+  repository.store().use_domain(domain);
 }
 
 void renew_domain(Repository& repository, const std::string& domain) {
@@ -272,7 +297,7 @@ void erase(Repository& repository, const ErasePlan& plan) {
 }
 
 void forget_erased(Repository& repository) {
-  if (!repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step()) return;
+  if (!has_erasures(repository)) return;
   refuse_erased_versions(repository);
   forget_erased_keys(repository);
 }

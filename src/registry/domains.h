@@ -28,9 +28,13 @@ struct Erasure {
 // Where every operation that made this version was erased: an erasure that stands behind it in the graph names it. One
 // of the domain `main` counts where its actor is this clone's.
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest);
+// The same, and of what is not here also where somebody else erased `main`: nobody need have it any more.
+std::optional<Erasure> erasure_of_absent(Repository& repository, const Digest& manifest);
 
 // Whether an erasure that counts here took this key of this domain.
 bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain);
+// What is stored from now on is the artifact's, under the key of its domain; one that was erased gets a new one.
+void store_under_domain_of(Repository& repository, const std::string& artifact);
 // A new key that the domain is written with from now on. kRefused where nobody can unlock the keys.
 void renew_domain(Repository& repository, const std::string& domain);
 // The same for each domain that was erased and is used again.

@@ -105,7 +105,7 @@ void require_known_heads(Repository& repository, const std::vector<Digest>& head
         fmt::format("'{}' has operations that this clone does not have: what they name is not known", config.name),
         "run `mlx fetch` first");
   }
-  const std::vector<Digest> lost = rolled_back(repository, config, heads, {});
+  const std::vector<Digest> lost = rolled_back(repository, config, heads, nullptr);
   if (lost.empty()) return;
   throw Error(ErrorKind::kConflict, rollback_text(config, lost.front()),
               fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)));

@@ -68,12 +68,6 @@ bool extends_heads(store::Database& db, OperationStage& unknown) {
   return extends;
 }
 
-bool holds_undo(OperationStage& operations) {
-  bool any = false;
-  operations.visit_kind(kUndoKind, [&](const Operation&) { any = true; });
-  return any;
-}
-
 void require_parents(store::Database& db, OperationStage& operations) {
   operations.visit_missing([&](const Digest& parent, const Digest& child) {
     if (!is_recorded(db, parent))
@@ -94,7 +88,7 @@ void apply_all_again(store::Database& db, const store::Store& store, const std::
 
 // What the journal lost, a few at a time: each batch is synced.
 void append_lost(store::Database& db, const store::Store& store, store::Journal& journal, DigestTable& in_journal) {
-  constexpr std::size_t kBatch = 4 << 20;
+  constexpr std::size_t kBatch = 1 << 20;
   std::vector<Bytes> lost;
   std::size_t size = 0;
   journal.append_all({});  // cuts off what is torn: the size that is noted is that of a whole journal
@@ -108,6 +102,12 @@ void append_lost(store::Database& db, const store::Store& store, store::Journal&
     size = 0;
   });
   if (!lost.empty()) journal.append_all(lost);
+}
+
+void require_unchanged(const Digest& recorded, const Digest& found) {
+  if (recorded == found) return;
+  throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", recorded.brief()),
+              "run `mlx fsck --rebuild`");
 }
 
 }  // namespace
@@ -150,13 +150,14 @@ bool is_history_given_up(store::Database& db) {
   return db.prepare("SELECT 1 FROM meta WHERE key = 'history_lost' AND value = 2").step();
 }
 
-std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
-                                           const std::vector<Operation>& arriving) {
-  std::unordered_set<Digest, DigestHash> known;
-  for (const Operation& operation : arriving) known.insert(operation.id);
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store, OperationStage& arriving) {
+  std::unordered_set<Digest, DigestHash> found_before;
+  const auto is_known = [&](const Digest& id) {
+    return found_before.contains(id) || arriving.has(id) || is_recorded(db, id);
+  };
   std::vector<Operation> found;
   for (const Digest& id : store.operations()) {
-    if (known.contains(id) || is_recorded(db, id)) continue;
+    if (is_known(id)) continue;
     try {
       found.push_back(decode(store.read(store::ObjectKind::kOperation, id)));
     } catch (const Error& error) {
@@ -165,10 +166,8 @@ std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Sto
   }
   std::vector<Operation> whole;
   for (Operation& operation : fixed_order(std::move(found))) {
-    const bool complete = std::ranges::all_of(
-        operation.parents, [&](const Digest& parent) { return known.contains(parent) || is_recorded(db, parent); });
-    if (!complete) continue;
-    known.insert(operation.id);
+    if (!std::ranges::all_of(operation.parents, is_known)) continue;
+    found_before.insert(operation.id);
     whole.push_back(std::move(operation));
   }
   return whole;
@@ -183,6 +182,29 @@ std::vector<Digest> select_heads(store::Database& db) {
 
 bool is_recorded(store::Database& db, const Digest& id) {
   return db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(id).step();
+}
+
+std::optional<std::int64_t> place_of(store::Database& db, const Digest& id) {
+  store::Statement select = db.prepare("SELECT seq FROM operations WHERE id = ?");
+  return select.bind(id).step() ? std::optional(select.int64(0)) : std::nullopt;
+}
+
+// From the last place to the first, so that each is passed once: parents stand before their children.
+std::vector<bool> places_before(store::Database& db, std::vector<std::int64_t> of, std::int64_t from) {
+  std::erase_if(of, [&](std::int64_t place) { return place < from; });
+  if (of.empty()) return {};
+  const std::int64_t last = std::ranges::max(of);
+  std::vector<bool> before(static_cast<std::size_t>(last) + 1, false);
+  for (const std::int64_t place : of) before[static_cast<std::size_t>(place)] = true;
+  store::Statement links = db.prepare(
+      "SELECT c.seq, p.seq FROM operations c CROSS JOIN operation_parents e ON e.child = c.id CROSS JOIN operations p"
+      " ON p.id = e.parent WHERE c.seq BETWEEN ? AND ? ORDER BY c.seq DESC");
+  for (links.bind(from, last); links.step();) {
+    const std::int64_t parent = links.int64(1);
+    if (parent >= from && parent < last && before[static_cast<std::size_t>(links.int64(0))])
+      before[static_cast<std::size_t>(parent)] = true;
+  }
+  return before;
 }
 
 std::vector<Digest> recorded_operations(store::Database& db) {
@@ -200,14 +222,29 @@ std::vector<Digest> select_parents(store::Database& db, const Digest& id) {
 }
 
 void visit_operations(store::Database& db, const OperationStage::Visit& visit) {
-  store::Statement select = db.prepare("SELECT id, bytes FROM operations ORDER BY seq");
+  visit_operations_where(
+      db, [](std::int64_t) { return true; }, visit);
+}
+
+void visit_operations_where(store::Database& db, const std::function<bool(std::int64_t)>& wanted,
+                            const OperationStage::Visit& visit) {
+  store::Statement select = db.prepare("SELECT id, bytes, seq FROM operations ORDER BY seq");
   while (select.step()) {
+    if (!wanted(select.int64(2))) continue;
     const Operation operation = decode(select.blob(1));
-    if (operation.id != select.digest(0)) {
-      throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operation {} was changed", select.digest(0).brief()),
-                  "run `mlx fsck --rebuild`");
-    }
+    require_unchanged(select.digest(0), operation.id);
     visit(operation);
+  }
+}
+
+void visit_encoded(store::Database& db,
+                   const std::function<void(const Digest& id, const std::string& kind, ByteView bytes)>& visit) {
+  store::Statement select = db.prepare("SELECT id, kind, bytes FROM operations ORDER BY seq");
+  while (select.step()) {
+    const Bytes bytes = select.blob(2);
+    const Digest id = select.digest(0);
+    require_unchanged(id, Digest::of(bytes));
+    visit(id, select.text(1), bytes);
   }
 }
 
@@ -215,6 +252,11 @@ std::vector<Operation> select_operations(store::Database& db) {
   std::vector<Operation> operations;
   visit_operations(db, [&](const Operation& operation) { operations.push_back(operation); });
   return operations;
+}
+
+void visit_operations_of(store::Database& db, const char* kind, const OperationStage::Visit& visit) {
+  store::Statement select = db.prepare("SELECT bytes FROM operations WHERE kind = ? ORDER BY seq");
+  for (select.bind(kind); select.step();) visit(decode(select.blob(0)));
 }
 
 bool journal_differs(store::Database& db, const std::string& path) {

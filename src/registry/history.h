@@ -4,6 +4,8 @@
 // Every function that changes something runs inside the caller's transaction (the write lock of meta.db).
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,16 +31,28 @@ void note_history_found(store::Database& db);
 void give_up_history(store::Database& db);
 bool is_history_given_up(store::Database& db);
 // Operations of packs that are neither recorded nor among `arriving`, and have all that is before them.
-std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store,
-                                           const std::vector<Operation>& arriving);
+std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Store& store, OperationStage& arriving);
 
 std::vector<Digest> select_heads(store::Database& db);  // sorted
 bool is_recorded(store::Database& db, const Digest& id);
+std::optional<std::int64_t> place_of(store::Database& db,
+                                     const Digest& id);  // in the fixed order; nullopt: not recorded
+// Of those before the recorded operations with these places, these included: a bit for each place up to the last, of
+// what stands at `from` or later.
+std::vector<bool> places_before(store::Database& db, std::vector<std::int64_t> of, std::int64_t from = 1);
 std::vector<Digest> recorded_operations(store::Database& db);  // the ids of all
 std::vector<Digest> select_parents(store::Database& db, const Digest& id);
 // All operations in the fixed order, one at a time, each verified against its id.
 void visit_operations(store::Database& db, const OperationStage::Visit& visit);
-std::vector<Operation> select_operations(store::Database& db);       // the same, all at once
+// The same, not decoded: to decode takes ten times as long.
+void visit_encoded(store::Database& db,
+                   const std::function<void(const Digest& id, const std::string& kind, ByteView bytes)>& visit);
+// Of those at the places that are wanted.
+void visit_operations_where(store::Database& db, const std::function<bool(std::int64_t place)>& wanted,
+                            const OperationStage::Visit& visit);
+std::vector<Operation> select_operations(store::Database& db);  // the same, all at once
+// Those of one kind, unverified.
+void visit_operations_of(store::Database& db, const char* kind, const OperationStage::Visit& visit);
 bool journal_differs(store::Database& db, const std::string& path);  // from what the database last agreed with
 void note_journal_size(store::Database& db, const std::string& path);
 

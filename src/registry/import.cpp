@@ -118,7 +118,7 @@ std::vector<Imported> import_datasets(Repository& repository, const std::vector<
   std::vector<std::unique_ptr<store::Batch>> batches;  // one each: it may be under a key of its own
   std::vector<Imported> list;
   for (const ImportDataset& dataset : datasets) {
-    repository.store().use_domain(domain_of(repository, dataset.artifact));
+    store_under_domain_of(repository, dataset.artifact);
     batches.push_back(repository.store().begin());
     const store::ManifestSummary summary =
         batches.back()->add_manifest(add_contents(repository, *batches.back(), dataset, progress));

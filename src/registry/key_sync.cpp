@@ -178,22 +178,29 @@ struct HeadsThere {
 };
 
 HeadsThere heads_there(Repository& repository, store::Remote& remote, const store::UnlockedKeys& keys) {
-  std::unordered_map<Digest, Digest, DigestHash> known;
-  const std::vector<Operation> operations = repository.operations();
-  const store::KeyRing ring = store::ring_of(keys);
-  for (const store::DomainKey& key : ring.keys()) {
-    if (key.domain != store::kHistoryDomain) continue;
-    for (const Operation& operation : operations) known.emplace(store::storage_id(key, operation.id), operation.id);
-  }
   HeadsThere there;
+  std::vector<Digest> heads;
   try {
-    for (const Digest& head : remote.heads()) {
-      const auto at = known.find(head);
-      if (at != known.end()) there.known.push_back(at->second);
-      there.all_known = there.all_known && at != known.end();
-    }
+    heads = remote.heads();
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;  // they are lost, and worked out from what clones know
+  }
+  const store::KeyRing ring = store::ring_of(keys);
+  std::unordered_map<Digest, Digest, DigestHash> known;  // of those alone
+  store::Statement select = repository.db().prepare("SELECT id FROM operations");
+  while (!heads.empty() && select.step()) {
+    const Digest id = select.digest(0);
+    for (const store::DomainKey& key : ring.keys()) {
+      if (key.domain != store::kHistoryDomain) continue;
+      const Digest stored = store::storage_id(key, id);
+      if (std::ranges::find(heads, stored) != heads.end()) known.emplace(stored, id);
+    }
+  }
+  repository.store().reload();  // what others have recorded is in packs by now
+  for (const Digest& head : heads) {
+    const auto at = known.find(head);
+    if (at != known.end()) there.known.push_back(at->second);
+    there.all_known = there.all_known && at != known.end();
   }
   return there;
 }

@@ -36,24 +36,19 @@ std::vector<Digest> split(const Bytes& bytes) {
   return digests;
 }
 
-store::Database with_tables(const char* tables) {
-  store::Database db = scratch_database();
-  db.run(tables);
-  return db;
-}
-
 }  // namespace
 
 // Without a name SQLite keeps it in memory while it is small, and then in a file that it removes when it is closed.
 // Nobody reads it after a crash, and nothing in it is ever rolled back.
-store::Database scratch_database() {
+store::Database scratch_database(const char* tables) {
   store::Database db("", store::Database::Open::kCreate, store::Database::Sharing::kLocal);
-  db.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384;");
+  db.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;");
+  db.run(tables);
   return db;
 }
 
 OperationStage::OperationStage()
-    : db_(with_tables(kStageTables)),
+    : db_(scratch_database(kStageTables)),
       find_(db_.prepare("SELECT row, generation FROM staged WHERE id = ?")),
       awaited_(db_.prepare("SELECT 1 FROM links WHERE parent = ? LIMIT 1")),
       insert_(db_.prepare("INSERT INTO staged (row, id, generation, time) VALUES (?, ?, ?, ?)")),
@@ -158,6 +153,11 @@ void OperationStage::settle() {
       "CREATE UNIQUE INDEX places_by_row ON places (row)");
 }
 
+void OperationStage::settle_as_added() {
+  CHECK(parents_first_);
+  in_order_ = true;
+}
+
 Operation OperationStage::read(std::int64_t row) {
   CHECK(content_.bind(row).step());
   Operation operation;
@@ -185,6 +185,30 @@ void OperationStage::visit_kind(const char* kind, const Visit& visit) {
                                                 : "SELECT c.row FROM contents c JOIN places p ON p.row = c.row"
                                                   " WHERE c.kind = ? ORDER BY p.place");
   for (rows.bind(kind); rows.step();) visit(read(rows.int64(0)));
+}
+
+void OperationStage::visit_slices(const std::function<void(const std::vector<Operation>&)>& visit) {
+  constexpr std::size_t kMostOperations = 1024, kMostBytes = 4 << 20;
+  std::vector<Operation> slice;
+  std::size_t bytes = 0;
+  const auto flush = [&] {
+    visit(slice);
+    slice.clear();
+    bytes = 0;
+  };
+  this->visit([&](const Operation& operation) {
+    bytes += operation.body.size();
+    slice.push_back(operation);
+    if (slice.size() == kMostOperations || bytes >= kMostBytes) flush();
+  });
+  if (!slice.empty()) flush();
+}
+
+void OperationStage::visit_ids(const std::function<void(const Digest&)>& visit) {
+  store::Statement rows =
+      db_.prepare(in_order_ ? "SELECT id FROM staged ORDER BY row"
+                            : "SELECT s.id FROM places p JOIN staged s ON s.row = p.row ORDER BY p.place");
+  while (rows.step()) visit(rows.digest(0));
 }
 
 Operation OperationStage::at(std::uint64_t place) {
@@ -267,7 +291,7 @@ std::optional<std::pair<Digest, Digest>> OperationStage::first_misplaced() {
 }
 
 DigestTable::DigestTable()
-    : db_(with_tables("CREATE TABLE digests (id BLOB PRIMARY KEY) WITHOUT ROWID; BEGIN;")),
+    : db_(scratch_database("CREATE TABLE digests (id BLOB PRIMARY KEY) WITHOUT ROWID; BEGIN;")),
       insert_(db_.prepare("INSERT OR IGNORE INTO digests (id) VALUES (?) RETURNING 1")),
       find_(db_.prepare("SELECT 1 FROM digests WHERE id = ?")) {}
 

@@ -1,6 +1,6 @@
 // Operations put into their fixed order on disk: what a history of any length is checked in, merged in and applied
 // from, within the memory of one operation at a time. A temporary database, which is gone with the object. Used where
-// all operations are looked at (audit, fsck, adopting what diverged, rebuilding).
+// all operations are looked at (audit, fsck, adopting what diverged, rebuilding) and where they travel (push, fetch).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,20 @@ class OperationStage {
   void take_out_incomplete(const std::function<void(const Operation&)>& lost);
   // After the last of them was added and before what stands below.
   void settle();
+  // The same, in the order of adding instead of the fixed one: parents were added first.
+  void settle_as_added();
 
   using Visit = std::function<void(const Operation&)>;
   void visit(const Visit& visit);                         // in the fixed order
   void visit_kind(const char* kind, const Visit& visit);  // the same, of one kind
-  Operation at(std::uint64_t place);                      // places count from 1
+  // The same, several at once for all cores, and no more than memory may hold whatever their number.
+  void visit_slices(const std::function<void(const std::vector<Operation>&)>& visit);
+  void visit_ids(const std::function<void(const Digest&)>& visit);  // in the fixed order
+  Operation at(std::uint64_t place);                                // places count from 1
   std::optional<std::uint64_t> place_of(const Digest& id);
 
   std::uint64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
   bool has(const Digest& id);
   bool has_prefix(const std::string& hex);  // an id that begins so; any for ""
   bool is_parent(const Digest& id);         // of one that is there
@@ -67,7 +73,8 @@ class OperationStage {
 };
 
 // A database of its own, in memory while it is small and else in the folder for temporary files; gone with the object.
-store::Database scratch_database();
+// `tables`: SQL that makes what it begins with.
+store::Database scratch_database(const char* tables = "");
 
 // A set of digests of any size, on disk.
 class DigestTable {

@@ -129,16 +129,12 @@ std::optional<Json> introduction(Repository& repository) try {
   return std::nullopt;
 }
 
-Names::Names(Repository& repository) {
-  store::Statement select = repository.db().prepare(
-      "SELECT p.actor, o.id, p.blob FROM people p JOIN operations o ON o.seq = p.seq ORDER BY p.seq");
+Names::Names(Repository& repository) : repository_(repository) {
+  store::Statement select = repository.db().prepare("SELECT actor, seq, blob FROM people ORDER BY seq");
   while (select.step()) {
     auto person = read_person(repository.store(), select.digest(2));
-    if (person) given_[select.text(0)].push_back({select.digest(1), std::move(*person)});
+    if (person) given_[select.text(0)].emplace_back(select.int64(1), std::move(*person));
   }
-  if (given_.empty()) return;
-  store::Statement places = repository.db().prepare("SELECT id, seq FROM operations");
-  while (places.step()) place_.emplace(places.digest(0), places.int64(1));
 }
 
 const Person* Names::of(const std::string& actor) const {
@@ -151,8 +147,11 @@ const Person* Names::of(const std::string& actor, const Digest& operation) const
   const auto found = given_.find(actor);
   if (found == given_.end()) return nullptr;
   const Person* name = &found->second.front().second;
+  if (found->second.size() == 1) return name;
+  store::Statement place = repository_.db().prepare("SELECT seq FROM operations WHERE id = ?");
+  if (!place.bind(operation).step()) return name;
   for (const auto& [given, person] : found->second) {
-    if (place_.at(given) > place_.at(operation)) break;
+    if (given > place.int64(0)) break;
     name = &person;
   }
   return name;

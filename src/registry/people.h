@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,8 +37,8 @@ class Names {
   const Person* of(const Operation& operation) const { return of(operation.actor, operation.id); }
 
  private:
-  std::map<std::string, std::vector<std::pair<Digest, Person>>> given_;  // with the operation that gave the name
-  std::unordered_map<Digest, std::int64_t, DigestHash> place_;  // of operations, where names are to be told apart
+  Repository& repository_;
+  std::map<std::string, std::vector<std::pair<std::int64_t, Person>>> given_;  // with the place of the operation
 };
 void require_may_forget(Repository& repository, const std::string& actor);  // one's own name takes no right to erase
 bool has_name(Repository& repository, const std::string& actor);            // also where its blob is not here

@@ -46,12 +46,18 @@ bool is_known_place(Repository& repository, const std::string& relative) {
   });
 }
 
+// What a power cut leaves of a file, at the place of the pointer of a folder: of data that is there.
+bool is_torn_off(Repository& repository, const std::string& text, const std::string& relative) {
+  const bool blank = text.empty() || text.front() == '\0';
+  return blank && is_folder(join_path(repository.root(), relative.substr(0, relative.size() - kSuffix.size())));
+}
+
 // The text of a pointer, whole or damaged; nullopt for what is none.
 std::optional<std::string> pointer_text(Repository& repository, const std::string& relative, bool tolerant) {
   std::optional<std::string> text = read_beginning(join_path(repository.root(), relative));
   if (!text || looks_like_pointer(*text, relative)) return text;
   // A tolerant reader has no use for one that is damaged.
-  if (!tolerant && is_known_place(repository, relative)) return text;
+  if (!tolerant && (is_torn_off(repository, *text, relative) || is_known_place(repository, relative))) return text;
   return std::nullopt;
 }
 

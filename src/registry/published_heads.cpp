@@ -113,6 +113,7 @@ class Published {
   }
 
   void check_content() {
+    std::ranges::sort(naming_);
     settle_undone();
     try {
       check_noted();
@@ -173,9 +174,9 @@ class Published {
         return;  // no operation erases it elsewhere
       insert_versions(body, erased_);
     }
-    Content content = content_of({operation});
+    const Content content = content_of({operation});
     if (!content.manifests.empty() || !content.series.empty() || !content.others.empty())
-      named_.emplace(operation.id, std::move(content));
+      naming_.push_back(operation.id);
   }
 
   // What is taken back need not be there; what is brought back has to, also where it was pushed before.
@@ -187,7 +188,7 @@ class Published {
       depth = std::max(depth, chain.depth);
     }
     for (const auto& [id, depth] : deepest) {
-      if (depth % 2 == 1) named_.erase(id);
+      if (depth % 2 == 1) taken_back_.insert(id);
       if (depth % 2 == 0) brought_back_.push_back(content_of({read(id)}));
     }
   }
@@ -220,8 +221,8 @@ class Published {
 
   void check_noted() {
     for (const Content& content : brought_back_) check_named(content);
-    for (const auto& [id, content] : named_) {
-      if (!old_.seen.contains(id)) check_named(content);
+    for (const Digest& id : naming_) {
+      if (!old_.seen.contains(id) && !taken_back_.contains(id)) check_named(content_of({read(id)}));
     }
   }
 
@@ -305,7 +306,8 @@ class Published {
   DigestSet walked_, unmet_;
   std::vector<Digest> undos_;
   std::unordered_map<Digest, Chain, DigestHash> chains_;  // by undo
-  std::map<Digest, Content> named_;                       // by new operations
+  std::vector<Digest> naming_;                            // new operations that name content: there may be many
+  DigestSet taken_back_;                                  // of them
   std::vector<Content> brought_back_;                     // by what was taken back before
   DigestSet erased_, versions_, shards_, files_;
   bool noted_old_shards_ = false;

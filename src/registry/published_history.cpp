@@ -108,11 +108,8 @@ void PublishedHistory::apply(OperationStage& beyond) try {
 }
 
 void PublishedHistory::require_related(OperationStage& beyond) {
-  std::vector<Operation> arriving;
-  beyond.visit([&](const Operation& operation) { arriving.push_back(operation); });
-  const std::vector<Operation> apart = not_joined(arriving);
-  if (apart.empty()) return;
-  refuse_heads(fmt::format("operation {} has nothing in common with what is there", apart.front().id.brief()),
+  if (all_joined(beyond)) return;
+  refuse_heads("some operations have nothing in common with what is there",
                "where two clones of one project began apart: `mlx pull --allow-unrelated-histories` joins them");
 }
 

@@ -31,19 +31,13 @@ bool has_all(Repository& repository, store::Remote& remote, const Digest& manife
   return store::missing_objects(remote, parts).empty();
 }
 
-// How many operations the remote has lost, of those that it should hold as far as this clone knows.
-std::size_t lost_operations_of(Repository& repository, store::Remote& remote) {
-  const std::vector<Operation> all = repository.operations();
-  return lost_operations(remote, all, remote.heads(), all.size()).size();
-}
-
 // A push sends a manifest behind all that it names: where it is, the rest is, unless the remote has lost packs since.
 std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
                                   const std::vector<ObjectRef>& versions, PushCheck& check) {
   try {
     const auto remote = open_remote(repository, config, Towards::kHere);
     const bool lost = !remote->look_for_lost().empty();
-    if (const std::size_t count = lost_operations_of(repository, *remote); count > 0) {
+    if (const std::size_t count = lost_operations(repository, *remote, remote->heads()).size(); count > 0) {
       check.broken.push_back({config.name, count});
       return versions;
     }

@@ -13,42 +13,54 @@
 namespace mlx::registry {
 
 using store::ObjectKind;
-using store::ObjectRef;
+
+namespace {
+
+// Its list of them, 32 bytes each, is what memory holds.
+void receive_unrecorded(store::Database& db, store::Remote& remote, store::Store& incoming, Progress& progress) {
+  std::vector<Digest> ids = remote.operations();
+  store::Statement recorded = db.prepare("SELECT 1 FROM operations WHERE id = ?");
+  std::erase_if(ids, [&](const Digest& id) {
+    const bool known = recorded.bind(id).step();
+    recorded.reset();
+    return known;
+  });
+  store::receive_operations(remote, incoming, ids, progress);
+}
+
+}  // namespace
 
 Error pull_first(const RemoteConfig& remote) {
   return Error(ErrorKind::kConflict, fmt::format("'{}' has operations that this clone does not have", remote.name),
                "run `mlx pull` first");
 }
 
-std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
-                                          const std::vector<Digest>& heads, Progress& progress) {
+OperationStage receive_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
+                                  Progress& progress) {
   store::Database& db = repository.db();
+  OperationStage received;
   repository.store().reload();  // what another process has recorded meanwhile is in its packs
-  if (std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(db, head); })) return {};
-  const std::vector<Digest> recorded = recorded_operations(db);
-  const DigestSet known(recorded.begin(), recorded.end());
-  std::vector<ObjectRef> offered;
-  for (const Digest& id : remote.operations()) {
-    if (!known.contains(id)) offered.emplace_back(ObjectKind::kOperation, id);
+  if (std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(db, head); })) {
+    received.settle();
+    return received;
   }
   const TempFolder folder;
   store::Store::create(folder.path(), repository.disk());
   store::Store incoming(folder.path(), repository.disk(), repository.pool());
-  store::receive_objects(remote, incoming, offered, progress);
+  receive_unrecorded(db, remote, incoming, progress);
   incoming.reload();
-
-  std::vector<Operation> received;
-  DigestSet seen;
   for (std::vector<Digest> todo = heads; !todo.empty();) {
     const Digest id = todo.back();
     todo.pop_back();
-    if (known.contains(id) || !seen.insert(id).second) continue;
+    if (received.has(id) || is_recorded(db, id)) continue;
     if (!incoming.has(ObjectKind::kOperation, id))
       fail(ErrorKind::kCorrupt, "the remote's history is not whole: it lacks operation {}", id.brief());
-    received.push_back(decode(incoming.read(ObjectKind::kOperation, id)));
-    todo.insert(todo.end(), received.back().parents.begin(), received.back().parents.end());
+    const Operation operation = decode(incoming.read(ObjectKind::kOperation, id));
+    received.add(operation);
+    todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
   }
-  return fixed_order(std::move(received));
+  received.settle();
+  return received;
 }
 
 std::vector<Digest> readable_heads(store::Remote& remote) {
@@ -70,7 +82,7 @@ HeadsThere judge_heads(Repository& repository, store::Remote& remote, const Remo
     }
     if (!repair) throw pull_first(config);
     try {
-      const std::vector<Operation> received = receive_operations(repository, remote, {head}, progress);
+      OperationStage received = receive_operations(repository, remote, {head}, progress);
       (void)require_vouched(repository, received);
       require_related(repository, config, received);
       require_true_claims(repository, received, remote, progress);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "registry/operation_stage.h"
 #include "registry/sync.h"
 #include "store/remote.h"
 
@@ -12,10 +13,10 @@ namespace mlx::registry {
 
 Error pull_first(const RemoteConfig& remote);
 
-// Everything that the remote's heads reach and this clone does not have, decoded and with whole ancestry, in the fixed
-// order. Received into a store of its own, so that nothing unverified ever stands among this clone's objects.
-std::vector<Operation> receive_operations(Repository& repository, store::Remote& remote,
-                                          const std::vector<Digest>& heads, Progress& progress);
+// Everything that the remote's heads reach and this clone does not have, with whole ancestry, settled. Received into a
+// store of its own, so that nothing unverified ever stands among this clone's objects.
+OperationStage receive_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
+                                  Progress& progress);
 
 // A remote's heads; none where they are damaged: a repair mends what it can, and what it cannot is said when they are
 // read next.

@@ -3,20 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
+#include <functional>
 
 #include "registry/operation_text.h"
 #include "registry/people.h"
 
 namespace mlx::registry {
 
-std::vector<Remark> remarks(Repository& repository) {
+namespace {
+
+std::vector<Remark> remarks_where(Repository& repository, const std::function<bool(const Digest&)>& wanted) {
   std::vector<Remark> found;
   std::vector<std::pair<std::string, std::string>> said;  // what, and whose
   store::Statement select = repository.db().prepare(
-      "SELECT o.bytes, r.ignored, r.what, r.whose FROM remarks r JOIN operations o ON o.id = r.operation ORDER BY "
+      "SELECT o.bytes, r.ignored, r.what, r.whose, o.id FROM remarks r JOIN operations o ON o.id = r.operation ORDER "
+      "BY "
       "o.seq");
   while (select.step()) {
+    if (!wanted(select.digest(4))) continue;
     found.push_back({decode(select.blob(0)), select.int64(1) != 0, {}});
     said.emplace_back(select.text(2), select.text(3));
   }
@@ -33,6 +37,12 @@ std::vector<Remark> remarks(Repository& repository) {
   return found;
 }
 
+}  // namespace
+
+std::vector<Remark> remarks(Repository& repository) {
+  return remarks_where(repository, [](const Digest&) { return true; });
+}
+
 std::vector<Remark> remarks_on(Repository& repository, const Digest& version) {
   std::vector<Remark> found = remarks(repository);
   std::erase_if(found, [&](const Remark& remark) {
@@ -42,14 +52,11 @@ std::vector<Remark> remarks_on(Repository& repository, const Digest& version) {
   return found;
 }
 
-std::vector<std::string> remarks_on(Repository& repository, const std::vector<Operation>& operations) {
+std::vector<std::string> remarks_on(Repository& repository, OperationStage& operations) {
   std::vector<std::string> texts;
   if (operations.empty()) return texts;
-  std::unordered_set<Digest, DigestHash> wanted;
-  for (const Operation& operation : operations) wanted.insert(operation.id);
-  for (Remark& remark : remarks(repository)) {
-    if (wanted.contains(remark.operation.id)) texts.push_back(std::move(remark.text));
-  }
+  for (Remark& remark : remarks_where(repository, [&](const Digest& id) { return operations.has(id); }))
+    texts.push_back(std::move(remark.text));
   return texts;
 }
 

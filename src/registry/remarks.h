@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 
 namespace mlx::registry {
@@ -18,6 +19,6 @@ struct Remark {
 std::vector<Remark> remarks(Repository& repository);  // in the fixed order
 std::vector<Remark> remarks_on(Repository& repository, const Digest& version);
 // Of these operations; those that stand in none.
-std::vector<std::string> remarks_on(Repository& repository, const std::vector<Operation>& operations);
+std::vector<std::string> remarks_on(Repository& repository, OperationStage& operations);
 
 }  // namespace mlx::registry

@@ -81,10 +81,17 @@ void write_text(store::Disk& disk, const std::string& path, std::string_view tex
   store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
 }
 
-void stage_unrecorded(store::Database& db, const std::vector<Operation>& operations, OperationStage& stage) {
-  for (const Operation& operation : operations) {
-    if (!is_recorded(db, operation.id)) stage.add(operation);
-  }
+// `operations` itself where none of them is recorded, as mostly; else a copy of those that are not.
+OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, std::optional<OperationStage>& copy) {
+  bool any = false;
+  operations.visit_ids([&](const Digest& id) { any = any || is_recorded(db, id); });
+  if (!any) return operations;
+  copy.emplace();
+  operations.visit([&](const Operation& operation) {
+    if (!is_recorded(db, operation.id)) copy->add(operation);
+  });
+  copy->settle();
+  return *copy;
 }
 
 std::string read_clone_id(const std::string& path) {
@@ -404,38 +411,47 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   return operation;
 }
 
-void Repository::try_merge(const std::vector<Operation>& operations) {
+void Repository::try_merge(OperationStage& operations) {
   store::Database& database = db();
   store::Transaction transaction(database);  // rolled back
-  OperationStage unknown;
-  stage_unrecorded(database, operations, unknown);
-  if (unknown.size() == 0) return;
-  unknown.settle();
+  std::optional<OperationStage> copy;
+  OperationStage& unknown = unrecorded_of(database, operations, copy);
+  if (unknown.empty()) return;
   Interruptible interruptible;
   adopt(database, store(), unknown, interruptible);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
+  OperationStage stage;
+  for (const Operation& operation : operations) stage.add(operation);
+  stage.settle();
+  merge(stage);
+}
+
+void Repository::merge(OperationStage& operations) {
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);
   store::Transaction transaction(database);
   store().reload();  // what is applied again reads what others have sealed since it was opened
   catch_up(database, store(), state_->disk, state_->folder);
-  OperationStage unknown;
-  stage_unrecorded(database, operations, unknown);
-  if (unknown.size() == 0) return;
+  std::optional<OperationStage> copy, found;
+  OperationStage& arriving = unrecorded_of(database, operations, copy);
+  if (arriving.empty()) return;
   if (is_history_lost(database)) {
     // What was pushed and lost here comes back, and with it what stands in packs and needs it.
-    for (const Operation& operation : unrecorded_in_packs(database, store(), operations)) unknown.add(operation);
+    found.emplace();
+    arriving.visit([&](const Operation& operation) { found->add(operation); });
+    for (const Operation& operation : unrecorded_in_packs(database, store(), arriving)) found->add(operation);
+    found->settle();
     note_history_found(database);
   }
+  OperationStage& unknown = found ? *found : arriving;
   state_->own_actors.reset();
-  unknown.settle();
-  std::vector<Bytes> bytes;
-  unknown.visit([&](const Operation& operation) { bytes.push_back(encode(operation)); });
   Interruptible interruptible;
   adopt(database, store(), unknown, interruptible);
-  store::Journal(path, state_->disk).append_all(bytes);
+  store::Journal(path, state_->disk).append_each([&](const store::Journal::Take& take) {
+    unknown.visit([&](const Operation& operation) { take(encode(operation)); });
+  });
   note_journal_size(database, path);
   transaction.commit();
   forget_erased(*this);

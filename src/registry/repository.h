@@ -21,6 +21,7 @@ namespace mlx::registry {
 
 class Keys;
 class LiveRuns;
+class OperationStage;
 struct Signer;
 
 class Repository {
@@ -71,9 +72,10 @@ class Repository {
   std::optional<Operation> record_with(const std::string& kind, const std::function<bool(Json& body)>& make);
   // Operations from elsewhere (fetch): journal, then union in the fixed order, rebuilding the projection where they
   // diverge.
+  void merge(OperationStage& operations);  // settled
   void merge(const std::vector<Operation>& operations);
   // Throws what merge() would, and changes nothing.
-  void try_merge(const std::vector<Operation>& operations);
+  void try_merge(OperationStage& operations);
   // kCorrupt, with the ways out, while what was recorded here before is lost: nothing is added on top of a gap, which
   // the others would take for another beginning.
   void require_history();

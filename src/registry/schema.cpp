@@ -148,6 +148,11 @@ CREATE VIEW made_versions AS
     WHERE o.digest = v.digest AND o.artifact = v.artifact ORDER BY t.place, o.seq LIMIT 1);
 INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
 )sql"},
+    {7, R"sql(
+-- What names a version is asked of every version that is listed.
+CREATE INDEX tags_by_digest ON tags (artifact, digest);
+CREATE INDEX aliases_by_digest ON aliases (artifact, digest);
+)sql"},
 };
 
 }  // namespace mlx::registry

@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "registry/history.h"
 #include "registry/seen_keys.h"
-#include "registry/trust.h"
 
 namespace mlx::registry {
 namespace {
@@ -49,20 +47,40 @@ std::vector<Digest> read_seen(const std::string& path) {
   return parse_seen(read_text(path)).value_or(std::vector<Digest>());
 }
 
+// Places of recorded operations that are heads, or parents of what was received and the heads reach.
+std::vector<std::int64_t> recorded_tips(store::Database& db, std::vector<Digest> todo, OperationStage* received) {
+  std::vector<std::int64_t> tips;
+  std::vector<bool> passed(received ? received->size() + 1 : 0, false);  // by place
+  while (!todo.empty()) {
+    const Digest id = todo.back();
+    todo.pop_back();
+    const auto place = received ? received->place_of(id) : std::nullopt;
+    if (!place) {
+      if (const auto recorded = place_of(db, id)) tips.push_back(*recorded);
+      continue;
+    }
+    if (passed[*place]) continue;
+    passed[*place] = true;
+    const auto parents = received->parents_of(id);
+    todo.insert(todo.end(), parents->begin(), parents->end());
+  }
+  return tips;
+}
+
 // Those of `seen` that are known here and that `heads` do not reach.
 std::vector<Digest> out_of_reach(Repository& repository, std::vector<Digest> seen, const std::vector<Digest>& heads,
-                                 const std::vector<Operation>& received) {
+                                 OperationStage* received) {
   store::Database& db = repository.db();
   std::erase_if(seen,
                 [&](const Digest& id) { return std::ranges::find(heads, id) != heads.end() || !is_recorded(db, id); });
   if (seen.empty()) return seen;
-  std::unordered_map<Digest, const Operation*, DigestHash> unrecorded;
-  for (const Operation& operation : received) unrecorded.emplace(operation.id, &operation);
-  const DigestSet reached = with_ancestors(heads, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
-    if (const auto at = unrecorded.find(id); at != unrecorded.end()) return at->second->parents;
-    return is_recorded(db, id) ? std::optional(select_parents(db, id)) : std::nullopt;
+  std::int64_t first = *place_of(db, seen.front());
+  for (const Digest& id : seen) first = std::min(first, *place_of(db, id));
+  const std::vector<bool> reached = places_before(db, recorded_tips(db, heads, received), first);
+  std::erase_if(seen, [&](const Digest& id) {
+    const auto place = static_cast<std::size_t>(*place_of(db, id));
+    return place < reached.size() && reached[place];
   });
-  std::erase_if(seen, [&](const Digest& id) { return reached.contains(id); });
   return seen;
 }
 
@@ -74,7 +92,7 @@ std::string rollback_text(const RemoteConfig& remote, const Digest& lost) {
 }
 
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
-                                const std::vector<Operation>& received) {
+                                OperationStage* received) {
   return out_of_reach(repository, read_seen(path_of(repository, remote)), heads, received);
 }
 
@@ -103,7 +121,7 @@ std::vector<std::string> damaged_seen(Repository& repository, bool mend) {
 void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads) {
   const std::string path = path_of(repository, remote);
   const std::vector<Digest> before = read_seen(path);
-  std::vector<Digest> seen = out_of_reach(repository, before, heads, {});
+  std::vector<Digest> seen = out_of_reach(repository, before, heads, nullptr);
   seen.insert(seen.end(), heads.begin(), heads.end());
   std::ranges::sort(seen);
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());

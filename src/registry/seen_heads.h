@@ -7,16 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 #include "registry/sync.h"
 
 namespace mlx::registry {
 
 // Operations that were heads of the remote and that its heads now do not reach; empty where nothing went back.
-// `received`: what the heads reach and this clone does not have. What was seen and never recorded (an interrupted
-// fetch) is not asked about.
+// `received`: what the heads reach and this clone does not have, where there is any. What was seen and never recorded
+// (an interrupted fetch) is not asked about.
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
-                                const std::vector<Operation>& received);
+                                OperationStage* received);
 // One that was seen there, for a remote that is empty now; nullopt where this clone has seen none.
 std::optional<Digest> seen_head(Repository& repository, const RemoteConfig& remote);
 // What stands in .mlx/seen and cannot be read, as a line each; with `mend` it goes: only notices are lost with it.

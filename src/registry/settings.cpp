@@ -60,9 +60,10 @@ std::string name_of(const std::string& key) {
   return key.substr(key.find('.') + 1);
 }
 
-// What counts in the environment and the user's own file: what a repository says of it is passed over.
-bool is_personal(const Setting& setting) {
-  return setting.key == std::string_view("safe.directory");
+// Whether what that file says of it counts, beside the environment; where not, it is passed over.
+bool counts_in(const Setting& setting, SettingOrigin origin) {
+  if (setting.key == std::string_view("safe.directory")) return origin == SettingOrigin::kUser;
+  return setting.key != std::string_view("user.signingkey") || origin != SettingOrigin::kTracked;
 }
 
 bool looks_secret(std::string key) {
@@ -134,7 +135,7 @@ Values read_file_values(const std::string& path, const std::string& shown, Setti
                                    ? std::to_string(reader.integer(name, setting->min, setting->max))
                                    : reader.string(name);
       require_value(*setting, text, place + ": " + key);
-      if (is_personal(*setting) && origin != SettingOrigin::kUser) continue;
+      if (!counts_in(*setting, origin)) continue;
       values[key] = {text, origin, place};
     }
   }
@@ -270,7 +271,7 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
   const Setting& setting = setting_of(key);
   require_value(setting, value, key);
   if (holds_password(value)) refuse_secret(key);
-  if (is_personal(setting) && origin != SettingOrigin::kUser) {
+  if (!counts_in(setting, origin)) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: counts in your own settings alone", key), "set it with --global");
   }
   const std::string path = settings_file(sources, origin);

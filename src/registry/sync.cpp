@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -65,18 +66,6 @@ std::string domain_of_content(Repository& repository, const Operation& operation
     return version ? domain_of_version(repository, *version) : store::kMainDomain;
   }
   return store::kHistoryDomain;
-}
-
-// The heads of a set of operations that holds the parents of all of its members.
-std::vector<Digest> heads_of(const std::vector<Operation>& all) {
-  DigestSet parents;
-  for (const Operation& operation : all) parents.insert(operation.parents.begin(), operation.parents.end());
-  std::vector<Digest> heads;
-  for (const Operation& operation : all) {
-    if (!parents.contains(operation.id)) heads.push_back(operation.id);
-  }
-  std::ranges::sort(heads);
-  return heads;
 }
 
 struct ToSend {
@@ -154,20 +143,30 @@ void require_none(const std::vector<ObjectRef>& nowhere) {
               "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does");
 }
 
-// What new operations name. An undo among them may bring back what was left out of an earlier push.
-std::vector<Operation> content_makers(Repository& repository, const std::vector<Operation>& all,
-                                      const std::vector<Operation>& lacking) {
-  const bool undoes =
-      std::ranges::any_of(lacking, [](const Operation& operation) { return operation.kind == "operation.undo"; });
-  return in_force(repository.db(), undoes ? all : lacking);
+// What operations that stand name, and the operations.
+struct ContentMakers {
+  OperationStage& operations;
+  InForce stands;
+  Content content(const Wanted& wanted = {}) {
+    return content_of(operations, [&](const Operation& operation, const Json& body) {
+      return stands(operation) && (!wanted || wanted(operation, body));
+    });
+  }
+};
+
+// Those whose content is to be there. An undo among the new ones may bring back what was left out of an earlier push.
+OperationStage& content_makers(Repository& repository, OperationStage& lacking, std::optional<Beyond>& all) {
+  if (!holds_undo(lacking)) return lacking;
+  all.emplace(beyond(repository, {}));
+  return all->operations;
 }
 
 // Those of this clone's keys and those of the content: a domain without a key (it was erased) cannot be sent to, and is
 // refused then.
-std::set<std::string> domains_of(Repository& repository, const std::vector<Operation>& operations) {
+std::set<std::string> domains_of(Repository& repository, ContentMakers& makers) {
   const std::vector<std::string> known = store::domains(repository.keys().file());
   std::set<std::string> domains(known.begin(), known.end());
-  (void)content_of(operations, [&](const Operation& operation, const Json& body) {
+  (void)makers.content([&](const Operation& operation, const Json& body) {
     domains.insert(domain_of_content(repository, operation, body));
     return false;
   });
@@ -176,15 +175,16 @@ std::set<std::string> domains_of(Repository& repository, const std::vector<Opera
 
 // Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
 // encrypted.
-void for_each_domain(Repository& repository, store::Remote& remote, const std::vector<Operation>& operations,
-                     Progress* progress, const std::function<void(ToSend)>& use) {
+void for_each_domain(Repository& repository, store::Remote& remote, OperationStage& operations, Progress* progress,
+                     const std::function<void(ToSend)>& use) {
+  ContentMakers makers{operations, InForce(repository.db())};
   if (!remote.encrypted()) {
-    use(objects_to_send(repository, remote, content_of(operations), {}, progress));
+    use(objects_to_send(repository, remote, makers.content(), {}, progress));
     return;
   }
-  for (const std::string& domain : domains_of(repository, operations)) {
+  for (const std::string& domain : domains_of(repository, makers)) {
     remote.set_domain(domain);
-    const Content content = content_of(operations, [&](const Operation& operation, const Json& body) {
+    const Content content = makers.content([&](const Operation& operation, const Json& body) {
       return domain_of_content(repository, operation, body) == domain;
     });
     use(objects_to_send(repository, remote, content, domain, progress));
@@ -198,7 +198,7 @@ void warn_of_damage(store::Remote& remote, const RemoteConfig& config, Progress&
 }
 
 void warn_of_rollback(Repository& repository, const RemoteConfig& config, const std::vector<Digest>& heads,
-                      const std::vector<Operation>& received, Progress& progress) {
+                      OperationStage* received, Progress& progress) {
   const std::vector<Digest> lost = rolled_back(repository, config, heads, received);
   if (lost.empty()) return;
   progress.warn(
@@ -216,16 +216,30 @@ void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteCo
   result.set_aside.insert(result.set_aside.end(), report.set_aside.begin(), report.set_aside.end());
 }
 
+constexpr std::size_t kOperationsAtOnce = std::size_t{1} << 14;  // as memory may hold whatever their number
+
 // Into packs, from which a remote is sent objects.
-void seal_operations(store::Store& store, const std::vector<Operation>& operations) {
-  const auto batch = store.begin();
-  bool any = false;
-  for (const Operation& operation : operations) {
-    if (store.has(ObjectKind::kOperation, operation.id)) continue;
+void seal_operations(store::Store& store, OperationStage& operations) {
+  std::unique_ptr<store::Batch> batch;
+  std::size_t count = 0;
+  operations.visit([&](const Operation& operation) {
+    if (store.has(ObjectKind::kOperation, operation.id)) return;
+    if (!batch) batch = store.begin();
     batch->add(ObjectKind::kOperation, encode(operation));
-    any = true;
-  }
-  if (any) batch->commit();
+    if (++count % kOperationsAtOnce != 0) return;
+    batch->commit();
+    batch.reset();
+  });
+  if (batch) batch->commit();
+}
+
+void send_operations(Transfer& transfer, OperationStage& operations) {
+  std::vector<ObjectRef> objects;
+  operations.visit_ids([&](const Digest& id) {
+    objects.emplace_back(ObjectKind::kOperation, id);
+    if (objects.size() == kOperationsAtOnce) send_missing(transfer, std::exchange(objects, {}));
+  });
+  send_missing(transfer, std::move(objects));
 }
 
 // By the domain that they are kept under here; all under "" where this clone keeps them in clear.
@@ -240,7 +254,7 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   };
   for (const Pointer& pointer : all_pointers(repository)) want(pointer.artifact, pointer.digest);
   if (everything) {
-    for (const Version& version : versions(repository)) want(version.artifact, version.digest);
+    visit_versions(repository, [&](const Version& version) { want(version.artifact, version.digest); });
   }
   for (auto& [domain, manifests] : wanted) {
     std::ranges::sort(manifests);
@@ -249,31 +263,64 @@ ByDomain wanted_manifests(Repository& repository, bool everything) {
   return wanted;
 }
 
+// What somebody erased and the remote does not hold any more is not waited for.
+void leave_out_erased(Repository& repository, store::Remote& remote, std::vector<Digest>& manifests) {
+  std::vector<ObjectRef> erased;
+  for (const Digest& manifest : manifests)
+    if (erasure_of_absent(repository, manifest)) erased.emplace_back(ObjectKind::kManifest, manifest);
+  for (const auto& gone : store::missing_objects(remote, erased)) std::erase(manifests, gone.second);
+}
+
 ByDomain wanted_attachments(Repository& repository) {
   const bool encrypted = repository.store().encrypted();
   ByDomain wanted;
-  for (const Operation& operation : in_force(repository.db(), repository.operations())) {
-    const Content content = content_of({operation});
-    if (content.others.empty()) continue;
-    const Json body = parse_json(operation.body, operation.kind);
-    const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
-    wanted[domain].push_back(content.others.front());
+  InForce stands(repository.db());
+  for (const char* kind : kKindsWithBlobs) {
+    visit_operations_of(repository.db(), kind, [&](const Operation& operation) {
+      if (!stands(operation)) return;
+      const Content content = content_of({operation});
+      if (content.others.empty()) return;
+      const Json body = parse_json(operation.body, operation.kind);
+      const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
+      wanted[domain].push_back(content.others.front());
+    });
   }
+  repository.store().reload();  // what others have made
   return wanted;
 }
 
-std::vector<Operation> received_of(Repository& repository, store::Remote& remote, const RemoteConfig& config,
-                                   const std::vector<Digest>& heads, Progress& progress) try {
+OperationStage received_of(Repository& repository, store::Remote& remote, const RemoteConfig& config,
+                           const std::vector<Digest>& heads, Progress& progress) try {
   return receive_operations(repository, remote, heads, progress);
 } catch (const Error& error) {
   throw with_way_round(error, config);
+}
+
+// What the remote should hold, and this clone knows.
+void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& config,
+               const std::vector<Digest>& heads) {
+  const std::vector<Digest> lost = lost_operations(repository, transfer.remote, heads, kOperationsAsked);
+  if (lost.empty()) return;
+  transfer.progress.warn(
+      fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost", config.name,
+                  counted(lost.size(), "operation"), shell_quoted(config.name)));
+  OperationStage again;
+  store::Statement select = repository.db().prepare("SELECT bytes FROM operations WHERE id = ?");
+  for (const Digest& id : lost) {
+    if (select.bind(id).step()) again.add(decode(select.blob(0)));
+    select.reset();
+  }
+  again.settle();
+  seal_operations(repository.store(), again);
+  const SyncResult before = transfer.result;
+  send_operations(transfer, again);
+  transfer.result = before;  // they are no news
 }
 
 }  // namespace
 
 SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
   SyncResult result;
-  const std::vector<Operation> all = repository.operations();
   std::unique_ptr<store::Remote> remote;
   try {
     remote = open_remote(repository, config, Towards::kHere);
@@ -282,11 +329,13 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config) {
     remote = std::make_unique<EmptyRemote>();  // the push would make it
   }
   const std::vector<Digest> heads = remote->heads();
-  if (!knows_all(all, heads)) throw pull_first(config);
+  if (!knows_all(repository, heads)) throw pull_first(config);
   (void)settle_numbers(repository, false);
-  const std::vector<Operation> lacking = beyond(all, heads);
+  Beyond own = beyond(repository, heads);
+  OperationStage& lacking = own.operations;
   require_publishable(repository, lacking);
-  const std::vector<Operation> makers = content_makers(repository, all, lacking);
+  std::optional<Beyond> all;
+  OperationStage& makers = content_makers(repository, lacking, all);
   for_each_domain(repository, *remote, makers, nullptr, [&](ToSend found) {
     if (!is_lazy(repository)) require_none(found.nowhere);
     std::vector<ObjectRef>& objects = found.objects;
@@ -319,17 +368,17 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
   repository.store().on_missing({});
   Transfer transfer{repository.store(), *remote, progress, result};
-  const std::vector<Operation> all = repository.operations();
-  const std::vector<Digest> heads = heads_of(all);
   for (int tries = 0; tries < kPublishTries; ++tries) {
     const std::vector<Digest> before = remote->heads();
     const HeadsThere there = judge_heads(repository, *remote, config, before, repair, progress);
     (void)settle_numbers(repository, false);
-    if (!there.left_out) warn_of_rollback(repository, config, before, {}, progress);
-    const std::vector<Operation> lacking = beyond(all, there.known);
+    if (!there.left_out) warn_of_rollback(repository, config, before, nullptr, progress);
+    Beyond own = beyond(repository, there.known);
+    OperationStage& lacking = own.operations;
     require_publishable(repository, lacking);
-    const std::vector<Operation> makers =
-        repair ? in_force(repository.db(), all) : content_makers(repository, all, lacking);
+    std::optional<Beyond> all;
+    if (repair) all.emplace(beyond(repository, {}));
+    OperationStage& makers = all ? all->operations : content_makers(repository, lacking, all);
     std::vector<ObjectRef> nowhere;
     for_each_domain(repository, *remote, makers, &progress, [&](ToSend found) {
       if (!repair) require_none(found.nowhere);
@@ -337,27 +386,19 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
       if (repair) mend_poisoned(repository, *remote, config, found.objects, result, progress);
       send_missing(transfer, std::move(found.objects));
     });
-    const std::vector<Operation> lost =
-        repair ? std::vector<Operation>() : lost_operations(*remote, all, there.known, kOperationsAsked);
-    if (!lost.empty())
-      progress.warn(fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost",
-                                config.name, counted(lost.size(), "operation"), shell_quoted(config.name)));
-    std::vector<Operation> wanted = repair ? all : lacking;
-    wanted.insert(wanted.end(), lost.begin(), lost.end());
+    if (!repair) send_lost(repository, transfer, config, there.known);
+    OperationStage& wanted = repair ? all->operations : lacking;
     if (wanted.empty()) return result;
     seal_operations(repository.store(), wanted);
-    std::vector<ObjectRef> objects;
-    objects.reserve(wanted.size());
-    for (const Operation& operation : wanted) objects.emplace_back(ObjectKind::kOperation, operation.id);
     const SyncResult content = result;
-    send_missing(transfer, std::move(objects));
+    send_operations(transfer, wanted);
     if (!repair) result = content;  // new operations are counted as such
     require_none(nowhere);
     if (lacking.empty() && !there.left_out) return result;
-    std::vector<Digest> after = heads;
+    std::vector<Digest> after = own.heads;
     after.insert(after.end(), there.kept.begin(), there.kept.end());
     if (remote->publish_heads(before, after)) {
-      remember_heads(repository, config, heads);
+      remember_heads(repository, config, own.heads);
       result.operations = lacking.size();
       result.versions = content_of(lacking).versions;
       return result;
@@ -368,10 +409,8 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
 
 RemoteHistory remote_history(Repository& repository, const RemoteConfig& config, Progress& progress) {
   const auto remote = open_remote(repository, config, Towards::kHere);
-  RemoteHistory history;
-  history.heads = remote->heads();
-  history.unknown = receive_operations(repository, *remote, history.heads, progress);
-  return history;
+  const std::vector<Digest> heads = remote->heads();
+  return {heads, receive_operations(repository, *remote, heads, progress)};
 }
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
@@ -382,11 +421,11 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   SyncResult result;
   Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository, progress)};
   const std::vector<Digest> heads = remote->heads();
-  const std::vector<Operation> received = received_of(repository, *remote, config, heads, progress);
+  OperationStage received = received_of(repository, *remote, config, heads, progress);
   result.operations = received.size();
   result.met = require_vouched(repository, received);
   options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
-  warn_of_rollback(repository, config, heads, received, progress);
+  warn_of_rollback(repository, config, heads, &received, progress);
   const Content content = content_of(received);
   require_true_claims(repository, received, *remote, progress);
   result.versions = content.versions;
@@ -413,8 +452,10 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
     repository.store().use_domain(domain);
     receive_blobs(transfer, blobs, false);
   }
-  for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {
+  ByDomain wanted = wanted_manifests(repository, everything);
+  for (auto& [domain, manifests] : wanted) {
     repository.store().use_domain(domain);
+    leave_out_erased(repository, *remote, manifests);
     if (options.content == FetchContent::kTrees) {
       receive_trees(transfer, manifests);
     } else {

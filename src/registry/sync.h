@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 
 namespace mlx::registry {
@@ -54,7 +55,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& remote, const Fetch
 // A remote's heads, and the operations that they reach and this clone does not have; nothing is recorded.
 struct RemoteHistory {
   std::vector<Digest> heads;
-  std::vector<Operation> unknown;
+  OperationStage unknown;  // settled
 };
 RemoteHistory remote_history(Repository& repository, const RemoteConfig& remote, Progress& progress);
 // Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.

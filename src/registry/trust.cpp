@@ -2,7 +2,6 @@
 #include "registry/trust.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,18 +12,12 @@
 namespace mlx::registry {
 namespace {
 
-using ById = std::unordered_map<Digest, const Operation*, DigestHash>;
-
-ById by_id(const std::vector<Operation>& operations) {
-  ById found;
-  for (const Operation& operation : operations) found.emplace(operation.id, &operation);
-  return found;
-}
-
 // Among the arriving operations and those that are recorded here.
-ParentsOf parents_in(store::Database& db, const ById& arriving) {
-  return [&db, &arriving](const Digest& id) -> std::optional<std::vector<Digest>> {
-    if (const auto at = arriving.find(id); at != arriving.end()) return at->second->parents;
+ParentsOf parents_in(store::Database& db, OperationStage* arriving) {
+  return [&db, arriving](const Digest& id) -> std::optional<std::vector<Digest>> {
+    if (arriving) {
+      if (auto parents = arriving->parents_of(id)) return parents;
+    }
     if (!is_recorded(db, id)) return std::nullopt;
     return select_parents(db, id);
   };
@@ -167,43 +160,42 @@ std::vector<std::string> objections_to(const std::vector<Operation>& operations,
   return objections;
 }
 
-std::vector<Digest> require_vouched(Repository& repository, const std::vector<Operation>& arriving) {
+std::vector<Digest> require_vouched(Repository& repository, OperationStage& arriving) {
   if (arriving.empty()) return {};
   store::Database& db = repository.db();
   const People people = declared_people(repository.root());
   std::vector<Digest> known = known_signers(db);
   const bool first = known.empty() && repository.heads().empty();
   if (const std::optional<Signer> own = repository.find_signer()) known.push_back(own->public_key);
-  const ById arriving_by_id = by_id(arriving);
-  const Trust trust(people, known, first, parents_in(db, arriving_by_id));
-  const std::vector<std::string> objections = objections_to(arriving, trust, repository.pool());
-  for (std::size_t i = 0; i < arriving.size(); ++i) {
-    if (!objections[i].empty()) throw refusal(arriving[i], objections[i], people);
-  }
-  if (!first || people.declared) return {};
+  const Trust trust(people, known, first, parents_in(db, &arriving));
   DigestSet met;
-  for (const Operation& operation : arriving) {
-    if (operation.is_signed() && std::ranges::find(known, operation.signer) == known.end())
-      met.insert(operation.signer);
-  }
+  arriving.visit_slices([&](const std::vector<Operation>& slice) {
+    const std::vector<std::string> objections = objections_to(slice, trust, repository.pool());
+    for (std::size_t i = 0; i < slice.size(); ++i) {
+      if (!objections[i].empty()) throw refusal(slice[i], objections[i], people);
+      if (slice[i].is_signed() && std::ranges::find(known, slice[i].signer) == known.end()) met.insert(slice[i].signer);
+    }
+  });
+  if (!first || people.declared) return {};
   return {met.begin(), met.end()};
 }
 
-void require_publishable(Repository& repository, const std::vector<Operation>& leaving) {
+void require_publishable(Repository& repository, OperationStage& leaving) {
   const People people = declared_people(repository.root());
   if (!people.declared || leaving.empty()) return;
-  const ById none;
-  const Trust trust(people, {}, false, parents_in(repository.db(), none));
-  const std::vector<std::string> objections = objections_to(leaving, trust, repository.pool());
-  for (std::size_t i = 0; i < leaving.size(); ++i) {
-    if (objections[i].empty()) continue;
-    throw Error(ErrorKind::kRefused,
-                fmt::format("operation {} would be refused by others: {}", described(leaving[i]), objections[i]),
-                leaving[i].is_signed()
-                    ? way_on(people, leaving[i].signer, right_of(leaving[i])) +
-                          "; run here with --up-to-now it counts what is recorded already, and nothing later"
-                    : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count");
-  }
+  const Trust trust(people, {}, false, parents_in(repository.db(), nullptr));
+  leaving.visit_slices([&](const std::vector<Operation>& slice) {
+    const std::vector<std::string> objections = objections_to(slice, trust, repository.pool());
+    for (std::size_t i = 0; i < slice.size(); ++i) {
+      if (objections[i].empty()) continue;
+      throw Error(ErrorKind::kRefused,
+                  fmt::format("operation {} would be refused by others: {}", described(slice[i]), objections[i]),
+                  slice[i].is_signed()
+                      ? way_on(people, slice[i].signer, right_of(slice[i])) +
+                            "; run here with --up-to-now it counts what is recorded already, and nothing later"
+                      : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count");
+    }
+  });
 }
 
 void require_may_record(Repository& repository, const Operation& operation) {

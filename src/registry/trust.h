@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "registry/operation.h"
+#include "registry/operation_stage.h"
 #include "registry/repository.h"
 
 namespace mlx::registry {
@@ -110,8 +111,8 @@ bool may_record(Repository& repository, const std::string& kind);
 
 // kRefused, with who and what, where one of them does not count here. The keys that are met for the first time, and
 // taken, where this clone had no operations at all.
-std::vector<Digest> require_vouched(Repository& repository, const std::vector<Operation>& arriving);
+std::vector<Digest> require_vouched(Repository& repository, OperationStage& arriving);
 // The same of what is about to be published: nobody else would take what [people] does not vouch for.
-void require_publishable(Repository& repository, const std::vector<Operation>& leaving);
+void require_publishable(Repository& repository, OperationStage& leaving);
 
 }  // namespace mlx::registry

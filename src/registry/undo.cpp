@@ -189,16 +189,29 @@ void require_allowed(const Operation& operation, const Operation& subject, Repos
   }
 }
 
+// A move of the same alias that knows nothing of this one, nor this one of it: taking one back settles which holds.
+bool is_other_side(Graph& graph, std::size_t other, std::size_t target, std::size_t subject) {
+  return graph.at(subject).kind == "alias.move" && graph.at(other).kind == "alias.move" &&
+         !graph.ancestors(other)[target];
+}
+
+std::string way_on(const Operation& later, Repository& repository) {
+  if (later.kind.starts_with("run.")) return "what a run used or made stays";
+  if (later.actor == repository.actor()) return fmt::format("take that back first: mlx undo {}", later.id.brief());
+  return fmt::format("{} made it: `mlx promote` and `mlx tag -d` change what holds now", later.actor);
+}
+
 // kConflict where something in force is later and builds on it, or is about the same thing.
-void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t target, std::size_t subject) {
+void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t target, std::size_t subject,
+                  Repository& repository) {
   const std::vector<bool> before = graph.ancestors(target);
   for (std::size_t i = graph.size(); i-- > 0;) {
     if (before[i] || i == target || undone[i] || graph.at(i).kind == kUndoKind || i == subject) continue;
     if (!graph.builds(i, subject) && graph.subject_of(i) != graph.subject_of(subject)) continue;
+    if (is_other_side(graph, i, target, subject)) continue;
     const Operation& later = graph.at(i);
     throw Error(ErrorKind::kConflict, fmt::format("{}: {} came later", named(graph.at(subject)), named(later)),
-                later.kind.starts_with("run.") ? "what a run used or made stays"
-                                               : fmt::format("take that back first: mlx undo {}", later.id.brief()));
+                way_on(later, repository));
   }
 }
 
@@ -215,22 +228,25 @@ void require_version(Repository& repository, Graph& graph, std::size_t subject) 
 
 }  // namespace
 
-bool is_undone(store::Database& db, const Digest& id) {
-  return db.prepare("SELECT 1 FROM undone WHERE operation = ?").bind(id).step();
+InForce::InForce(store::Database& db)
+    : undone_(db.prepare("SELECT 1 FROM undone WHERE operation = ?")),
+      named_(db.prepare("SELECT 1 FROM people WHERE actor = ? AND blob = ?")) {}
+
+bool InForce::operator()(const Operation& operation) {
+  if (operation.kind != "actor.describe") {
+    const bool taken_back = undone_.bind(operation.id).step();
+    undone_.reset();
+    return !taken_back;
+  }
+  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+  const bool stands = named_.bind(operation.actor, Digest::parse(text_in(body, "blob"))).step();
+  named_.reset();
+  return stands;
 }
 
 std::vector<Operation> in_force(store::Database& db, std::vector<Operation> operations) {
-  store::Statement undone = db.prepare("SELECT 1 FROM undone WHERE operation = ?");
-  store::Statement named = db.prepare("SELECT 1 FROM people WHERE actor = ? AND blob = ?");
-  std::erase_if(operations, [&](const Operation& operation) {
-    const bool taken_back = undone.bind(operation.id).step();
-    undone.reset();
-    if (operation.kind != "actor.describe") return taken_back;
-    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-    const bool stands = named.bind(operation.actor, Digest::parse(text_in(body, "blob"))).step();
-    named.reset();
-    return !stands;
-  });
+  InForce stands(db);
+  std::erase_if(operations, [&](const Operation& operation) { return !stands(operation); });
   return operations;
 }
 
@@ -257,7 +273,7 @@ Undoing plan_undo(Repository& repository, const std::string& id, bool redo) {
   require_allowed(plan.operation, plan.subject, repository);
   plan.unchanged = undone[target];
   if (plan.unchanged) return plan;
-  require_free(graph, undone, target, subject);
+  require_free(graph, undone, target, subject, repository);
   if (plan.brings_back) require_version(repository, graph, subject);
   return plan;
 }

@@ -25,10 +25,19 @@ bool builds_on(const Operation& later, const Json& b, const Operation& earlier, 
 // was undone) do not count.
 OperationSet undone_operations(OperationStage& history);
 
-bool is_undone(store::Database& db, const Digest& id);
+bool holds_undo(OperationStage& operations);
 
 // Without those that were taken back, and without names that were forgotten: what is left of their content is nobody's.
 std::vector<Operation> in_force(store::Database& db, std::vector<Operation> operations);
+// The same, asked of one after the other.
+class InForce {
+ public:
+  explicit InForce(store::Database& db);
+  bool operator()(const Operation& operation);
+
+ private:
+  store::Statement undone_, named_;
+};
 
 struct Undoing {
   Operation operation;  // what is taken back; an undo where something is brought back

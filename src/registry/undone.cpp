@@ -110,6 +110,12 @@ bool builds_on(const Operation& later, const Json& b, const Operation& earlier, 
   return text_in(b, "artifact") == text_in(a, "artifact") && text_in(b, "digest") == digest;
 }
 
+bool holds_undo(OperationStage& operations) {
+  bool any = false;
+  operations.visit_kind(kUndoKind, [&](const Operation&) { any = true; });
+  return any;
+}
+
 OperationSet undone_operations(OperationStage& history) {
   return UndoRule(history).undone();
 }

@@ -1,61 +1,69 @@
-// Operations are few beside content: they are read and judged as a whole.
+// What a remote has is found by places in the fixed order, a bit each; what it lacks is put on disk.
 #include "registry/unpublished.h"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "registry/history.h"
 #include "registry/trust.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
 
-namespace {
-
-DigestSet reached_by(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
-  std::unordered_map<Digest, const Operation*, DigestHash> by_id;
-  for (const Operation& operation : all) by_id.emplace(operation.id, &operation);
-  return with_ancestors(heads, [&](const Digest& id) -> std::optional<std::vector<Digest>> {
-    const auto at = by_id.find(id);
-    return at == by_id.end() ? std::nullopt : std::optional(at->second->parents);
-  });
+bool knows_all(Repository& repository, const std::vector<Digest>& heads) {
+  return std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(repository.db(), head); });
 }
 
-}  // namespace
-
-bool knows_all(const std::vector<Operation>& all, const std::vector<Digest>& heads) {
-  DigestSet known;
-  for (const Operation& operation : all) known.insert(operation.id);
-  return std::ranges::all_of(heads, [&](const Digest& head) { return known.contains(head); });
-}
-
-std::vector<Operation> beyond(const std::vector<Operation>& all, const std::vector<Digest>& remote_heads) {
-  const DigestSet reached = reached_by(all, remote_heads);
-  std::vector<Operation> lacking;
-  std::ranges::copy_if(all, std::back_inserter(lacking), [&](const Operation& o) { return !reached.contains(o.id); });
-  return lacking;
-}
-
-std::vector<Operation> lost_operations(store::Remote& remote, const std::vector<Operation>& all,
-                                       const std::vector<Digest>& heads, std::size_t newest) {
-  const DigestSet reached = reached_by(all, heads);
-  std::vector<store::ObjectRef> asked;
-  for (auto operation = all.rbegin(); operation != all.rend() && asked.size() < newest; ++operation) {
-    if (reached.contains(operation->id)) asked.emplace_back(store::ObjectKind::kOperation, operation->id);
+Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads) {
+  store::Database& db = repository.db();
+  Beyond found;
+  {
+    store::Transaction moment(db, store::Transaction::Access::kRead);  // others record meanwhile
+    found.heads = select_heads(db);
+    std::vector<std::int64_t> places;
+    for (const Digest& head : remote_heads) {
+      if (const auto place = place_of(db, head)) places.push_back(*place);
+    }
+    const std::vector<bool> there = places_before(db, std::move(places));
+    visit_operations_where(
+        db,
+        [&](std::int64_t place) {
+          return static_cast<std::size_t>(place) >= there.size() || !there[static_cast<std::size_t>(place)];
+        },
+        [&](const Operation& operation) { found.operations.add(operation); });
   }
-  const std::vector<store::ObjectRef> missing = store::missing_objects(remote, asked);
-  if (missing.empty()) return {};
-  if (asked.size() < reached.size() && newest < all.size()) return lost_operations(remote, all, heads, all.size());
-  DigestSet lost;
-  for (const store::ObjectRef& operation : missing) lost.insert(operation.second);
-  std::vector<Operation> found;
-  std::ranges::copy_if(all, std::back_inserter(found), [&](const Operation& o) { return lost.contains(o.id); });
+  found.operations.settle_as_added();
+  repository.store().reload();
   return found;
+}
+
+std::vector<Digest> lost_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
+                                    std::size_t newest) {
+  store::Database& db = repository.db();
+  std::vector<std::int64_t> places;
+  for (const Digest& head : heads) {
+    if (const auto place = place_of(db, head)) places.push_back(*place);
+  }
+  const std::vector<bool> there = places_before(db, std::move(places));
+  std::vector<store::ObjectRef> asked;
+  store::Statement select = db.prepare("SELECT seq, id FROM operations ORDER BY seq DESC");
+  bool all = true;
+  while (select.step() && all) {
+    const auto place = static_cast<std::size_t>(select.int64(0));
+    if (place >= there.size() || !there[place]) continue;
+    if (asked.size() == newest) all = false;
+    if (all) asked.emplace_back(store::ObjectKind::kOperation, select.digest(1));
+  }
+  select.reset();
+  std::vector<Digest> lost;
+  for (const store::ObjectRef& operation : store::missing_objects(remote, asked)) lost.push_back(operation.second);
+  return lost.empty() || all ? lost : lost_operations(repository, remote, heads);
 }
 
 BeforeSending judge_before_sending(Repository& repository) {
   if (!declared_people(repository.root()).declared) return {};
   return [&repository](const std::vector<Digest>& heads) {
-    require_publishable(repository, beyond(repository.operations(), heads));
+    Beyond leaving = beyond(repository, heads);
+    require_publishable(repository, leaving.operations);
   };
 }
 

@@ -3,23 +3,22 @@
 // taken where somebody who counts has joined the two, or where the user says so.
 #pragma once
 
-#include <vector>
-
+#include "registry/operation_stage.h"
 #include "registry/sync.h"
 
 namespace mlx::registry {
 
-// Of operations in the fixed order whose parents are recorded or stand among them: those of histories that no one of
-// them joins to what is recorded.
-std::vector<Operation> not_joined(const std::vector<Operation>& arriving);
-// The same of what arrives here. None for a clone without operations, which has nothing to be joined to.
-std::vector<Operation> unrelated_operations(Repository& repository, const std::vector<Operation>& arriving);
+// Whether each of these settled operations, whose parents are recorded or stand among them, belongs to a history that
+// one of them joins to what is recorded.
+bool all_joined(OperationStage& arriving);
 
-// kRefused, with how many and whose, where there are any.
-void require_related(Repository& repository, const RemoteConfig& remote, const std::vector<Operation>& arriving);
+// kRefused, with how many and whose, where some of these settled operations belong to histories that no one of them
+// joins to what is recorded. Their parents are recorded here or stand among them. A clone without operations has
+// nothing to be joined to.
+void require_related(Repository& repository, const RemoteConfig& remote, OperationStage& arriving);
 
 // kRefused where there are any and this clone's person may not record that they belong here.
-void require_may_join(Repository& repository, const std::vector<Operation>& arriving);
+void require_may_join(Repository& repository, OperationStage& arriving);
 
 // Where what is recorded here falls into parts that have nothing in common: records that they belong to one project.
 void join_histories(Repository& repository);

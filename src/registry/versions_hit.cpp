@@ -1,14 +1,17 @@
 // From damaged objects to the files of versions: every list of files that is here is read once, by all cores.
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "registry/artifacts.h"
 #include "registry/bring.h"
 #include "registry/domains.h"
 #include "registry/fsck.h"
+#include "registry/operation_stage.h"
 
 namespace mlx::registry {
 namespace {
@@ -23,20 +26,18 @@ struct Named {
   bool own = false;  // made by this clone: all of it was here once
 };
 
-std::vector<Named> named_manifests(Repository& repository) {
-  std::vector<Named> named;
+// Each version and checkpoint that is to be whole here, in a fixed order.
+void visit_named(Repository& repository, const std::function<void(const Named&)>& visit) {
+  const auto take = [&](const Named& named) {
+    if (erasure_of(repository, named.manifest)) return;
+    if (named.own || repository.store().has(ObjectKind::kManifest, named.manifest)) visit(named);
+  };
   const std::set<std::string>& own = repository.own_actors();
-  for (const Version& version : versions(repository))
-    named.push_back({version.name(), version.digest, own.contains(version.actor)});
-  store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
-  while (select.step()) {
-    named.push_back({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
-  }
-  std::erase_if(named, [&](const Named& one) {
-    if (erasure_of(repository, one.manifest)) return true;
-    return !one.own && !repository.store().has(ObjectKind::kManifest, one.manifest);
+  visit_versions(repository, [&](const Version& version) {
+    take({version.name(), version.digest, own.contains(version.actor)});
   });
-  return named;
+  store::Statement select = repository.db().prepare("SELECT run, step, manifest FROM checkpoints ORDER BY run, step");
+  while (select.step()) take({fmt::format("run:{} checkpoint {}", select.text(0), select.int64(1)), select.digest(2)});
 }
 
 struct Search {
@@ -44,7 +45,8 @@ struct Search {
   bool lazy;                                       // what is not here is fetched when it is needed
   std::unordered_set<Digest, DigestHash> damaged;  // storage ids
   std::mutex mutex;
-  std::unordered_map<Digest, std::string, DigestHash> verdicts;
+  std::unordered_set<Digest, DigestHash> whole = {};  // seen lately: versions share most of their files
+  std::unordered_map<Digest, std::string, DigestHash> bad = {};
 
   bool lost(ObjectKind kind, const Digest& id) const;
   std::string examine(const Digest& content) const;
@@ -84,13 +86,18 @@ std::string Search::examine(const Digest& content) const {
 }
 
 std::string Search::verdict(const Digest& content) {
+  constexpr std::size_t kMostWhole = 1 << 16;
   {
     std::lock_guard guard(mutex);
-    if (const auto at = verdicts.find(content); at != verdicts.end()) return at->second;
+    if (whole.contains(content)) return {};
+    if (const auto at = bad.find(content); at != bad.end()) return at->second;
   }
   std::string why = examine(content);
   std::lock_guard guard(mutex);
-  return verdicts.emplace(content, std::move(why)).first->second;
+  if (!why.empty()) return bad.emplace(content, std::move(why)).first->second;
+  if (whole.size() == kMostWhole) whole.clear();
+  whole.insert(content);
+  return {};
 }
 
 std::vector<Hit> Search::bad_files(const Digest& shard) {
@@ -107,49 +114,104 @@ std::vector<Hit> Search::bad_files(const Digest& shard) {
   return hits;
 }
 
+// Which lists of files stand in which versions, on disk: there are as many as there are versions, or more.
+class Lists {
+ public:
+  void add(const Named& named) { add_named_.bind(++rows_, named.name, named.manifest, named.own).run(); }
+  // Of the last one that was added.
+  void add_list(const Digest& shard, std::size_t position) {
+    add_list_.bind(shard, rows_, static_cast<std::int64_t>(position)).run();
+  }
+
+  std::uint64_t count() {
+    store::Statement select = db_.prepare("SELECT count(DISTINCT shard) FROM lists");
+    return select.step() ? static_cast<std::uint64_t>(select.int64(0)) : 0;
+  }
+  // Each once, several at a time, those of the oldest versions first.
+  void visit(const std::function<void(const std::vector<Digest>&)>& visit) {
+    constexpr std::size_t kAtOnce = 1024;
+    std::vector<Digest> shards;
+    store::Statement select = db_.prepare(
+        "SELECT l.shard FROM named n JOIN lists l ON l.named = n.row WHERE l.named = (SELECT min(named) FROM lists"
+        " WHERE shard = l.shard) ORDER BY n.row, l.position");
+    while (select.step()) {
+      shards.push_back(select.digest(0));
+      if (shards.size() == kAtOnce) visit(std::exchange(shards, {}));
+    }
+    if (!shards.empty()) visit(shards);
+  }
+  void visit_versions_of(const Digest& shard,
+                         const std::function<void(std::int64_t row, std::int64_t position, const Named&)>& visit) {
+    store::Statement select = db_.prepare(
+        "SELECT n.row, l.position, n.name, n.manifest, n.own FROM lists l JOIN named n ON n.row = l.named"
+        " WHERE l.shard = ?");
+    for (select.bind(shard); select.step();)
+      visit(select.int64(0), select.int64(1), {select.text(2), select.digest(3), select.int64(4) != 0});
+  }
+
+ private:
+  store::Database db_ = scratch_database(
+      "CREATE TABLE named (row INTEGER PRIMARY KEY, name TEXT NOT NULL, manifest BLOB NOT NULL, own INTEGER NOT NULL);"
+      "CREATE TABLE lists (shard BLOB NOT NULL, named INTEGER NOT NULL, position INTEGER NOT NULL,"
+      " PRIMARY KEY (shard, named, position)) WITHOUT ROWID;"
+      "CREATE INDEX lists_by_version ON lists (named, position);"
+      "BEGIN;");
+  store::Statement add_named_ = db_.prepare("INSERT INTO named (row, name, manifest, own) VALUES (?, ?, ?, ?)");
+  store::Statement add_list_ = db_.prepare("INSERT INTO lists (shard, named, position) VALUES (?, ?, ?)");
+  std::int64_t rows_ = 0;
+};
+
+// Of one file, and of one version that has it.
+struct Placed {
+  std::int64_t row, position;
+  Hit hit;
+};
+
 }  // namespace
 
 std::vector<Hit> versions_hit(Repository& repository, const store::FsckReport& report, Progress& progress) {
-  const std::vector<Named> named = named_manifests(repository);
   repository.store().reload();  // others have made versions since it was opened
   const store::Store& store = repository.store();
-  Search search{store, is_lazy(repository), {}, {}, {}};
+  Search search{store, is_lazy(repository), {}, {}};
   for (const store::DamagedObject& object : report.damaged_objects) search.damaged.insert(object.id);
   std::vector<Hit> hits;
-  std::vector<std::vector<Digest>> shards_of(named.size());
-  std::vector<Digest> shards;
-  for (std::size_t i = 0; i < named.size(); ++i) {
+  Lists lists;
+  visit_named(repository, [&](const Named& named) {
     try {
-      for (const store::ShardRef& shard : store.shards(named[i].manifest)) shards_of[i].push_back(shard.id);
+      const std::vector<store::ShardRef> shards = store.shards(named.manifest);
+      lists.add(named);
+      for (std::size_t i = 0; i < shards.size(); ++i) lists.add_list(shards[i].id, i);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
       const bool gone = error.kind == ErrorKind::kNotFound;
-      hits.push_back({named[i].name, named[i].manifest, {}, {}, gone ? "its list of files is missing" : error.message});
+      hits.push_back({named.name, named.manifest, {}, {}, gone ? "its list of files is missing" : error.message});
     }
-    shards.insert(shards.end(), shards_of[i].begin(), shards_of[i].end());
-  }
-  std::ranges::sort(shards);
-  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  });
 
-  std::vector<std::vector<Hit>> bad(shards.size());
-  progress.begin("Checking versions", shards.size(), "lists");
-  repository.pool().run(static_cast<std::int64_t>(shards.size()), [&](std::int64_t i) {
-    check_interrupted();
-    bad[static_cast<std::size_t>(i)] = search.bad_files(shards[static_cast<std::size_t>(i)]);
-    progress.advance(1);
+  std::vector<Placed> placed;
+  progress.begin("Checking versions", lists.count(), "lists");
+  lists.visit([&](const std::vector<Digest>& shards) {
+    std::vector<std::vector<Hit>> bad(shards.size());
+    repository.pool().run(static_cast<std::int64_t>(shards.size()), [&](std::int64_t i) {
+      check_interrupted();
+      bad[static_cast<std::size_t>(i)] = search.bad_files(shards[static_cast<std::size_t>(i)]);
+      progress.advance(1);
+    });
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (bad[i].empty()) continue;
+      lists.visit_versions_of(shards[i], [&](std::int64_t row, std::int64_t position, const Named& named) {
+        for (Hit hit : bad[i]) {
+          if (!named.own && hit.why.starts_with(kMissing)) continue;  // it may never have been fetched
+          hit.name = named.name;
+          hit.manifest = named.manifest;
+          placed.push_back({row, position, std::move(hit)});
+        }
+      });
+    }
   });
   progress.end();
-  for (std::size_t i = 0; i < named.size(); ++i) {
-    for (const Digest& shard : shards_of[i]) {
-      const auto at = std::ranges::lower_bound(shards, shard) - shards.begin();
-      for (Hit hit : bad[static_cast<std::size_t>(at)]) {
-        if (!named[i].own && hit.why.starts_with(kMissing)) continue;  // it may never have been fetched
-        hit.name = named[i].name;
-        hit.manifest = named[i].manifest;
-        hits.push_back(std::move(hit));
-      }
-    }
-  }
+  std::ranges::stable_sort(placed, {}, [](const Placed& one) { return std::pair(one.row, one.position); });
+  for (Placed& one : placed) hits.push_back(std::move(one.hit));
   return hits;
 }
 

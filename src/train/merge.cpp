@@ -25,7 +25,7 @@ registry::Version merge_run(registry::Repository& repository, const registry::Ve
   version.message = fmt::format("{} with its adapters merged", from.name());
   version.run = run;
   version.parent = from.digest;
-  repository.store().use_domain(registry::domain_of(repository, from.artifact));
+  registry::store_under_domain_of(repository, from.artifact);
   version.manifest = nn::store_model(repository.store(), model, from.digest);
   registry::Version made = registry::create_version(repository, version).version;
   registry::end_run(repository, run, "done", {{"model", made.digest}},

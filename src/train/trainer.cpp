@@ -232,7 +232,7 @@ registry::Version store_version(registry::Repository& repository, const TrainCon
     version.parent = in.base->version.digest;
     version.message = fmt::format("fine-tuned from {} on {}", in.base->version.name(), in.dataset.name());
   }
-  repository.store().use_domain(registry::domain_of(repository, config.name));
+  registry::store_under_domain_of(repository, config.name);
   version.manifest = nn::store_model(repository.store(), model, version.parent);
   return registry::create_version(repository, version).version;
 }

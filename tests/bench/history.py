@@ -1,5 +1,6 @@
-"""Memory and time of what looks at all operations, in clones with histories of several lengths: `audit verify`, `fsck`,
-`status`, taking the journal in, and `fsck --rebuild`. One line a command: peak of resident memory and seconds.
+"""Memory and time of what looks at all operations, in clones with histories of several lengths: `audit verify`,
+`audit log`, `fsck`, `status`, taking the journal in, `fsck --rebuild`, and a push and a fetch of all of it. One line a
+command: peak of resident memory and seconds.
 
     python3 tests/bench/history.py BINARY [BINARY ...] [--operations N,N,...] [--only COMMAND]
 
@@ -52,8 +53,9 @@ def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def operations(count, key, words=50):
-    """Bytes of each, parents first. Versions have messages of so many words."""
+def operations(count, key, words=50, pointer=None):
+    """Bytes of each, parents first. Versions have messages of so many words. With `pointer`, that of a version whose
+    content is there, that is the only one, and others are tags."""
     def made(kind, body, parents):
         said = {"actor": key.actor, "body": body, "clone": key.clone, "format": 2, "kind": kind, "parents": sorted(parents),
                 "signer": key.public, "time": TIME + number}
@@ -63,7 +65,12 @@ def operations(count, key, words=50):
 
     heads, moved, digest, versions = [], None, None, 0
     for number in range(count):
-        if number % 4 == 0:
+        if number == 0 and pointer:
+            digest = pointer["digest"]
+            kind, body = "version.create", {"artifact": "data/x", "kind": "dataset", "digest": digest, "number": 1,
+                                            "files": int(pointer["files"]), "bytes": int(pointer["size"]), "message": "first",
+                                            "run": "", "parent": None}
+        elif number % 4 == 0 and not pointer:
             versions += 1
             digest = "sha256:" + hashlib.sha256(str(number).encode()).hexdigest()
             kind, body = "version.create", {"artifact": "data/x", "kind": "dataset", "digest": digest, "number": versions,
@@ -129,8 +136,28 @@ def run(binary, *words, cwd):
     return peak / 1024, time.monotonic() - begun, usage.ru_utime + usage.ru_stime
 
 
-COMMANDS = {"take in": ["status"], "status": ["status"], "audit verify": ["audit", "verify"], "fsck": ["fsck"],
-            "rebuild": ["fsck", "--rebuild"]}
+COMMANDS = {"take in": ["status"], "status": ["status"], "audit verify": ["audit", "verify"],
+            "audit log": ["audit", "log", "--jsonl"], "fsck": ["fsck"], "rebuild": ["fsck", "--rebuild"]}
+
+
+def travel(binary, folder, count):
+    """Of a push of a whole history to a folder, and of a fetch of it into a new clone."""
+    here, there = os.path.join(folder, "here"), os.path.join(folder, "there")
+    os.makedirs(os.path.join(here, "data", "x"))
+    os.makedirs(there)
+    with open(os.path.join(here, "data", "x", "a.txt"), "w") as file:
+        file.write("content\n")
+    run(binary, "init", cwd=here)
+    run(binary, "add", "data/x", cwd=here)
+    with open(os.path.join(here, "data", "x.mlx")) as file:
+        pointer = dict(line.strip().split(" ", 1) for line in file)
+    write_journal(os.path.join(here, ".mlx", "journal"), operations(count, Key(b"\x07" * 32), pointer=pointer))
+    run(binary, "remote", "add", "origin", os.path.join(folder, "remote"), cwd=here)
+    run(binary, "status", cwd=here)
+    push = run(binary, "push", cwd=here)
+    run(binary, "init", cwd=there)
+    shutil.copy(os.path.join(here, "mlx.toml"), there)
+    return {"push": push, "fetch": run(binary, "fetch", cwd=there)}
 
 
 def main():
@@ -145,7 +172,7 @@ def main():
         for count in map(int, options.operations.split(",")):
             journal = os.path.join(work, "journal")
             write_journal(journal, operations(count, Key(b"\x07" * 32)))
-            rows = {name: "" for name in COMMANDS}
+            rows = dict.fromkeys((*COMMANDS, "push", "fetch"), "")
             for binary in map(os.path.abspath, options.binaries):
                 clone = os.path.join(work, "clone")
                 shutil.rmtree(clone, ignore_errors=True)
@@ -156,6 +183,10 @@ def main():
                     if name != "take in" and options.only not in (None, name):
                         continue
                     rows[name] += "  {:16.1f} {:6.1f} {:6.1f}".format(*run(binary, *words, cwd=clone))
+                if options.only in (None, "push", "fetch"):
+                    with tempfile.TemporaryDirectory(dir=work) as folder:
+                        for name, measured in travel(binary, folder, count).items():
+                            rows[name] += "  {:16.1f} {:6.1f} {:6.1f}".format(*measured)
             for name, row in rows.items():
                 if row:
                     print(f"{count:>10}  {name:<13}{row}", flush=True)

@@ -40,7 +40,6 @@ TRAINED = {"mlp": "MLP 784-512-512-10, batch 128", "demo cnn": "CNN 28x28, 4 con
            "resnet-20": "ResNet-20 32x32, batch 128", "gpt2 6x384": "GPT-2 6x384, context 256, batch 32"}
 ASKED = {"resnet-20": "ResNet-20 32x32, batch 128", "mobilenet_v2": "MobileNetV2 96x96, batch 32"}
 NEEDED = {"training": ["torch", "numpy"], "inference": ["torch", "numpy", "onnx", "onnxruntime"]}
-INFER = os.path.join(HERE, "infer.py")
 TOOLS = {"mlx": "mlx", "git": "Git", "git-lfs": "Git LFS", "restic": "restic", "borg": "borg", "dvc": "DVC", "oxen": "Oxen"}
 FILES, CHECKPOINT_MIB = 20000, 512
 # label, step of store.sh, number; seconds of others are shown as multiples of mlx's.
@@ -178,11 +177,10 @@ def inference_table(rows):
 
 
 def inference(run):
-    command = [INFER, run.build]
+    command = [os.path.join(HERE, "infer.py"), run.build]
     rows = measure(run, "inference", command, interpreter=[run.python])
     found = peers(run.python, NEEDED["inference"])
-    return ("## Speed of inference\n\nThe same models in mlx, in ONNX Runtime and in a frozen TorchScript, which has no int8: ONNX Runtime\n"
-            f"{found['onnxruntime']}, PyTorch {found['torch']}, {run.where}; `{typed(command)}`:\n\n{inference_table(rows)}")
+    return (f"ONNX Runtime {found['onnxruntime']}, PyTorch {found['torch']}, {run.where}; `{typed(command)}`:\n\n{inference_table(rows)}")
 
 
 def duration(seconds):
@@ -239,7 +237,7 @@ def check_ready(wanted, text, python):
 
 
 def build_programs(build):
-    targets = ["mlx", "bench_serve", "bench_train", "bench_stat", *(["bench_infer"] if os.path.exists(INFER) else [])]
+    targets = ["mlx", "bench_serve", "bench_train", "bench_infer", "bench_stat"]
     if subprocess.run(["cmake", "--build", build, "--target", *targets], stdout=sys.stderr).returncode:
         fail(f"{build} does not build")
 
@@ -291,7 +289,7 @@ def main():
     parser.add_argument("--only", action="append", choices=list(SECTIONS), metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the peers")
     args = parser.parse_args()
-    wanted = [name for name in SECTIONS if name in (args.only or SECTIONS) and (name != "inference" or os.path.exists(INFER))]
+    wanted = [name for name in SECTIONS if name in (args.only or SECTIONS)]
     python = os.path.abspath(shutil.which(args.python) or fail(f"there is no {args.python}"))
     git = ["git", "-C", ROOT]
     if subprocess.check_output([*git, "status", "--porcelain", "--", ".", ":!README.md"]):

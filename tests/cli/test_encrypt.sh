@@ -286,6 +286,28 @@ expect 0 mlx train -c train.toml -q
 expect 0 mlx quantize clf --calibrate data/bars
 expect 0 mlx remote add --encrypt origin ../made-remote
 expect 0 mlx push
+# bug: after an erasure of 'main' nobody could clone the remote any more, and in a repository that is encrypted itself
+# nothing could be added. The erasure of somebody else's 'main' is only told to who has its content; a clone that comes
+# later has nothing to keep.
+cd "$work" && mkdir all && cd all && mlx init -q --encrypt && mkdir -p data/x data/y && echo secret >data/x/f && echo y >data/y/f
+mlx add -q data/x data/y && mlx commit -q -m 1 && mlx remote add -q --encrypt origin ../all-remote && mlx push -q
+mlx erase -q main --yes && mlx push -q
+expect 0 mlx clone ../all-remote ../all-clone
+[ ! -e ../all-clone/data/x.mlx ] || fail "a pointer to what was erased"
+echo new >data/x/g
+expect 0 mlx add data/x
+expect 0 mlx commit -m 2
+expect 0 mlx push
+rm -r ../all-clone && expect 0 mlx clone ../all-remote ../all-clone
+same "$(mlx -C ../all-clone cat data/x:g)" new
+expect 0 mlx -C ../all-clone push --check
+cp mlx.toml data/*.mlx ../all-clone/ && mkdir -p ../all-clone/data && mv ../all-clone/*.mlx ../all-clone/data/
+expect 0 mlx -C ../all-clone pull
+has "$out" "data/y  dataset"
+has "$out" "erased"
+expect 0 mlx -C ../all-clone status
+has "$out" "erased"
+
 # An encrypted clone, under the same keys.
 cd "$work" && expect 0 mlx clone --encrypt made-remote made-clone
 same "$(tree_of made-clone/data/bars)" "$(tree_of made/data/bars)"

@@ -33,6 +33,11 @@ same "$(listed --where train.optimizer.momentum=0.9)" "train 1000.0,train 0.001,
 same "$(listed --where train.optimizer.momentum=0.91)" ""
 same "$(listed --status failed --sort loss)" "train 1000.0"
 
+# bug: the name of a table was taken for a figure: it listed nothing, and was offered as what was meant.
+error 2 "no run has 'train'" mlx log --runs --where train=1
+error 2 "did you mean" mlx log --runs --sort train.lerning_rate
+has "$err" "'train.learning_rate'"
+
 # What was asked for is shown.
 expect 0 mlx log --runs --where 'train.learning_rate=0.001'
 has "$out" "train.learning_rate 0.001"

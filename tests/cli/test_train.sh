@@ -104,6 +104,8 @@ same "$(json "d['metric'], len(d['points']), d['points'][-1]['step'], sorted(d['
   "('train/loss', 10, 50, ['step', 'time', 'value'])"
 expect 0 mlx show "run:$longer" --metric train/loss
 has "$out" "      50  "
+expect 0 mlx train --set train.seed=10 --set train.keep_state=false --json
+error 4 "it kept none ([train] keep_state)" mlx train --resume "run:$(json "d['run']")" --set train.seed=10 --set train.epochs=5
 error 3 "did you mean 'train/loss'" mlx show "run:$longer" --metric train/lost
 error 2 "a version has none" mlx show clf --metric train/loss
 error 2 "it is for one metric" mlx show "run:$longer" --csv

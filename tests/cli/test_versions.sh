@@ -30,6 +30,8 @@ same "$(stat -c '%y %i' data/x.mlx data/.gitignore data/x/a.txt)" "$before"
 
 expect 0 mlx status
 has "$out" "not committed"
+expect 0 mlx show data/x  # bug: it was said to be made in 1970
+has "$out" "made          not committed"
 expect 0 mlx commit -n -m first
 has "$out" "would commit data/x"
 error 2 "message is empty" mlx commit -m ""

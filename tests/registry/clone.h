@@ -149,8 +149,14 @@ inline std::string dump(Repository& repo) {
     }
   }
   for (const Digest& head : repo.heads()) out += "head " + head.text() + "\n";
+  store::Statement select = repo.db().prepare("SELECT 1 FROM undone WHERE operation = ?");
+  const auto undone = [&](const Digest& id) {
+    const bool is = select.bind(id).step();
+    select.reset();
+    return is;
+  };
   for (const Operation& o : repo.operations())
-    out += fmt::format("operation {} {}{}\n", o.id.text(), o.kind, is_undone(repo.db(), o.id) ? " undone" : "");
+    out += fmt::format("operation {} {}{}\n", o.id.text(), o.kind, undone(o.id) ? " undone" : "");
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/sync.h"
+#include "registry/undo.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -129,6 +130,27 @@ TEST_CASE("bug: an alias conflict could not be settled by promoting, whichever v
   CHECK(resolve(p.b.repo(), "clf@production").digest == v2.digest);
   CHECK(alias_moves(p.b.repo()).back().message == "as a has it");
   CHECK(dump(p.a.repo()) == dump(p.b.repo()));
+}
+
+TEST_CASE("bug: one's own side of an alias conflict could not be taken back: the other's was said to be later") {
+  Pair p;
+  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
+  bring(p.a.repo(), p.b.repo());
+  move_alias(p.a.repo(), "production", v2);
+  move_alias(p.b.repo(), "production", v3);
+  p.exchange();
+  undo(p.a.repo(), "", false);
+  settle_numbers(p.a.repo(), false);
+  p.exchange();
+  settle_numbers(p.b.repo(), false);
+  CHECK(resolve(p.b.repo(), "clf@production").digest == v3.digest);
+  // A move that knew of the other is later, and whoever made it is named, not a command that refuses.
+  move_alias(p.a.repo(), "production", v2);
+  p.exchange();
+  move_alias(p.b.repo(), "production", v3);
+  p.exchange();
+  const std::string who = "came later | " + p.b.repo().actor() + " made it";
+  CHECK(fails_with(ErrorKind::kConflict, who, [&] { undo(p.a.repo(), "", false); }) == "");
 }
 
 TEST_CASE("bug: with another key in the same clone --renumber gave the other clone's version another number") {

@@ -144,6 +144,8 @@ TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") 
   CHECK(write_pointer(c.repo(), pointer("data/live.mlx")));
   put("scripts/plot.mlx", "PK\003\004");
   put("large.mlx", std::string(100'000, 'x'));
+  put("raw/empty.mlx", "");
+  put("raw/zeros.mlx", std::string(10, '\0'));
   put("scripts.mlx", "PK\003\004");  // and what stands in the folder beside it is looked at
   CHECK(write_pointer(c.repo(), pointer("scripts/inner")));
   put("data/set/inside.mlx", "artifact that is data");

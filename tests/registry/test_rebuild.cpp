@@ -9,7 +9,10 @@
 #include "history_maker.h"
 #include "registry/fsck.h"
 #include "registry/gc.h"
+#include "registry/history.h"
 #include "registry/sync.h"
+#include "registry/trust.h"
+#include "registry/unpublished.h"
 #include "store/journal.h"
 
 using namespace mlx;
@@ -194,6 +197,31 @@ TEST_CASE("bug: a rebuild left out an operation that it could not take in, and a
     CHECK(versions(c.repo()).size() == 1);
     c.close();
     rebuild(c);
+  }
+}
+
+TEST_CASE("what a remote lacks is what its heads do not reach, in a history that diverged") {
+  Clone a, b;
+  HistoryMaker maker(7);
+  maker.make(a.repo(), 8);
+  for (int round = 0; round < 3; ++round) {
+    bring(a.repo(), b.repo());
+    maker.make(a.repo(), 5);
+    maker.make(b.repo(), 5);
+    bring(b.repo(), a.repo());
+  }
+  const std::vector<Operation> all = a.repo().operations();
+  const auto parents_of = [&](const Digest& id) { return std::optional(select_parents(a.repo().db(), id)); };
+  CHECK(beyond(a.repo(), {}).operations.size() == all.size());
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    const std::vector<Digest> heads = {all[i].id, all[all.size() - 1 - i / 2].id, Digest::of("of somebody else")};
+    const DigestSet reached = with_ancestors({heads[0], heads[1]}, parents_of);
+    std::vector<Digest> lacking, expected;
+    beyond(a.repo(), heads).operations.visit_ids([&](const Digest& id) { lacking.push_back(id); });
+    for (const Operation& operation : all) {
+      if (!reached.contains(operation.id)) expected.push_back(operation.id);
+    }
+    CHECK(lacking == expected);
   }
 }
 

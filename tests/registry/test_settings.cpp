@@ -128,4 +128,11 @@ TEST_CASE("which folders of others are safe, nobody says but the user") {
   CHECK(place.read().text("safe.directory") == "");
   CHECK(write(SettingOrigin::kUser));
   CHECK(place.read().text("safe.directory") == "/srv/shared");
+  // bug: the project's file was told to have set the key that signs, which is not asked of it.
+  const std::string refusal = "counts in your own settings alone";
+  CHECK(fails_with(ErrorKind::kUsage, refusal, [&] {
+          write_setting(place.sources, SettingOrigin::kTracked, "user.signingkey", "k", false);
+        }) == "");
+  CHECK(write_setting(place.sources, SettingOrigin::kClone, "user.signingkey", "k", false));
+  CHECK(place.read().text("user.signingkey") == "k");
 }

@@ -378,9 +378,9 @@ TEST_CASE("a remote that others have pushed to has not gone back") {
   p.fetch(p.bob);
   make(p.bob.repo(), "clf", "two");
   p.push(p.bob);
-  const RemoteHistory history = remote_history(p.ada.repo(), p.origin, p.quiet);
+  RemoteHistory history = remote_history(p.ada.repo(), p.origin, p.quiet);
   CHECK(history.unknown.size() == 1);
-  CHECK(rolled_back(p.ada.repo(), p.origin, history.heads, history.unknown).empty());
+  CHECK(rolled_back(p.ada.repo(), p.origin, history.heads, &history.unknown).empty());
 }
 
 TEST_CASE("unsigned history of an older mlx counts up to where [people] says") {

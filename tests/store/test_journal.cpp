@@ -110,6 +110,35 @@ TEST_CASE("a full disk leaves the journal as it was") {
   }
 }
 
+TEST_CASE("bug: what was appended at once stood in memory four times over") {
+  Log log;
+  log.journal.append(as_bytes("one"));
+  const Bytes before = read_file(log.path);
+  constexpr int kCount = 30;
+  const auto produce = [](const Journal::Take& take) {
+    for (int i = 0; i < kCount; ++i) take(to_bytes(std::string(100'000, static_cast<char>('a' + i % 26))));
+  };
+  const auto fails = [&](const std::function<void()>& append) {
+    CHECK(error_of(append) == ErrorKind::kIo);
+    CHECK(read_file(log.path) == before);  // also where earlier batches were synced
+  };
+  fails([&] {
+    log.journal.append_each([&](const Journal::Take& take) {
+      produce(take);
+      fail(ErrorKind::kIo, "no more");
+    });
+  });
+  for (int at = 1; at <= 6; ++at) {
+    FaultDisk disk(FaultDisk::Fault::kFail, at);
+    fails([&] { Journal(log.path, disk).append_each(produce); });
+  }
+  log.journal.append_each(produce);
+  const std::vector<std::string> all = log.all();
+  REQUIRE(all.size() == 1 + kCount);
+  CHECK(all.back() == std::string(100'000, static_cast<char>('a' + (kCount - 1) % 26)));
+  CHECK(as_text(read_file(log.path)).find("MLXB", 1'500'000) != std::string_view::npos);  // a batch begins there
+}
+
 TEST_CASE("processes that append at once lose nothing") {
   Log log;
   constexpr int kProcesses = 4, kEach = 25;
