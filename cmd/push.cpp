@@ -109,12 +109,20 @@ int check(const PushOptions& options, Context& context) {
   if (!options.hook && !options.remote.empty()) remotes = {chosen_remote(options.remote, context)};
   const registry::PushCheck found =
       pointers.empty() ? registry::PushCheck() : registry::on_no_remote(repository, pointers, remotes);
-  Json list = Json::array();
+  Json list = Json::array(), broken = Json::array();
+  const auto print = [&](const std::string& line) {
+    options.hook ? context.say("mlx: " + line) : context.line(line);  // git shows what its hooks say on stderr
+  };
+  for (const auto& [remote, operations] : found.broken) {
+    broken.push_back({{"remote", remote}, {"lost_operations", operations}});
+    print(fmt::format("'{}' has lost {}: nobody can clone it", remote, counted(operations, "operation")));
+  }
   for (const registry::Pointer& pointer : found.lacking) {
     list.push_back({{"artifact", pointer.artifact}, {"digest", pointer.digest.text()}});
-    const std::string line = fmt::format("{}  {}  is on no remote{}", pointer.artifact, pointer.digest.brief(),
-                                         found.silent.empty() ? "" : " that could be asked");
-    options.hook ? context.say("mlx: " + line) : context.line(line);  // git shows what its hooks say on stderr
+    print(fmt::format("{}  {}  is on no remote{}", pointer.artifact, pointer.digest.brief(),
+                      !found.broken.empty()  ? " that can be cloned"
+                      : found.silent.empty() ? ""
+                                             : " that could be asked"));
   }
   if (!found.lacking.empty()) {
     // With no answer at all it is the question that failed.
@@ -129,8 +137,11 @@ int check(const PushOptions& options, Context& context) {
   if (context.wants_json()) {
     Json silent = Json::array();
     for (const auto& [remote, why] : found.silent) silent.push_back({{"remote", remote}, {"why", why.message}});
-    context.json(
-        {{"schema", "mlx.push-check/1"}, {"pointers", pointers.size()}, {"lacking", list}, {"silent", silent}});
+    context.json({{"schema", "mlx.push-check/1"},
+                  {"pointers", pointers.size()},
+                  {"lacking", list},
+                  {"silent", silent},
+                  {"broken", broken}});
   }
   return found.lacking.empty() ? 0 : 1;
 }

@@ -59,7 +59,7 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.root.empty()) serving.root = options.root;
   serving.read_only = options.read_only;
   serving.program = "mlx " MLX_VERSION;
-  serving.check_heads = options.repair ? registry::check_published : registry::check_pushed;
+  serving.check_heads = options.repair ? registry::judge_published : registry::judge_pushed;
   store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
   return 0;
 }

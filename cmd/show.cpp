@@ -11,6 +11,7 @@
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
 #include "registry/bring.h"
+#include "registry/claims.h"
 #include "registry/people.h"
 #include "registry/remarks.h"
 #include "store/usage.h"
@@ -74,6 +75,15 @@ Json remarks_json(registry::Repository& repository, const registry::Version& ver
   for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
     list.push_back({{"operation", remark.operation.id.text()}, {"no_effect", remark.ignored}, {"text", remark.text}});
   return list;
+}
+
+// What operations say of its files and bytes and is not so, where its list of files is here and can be read.
+std::vector<std::string> false_claims(registry::Repository& repository, const registry::Version& version) try {
+  if (!repository.store().has(store::ObjectKind::kManifest, version.digest)) return {};
+  return registry::false_claims_of(repository, repository.store().summarize(version.digest));
+} catch (const Error& error) {
+  if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kRefused) throw;
+  return {};
 }
 
 std::string person_name(const registry::Names& names, const std::string& actor) {
@@ -202,6 +212,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     json["attachments"] = attached;
     json["made_by"] = makings_json(repository, version);
     json["remarks"] = remarks_json(repository, version);
+    json["false_claims"] = false_claims(repository, version);
     if (stat && !erasure) json["storage"] = usage_json(usage_of(repository, version));
     context.json(json);
     return 0;
@@ -223,6 +234,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   if (erasure) field(context, "erased", context.red(erasure_text(*erasure)));
   for (const registry::Remark& remark : registry::remarks_on(repository, version.digest))
     field(context, "remark", remark.text);
+  for (const std::string& wrong : false_claims(repository, version)) field(context, "not so", wrong);
   if (!model.is_null()) {
     for (const auto& [key, value] : model.items()) {
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();

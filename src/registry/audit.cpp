@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "registry/audit_trust.h"
+#include "registry/claims.h"
+#include "registry/content.h"
 #include "registry/history.h"
 #include "registry/operation_stage.h"
 #include "registry/repository.h"
@@ -49,6 +51,7 @@ class Audit {
     check_projection(progress);
     check_head(head);
     check_trust();
+    check_claims();
   }
 
   template <typename... Args>
@@ -191,6 +194,20 @@ class Audit {
     TrustReport trust = verify_trust(root_, known_, pool_);
     report_.problems.insert(report_.problems.end(), trust.problems.begin(), trust.problems.end());
     report_.notes = std::move(trust.notes);
+  }
+
+  // Of versions whose list of files is here and can be read.
+  void check_claims() {
+    known_.visit_kind("version.create", [&](const Operation& operation) {
+      try {
+        const auto version = digest_in(parse_json(operation.body, operation.kind), "digest");
+        if (!version || !store_.has(store::ObjectKind::kManifest, *version)) return;
+        std::string wrong = false_claim(operation, store_.summarize(*version));
+        if (!wrong.empty() && report_.notes.size() < kMostProblems) report_.notes.push_back(std::move(wrong));
+      } catch (const Error& error) {
+        if (error.kind == ErrorKind::kInterrupted || error.kind == ErrorKind::kIo) throw;  // else fsck names it
+      }
+    });
   }
 
   void note_unsealed();

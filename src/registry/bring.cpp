@@ -29,13 +29,13 @@ Source open_source(Repository& repository) {
 
 void receive_tree(Repository& repository, const Digest& manifest, Progress& progress) {
   Source source = open_source(repository);
-  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository)};
+  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository, progress)};
   receive_trees(transfer, {manifest});
 }
 
 void receive_content(Repository& repository, const std::vector<store::FileRef>& files, Progress& progress) {
   Source source = open_source(repository);
-  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository)};
+  Transfer transfer{repository.store(), *source.remote, progress, source.result, tree_check(repository, progress)};
   receive_files(transfer, files, true);
 }
 
@@ -111,7 +111,7 @@ bool bring_objects(Repository& repository, const std::vector<store::Store::Missi
   if (!is_lazy(repository)) return false;
   Source source = open_source(repository);
   NoProgress quiet;
-  Transfer transfer{repository.store(), *source.remote, quiet, source.result, tree_check(repository)};
+  Transfer transfer{repository.store(), *source.remote, quiet, source.result, tree_check(repository, quiet)};
   std::vector<Digest> trees;
   std::vector<store::FileRef> files;
   std::vector<store::ObjectRef> shards;

@@ -13,13 +13,21 @@
 
 namespace mlx::registry {
 
-// kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a version that is here,
-// or that is among `wanted` and on the remote.
-void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote,
-                         const std::vector<Digest>& wanted, Progress& progress);
-// The same of the recorded operations that made a version, when its tree arrives.
-std::function<void(const store::ManifestSummary&)> tree_check(Repository& repository);
-// A line for each recorded operation that says what is not so of a version that is here.
+// What the operation, which made this version, says of it and is not so; "" where nothing is.
+std::string false_claim(const Operation& operation, const store::ManifestSummary& tree);
+// kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a
+// version whose list of files is here or on the remote: asked before anything is recorded. A warning where somebody
+// else has signed what stands behind it: that is history, and nobody could clone it otherwise.
+void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote, Progress& progress);
+// Where a recorded operation says what is not so, and nobody else has built on it: makes the version again with the
+// true figures, so that others can take both in. Each is warned of.
+void restate_false_claims(Repository& repository, store::Remote& remote, Progress& progress);
+// Warns of recorded operations that say what is not so of a version whose tree arrives.
+std::function<void(const store::ManifestSummary&)> tree_check(Repository& repository, Progress& progress);
+// A line for each of those that made this version.
+std::vector<std::string> false_claims_of(Repository& repository, const store::ManifestSummary& tree);
+// A line for each recorded operation that says what is not so of a version that is here, unless another one that made
+// it has put that right.
 std::vector<std::string> false_claims(Repository& repository);
 
 }  // namespace mlx::registry

@@ -36,9 +36,13 @@ void apply_version_lost(const Application& a) {
 }
 
 Losses lost_versions(Repository& repository) {
+  return lost_versions(repository.db());
+}
+
+Losses lost_versions(store::Database& db) {
   Losses losses;
-  store::Statement select = repository.db().prepare("SELECT seq, bytes FROM operations WHERE kind = ? ORDER BY seq");
-  store::Statement again = repository.db().prepare("SELECT 1 FROM version_makers WHERE digest = ? AND seq > ? LIMIT 1");
+  store::Statement select = db.prepare("SELECT seq, bytes FROM operations WHERE kind = ? ORDER BY seq");
+  store::Statement again = db.prepare("SELECT 1 FROM version_makers WHERE digest = ? AND seq > ? LIMIT 1");
   for (select.bind(kLostKind); select.step();) {
     const Operation operation = decode(select.blob(1));
     for (const Digest& version : lost_by(operation)) {

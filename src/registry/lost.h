@@ -20,6 +20,7 @@ struct Loss {
 };
 using Losses = std::unordered_map<Digest, Loss, DigestHash>;  // by manifest
 // Without those that were made again since.
+Losses lost_versions(store::Database& db);
 Losses lost_versions(Repository& repository);
 // Of one whose list of files is not here either.
 std::optional<Loss> loss_of(Repository& repository, const Digest& manifest);

@@ -11,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/claims.h"
 #include "registry/content.h"
 #include "registry/lost.h"
 #include "registry/operation.h"
+#include "registry/published_history.h"
 #include "registry/undo.h"
 #include "store/keys.h"
 #include "store/limits.h"
@@ -28,15 +30,49 @@ using DigestSet = std::unordered_set<Digest, DigestHash>;
 // Old operations that are always looked at: versions among them share most of their files with new ones.
 constexpr int kLookBack = 64;
 constexpr int kPace = 2;
+constexpr const char* kEraseKind = "key.erase";
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
               "push from a clone that has everything; `mlx push --repair` sends again what the remote has lost");
 }
 
+// Of an erasure.
+void insert_versions(const Json& body, DigestSet& found) {
+  for (const Json& version : json_array(body, "versions", kEraseKind)) {
+    if (version.is_string()) found.insert(Digest::parse(version.get_ref<const std::string&>()));
+  }
+}
+
+[[noreturn]] void refuse_lie(const std::string& what) {
+  throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
+              "no clone would take it in: whoever signed it was wrong or lied");
+}
+
 class Published {
  public:
-  explicit Published(const store::Store& store) : store_(store) {}
+  Published(const store::Store& store, bool judged) : store_(store), judged_(judged) {}
+
+  // What the operations in force come to is known: that what they name is there, as they say, with every attachment
+  // that is not excused. Where all of it counts as new it was perhaps lost elsewhere, and nothing is asked of these.
+  void check_required(const PublishedHistory::Required& required, PublishedHistory& history) {
+    for (const auto& [version, loss] : history.lost()) lost_.insert(version);
+    for (const Digest& id : required.operations) {
+      const Operation operation = read(id);
+      const Content content = content_of({operation});
+      check_named(content);
+      if (required.all) continue;
+      for (const Digest& manifest : content.manifests) {
+        if (!store_.has(ObjectKind::kManifest, manifest)) continue;  // lost, or check_named() had refused
+        if (const std::string wrong = false_claim(operation, store_.summarize(manifest)); !wrong.empty())
+          refuse_lie(wrong);
+      }
+      for (const Digest& blob : content.others) {
+        if (!store_.has_blob(blob) && history.keeps_attachment(operation))
+          refuse(fmt::format("operation {}: attachment {} is not there", id.brief(), blob.brief()));
+      }
+    }
+  }
 
   void walk(const std::vector<Digest>& before, const std::vector<Digest>& heads) {
     old_.todo.assign(before.begin(), before.end());
@@ -133,14 +169,13 @@ class Published {
   }
 
   void note(const Operation& operation) {
+    if (judged_) return;
     if (operation.kind == kUndoKind) undos_.push_back(operation.id);
-    if (operation.kind == "key.erase") {
+    if (operation.kind == kEraseKind) {
       const Json body = parse_json(operation.body, operation.kind);
       if (json_string(body, "domain", operation.kind) == store::kMainDomain)
         return;  // no operation erases it elsewhere
-      for (const Json& version : json_array(body, "versions", operation.kind)) {
-        if (version.is_string()) erased_.insert(Digest::parse(version.get_ref<const std::string&>()));
-      }
+      insert_versions(body, erased_);
     }
     // What everybody is told to be lost is asked of nobody.
     const std::vector<Digest> lost = lost_by(operation);
@@ -233,13 +268,13 @@ class Published {
     }
   }
 
-  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back or given
-  // up as lost that is not known: its content was perhaps never sent.
+  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back, erased
+  // or given up as lost that is not known: its content was perhaps never sent.
   void note_old_shards() {
     if (std::exchange(noted_old_shards_, true) || old_.versions.empty()) return;
-    const DigestSet perhaps_absent = ever_taken_back_or_lost();
+    const DigestSet excused = ever_excused();
     for (const auto& [operation, manifest] : old_.versions) {
-      if (perhaps_absent.contains(operation) || perhaps_absent.contains(manifest)) continue;
+      if (excused.contains(operation) || excused.contains(manifest)) continue;
       try {
         for (const store::ShardRef& shard : store_.shards(manifest)) {
           if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
@@ -251,20 +286,23 @@ class Published {
     }
   }
 
-  // Whatever any undo here is about, reached or not; and the versions of which anybody said that they are lost.
-  DigestSet ever_taken_back_or_lost() const {
+  // Whatever any undo or erasure here is about, reached or not; and the versions of which anybody said that they are
+  // lost.
+  DigestSet ever_excused() const {
     DigestSet found;
     for (const Digest& id : store_.operations()) {
       try {
         const Bytes bytes = store_.read(ObjectKind::kOperation, id);
         const std::string_view text = as_text(bytes);
-        if (text.find(kUndoKind) == std::string_view::npos && text.find(kLostKind) == std::string_view::npos)
-          continue;  // sooner than decoding all
+        const auto holds = [&](const char* kind) { return text.find(kind) != std::string_view::npos; };
+        if (!holds(kUndoKind) && !holds(kEraseKind) && !holds(kLostKind)) continue;  // sooner than decoding all
         const Operation operation = decode(bytes);
         const std::vector<Digest> lost = lost_by(operation);
         found.insert(lost.begin(), lost.end());
-        if (operation.kind != kUndoKind) continue;
-        if (const auto of = digest_in(parse_json(operation.body, operation.kind), "operation")) found.insert(*of);
+        if (operation.kind != kUndoKind && operation.kind != kEraseKind) continue;
+        const Json body = parse_json(operation.body, operation.kind);
+        if (const auto of = digest_in(body, "operation")) found.insert(*of);
+        if (operation.kind == kEraseKind) insert_versions(body, found);
       } catch (const Error& error) {
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
       }
@@ -273,6 +311,7 @@ class Published {
   }
 
   const store::Store& store_;
+  const bool judged_;  // a PublishedHistory says what is required
   Old old_;
   DigestSet walked_, unmet_;
   std::vector<Digest> undos_;
@@ -292,8 +331,13 @@ bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
   return count != 0;
 }
 
+struct Check {
+  bool all_kept = false;  // the heads reach all that was there
+  bool judged = false;    // nobody else has applied what is new
+};
+
 void check(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
-           bool all_kept) {
+           const Check& how) {
   if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
   if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
   for (const Digest& head : heads) {
@@ -306,20 +350,31 @@ void check(const store::Store& store, const std::vector<Digest>& before, const s
       refuse("they are encrypted, and what is there is not");
     return;
   }
-  Published published(store);
+  Published published(store, how.judged);
   published.walk(before, heads);
-  if (all_kept) published.check_all_kept(heads);
-  published.check_content();
+  if (how.all_kept) published.check_all_kept(heads);
+  if (!how.judged) return published.check_content();
+  PublishedHistory history(store);
+  published.check_required(history.take_in(before, heads, how.all_kept), history);
+  history.remember();
 }
 
 }  // namespace
 
 void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, false);
+  check(store, before, heads, {});
 }
 
 void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, true);
+  check(store, before, heads, {.all_kept = true});
+}
+
+void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {.judged = true});
+}
+
+void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {.all_kept = true, .judged = true});
 }
 
 }  // namespace mlx::registry

@@ -19,4 +19,11 @@ void check_published(const store::Store& store, const std::vector<Digest>& befor
 // The same, and that the heads still reach all of `before`, as those of every push do: only a repair leaves any out.
 void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
 
+// The same where nobody vouches for what is sent: a server's, which knows no database of the project. It applies the
+// operations as a clone that fetches them would (published_history.h), and what a clone would refuse is refused: bodies
+// that cannot be applied, histories that have nothing in common, figures that the version's list of files belies,
+// attachments that are not there, and erasures excuse only what they erase.
+void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
+void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads);
+
 }  // namespace mlx::registry

@@ -7,6 +7,7 @@
 #include "base/git.h"
 #include "registry/key_sync.h"
 #include "registry/transfer.h"
+#include "registry/unpublished.h"
 #include "store/transfer.h"
 
 namespace mlx::registry {
@@ -32,10 +33,14 @@ bool has_all(Repository& repository, store::Remote& remote, const Digest& manife
 
 // A push sends a manifest behind all that it names: where it is, the rest is, unless the remote has lost packs since.
 std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
-                                  const std::vector<ObjectRef>& versions) {
+                                  const std::vector<ObjectRef>& versions, PushCheck& check) {
   try {
     const auto remote = open_remote(repository, config, Towards::kHere);
     const bool lost = !remote->look_for_lost().empty();
+    if (const std::size_t count = lost_operations(repository, *remote, remote->heads()).size(); count > 0) {
+      check.broken.push_back({config.name, count});
+      return versions;
+    }
     std::vector<ObjectRef> lacking = store::missing_objects(*remote, versions);
     if (!lost) return lacking;
     std::vector<ObjectRef> found;
@@ -60,7 +65,7 @@ PushCheck on_no_remote(Repository& repository, const std::vector<Pointer>& point
   for (const RemoteConfig& remote : remotes) {
     if (nowhere.empty()) break;
     try {
-      nowhere = lacking_at(repository, remote, nowhere);
+      nowhere = lacking_at(repository, remote, nowhere, check);
       ++check.answered;
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) throw;

@@ -14,6 +14,11 @@ namespace mlx::registry {
 struct PushCheck {
   std::vector<Pointer> lacking;  // whose versions are on none of the remotes that answered
   std::size_t answered = 0;
+  struct Broken {
+    std::string remote;
+    std::size_t operations = 0;
+  };
+  std::vector<Broken> broken;  // remotes that have lost operations: nobody can clone them, whatever else they hold
   struct Silent {
     std::string remote;
     Error why;

@@ -5,7 +5,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "registry/claims.h"
-#include "registry/content.h"
 #include "registry/history.h"
 #include "registry/trust.h"
 #include "registry/unrelated.h"
@@ -86,7 +85,7 @@ HeadsThere judge_heads(Repository& repository, store::Remote& remote, const Remo
       OperationStage received = receive_operations(repository, remote, {head}, progress);
       (void)require_vouched(repository, received);
       require_related(repository, config, received);
-      require_true_claims(repository, received, remote, content_of(received).manifests, progress);
+      require_true_claims(repository, received, remote, progress);
       repository.try_merge(received);
       there.kept.push_back(head);
     } catch (const Error& error) {

@@ -47,7 +47,7 @@ std::uint64_t restore_from_remote(Repository& repository, const std::vector<Hit>
                                   std::vector<store::ObjectRef> lost, const RemoteConfig& config, Progress& progress) {
   const auto remote = open_remote(repository, config, Towards::kHere);
   SyncResult result;
-  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
+  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository, progress)};
   std::ranges::sort(lost);
   std::vector<store::ObjectRef> nowhere = store::missing_objects(*remote, lost), there;
   std::ranges::sort(nowhere);

@@ -18,6 +18,7 @@
 #include "registry/claims.h"
 #include "registry/content.h"
 #include "registry/domains.h"
+#include "registry/fetched_content.h"
 #include "registry/history.h"
 #include "registry/key_sync.h"
 #include "registry/keys.h"
@@ -43,6 +44,7 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 constexpr int kPublishTries = 3;
+constexpr std::size_t kOperationsAsked = 256;  // of those that a remote should have, by a push that brings others
 
 // What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
 class EmptyRemote final : public store::Remote {
@@ -56,17 +58,6 @@ class EmptyRemote final : public store::Remote {
   std::optional<Bytes> read_file(const std::string&) override { return {}; }
   bool write_file(const std::string&, const std::optional<Bytes>&, ByteView) override { return false; }
 };
-
-// The domain that the content of an operation is encrypted under: its artifact's, and the history's for what belongs to
-// runs.
-std::string domain_of_content(Repository& repository, const Operation& operation, const Json& body) {
-  if (operation.kind == "version.create") return domain_of(repository, json_string(body, "artifact", operation.kind));
-  if (operation.kind == "attach") {
-    const std::optional<Digest> version = digest_in(body, "version");
-    return version ? domain_of_version(repository, *version) : store::kMainDomain;
-  }
-  return store::kHistoryDomain;
-}
 
 struct ToSend {
   std::vector<ObjectRef> objects;
@@ -246,64 +237,32 @@ void send_operations(Transfer& transfer, OperationStage& operations) {
   send_missing(transfer, std::move(objects));
 }
 
-// By the domain that they are kept under here; all under "" where this clone keeps them in clear.
-using ByDomain = std::map<std::string, std::vector<Digest>>;
-
-ByDomain wanted_manifests(Repository& repository, bool everything) {
-  const bool encrypted = repository.store().encrypted();
-  ByDomain wanted;
-  const auto want = [&](const std::string& artifact, const Digest& manifest) {
-    if (!erasure_of(repository, manifest))
-      wanted[encrypted ? domain_of(repository, artifact) : std::string()].push_back(manifest);
-  };
-  for (const Pointer& pointer : all_pointers(repository)) want(pointer.artifact, pointer.digest);
-  if (everything) {
-    visit_versions(repository, [&](const Version& version) { want(version.artifact, version.digest); });
-  }
-  for (auto& [domain, manifests] : wanted) {
-    std::ranges::sort(manifests);
-    manifests.erase(std::unique(manifests.begin(), manifests.end()), manifests.end());
-  }
-  return wanted;
-}
-
-// What somebody erased and the remote does not hold any more is not waited for.
-void leave_out_erased(Repository& repository, store::Remote& remote, std::vector<Digest>& manifests) {
-  std::vector<ObjectRef> erased;
-  for (const Digest& manifest : manifests)
-    if (erasure_of_absent(repository, manifest)) erased.emplace_back(ObjectKind::kManifest, manifest);
-  for (const auto& gone : store::missing_objects(remote, erased)) std::erase(manifests, gone.second);
-}
-
-std::vector<Digest> pointed_trees(Repository& repository) {
-  std::vector<Digest> manifests;
-  for (const Pointer& pointer : all_pointers(repository)) manifests.push_back(pointer.digest);
-  return manifests;
-}
-
-ByDomain wanted_attachments(Repository& repository) {
-  const bool encrypted = repository.store().encrypted();
-  ByDomain wanted;
-  InForce stands(repository.db());
-  for (const char* kind : kKindsWithBlobs) {
-    visit_operations_of(repository.db(), kind, [&](const Operation& operation) {
-      if (!stands(operation)) return;
-      const Content content = content_of({operation});
-      if (content.others.empty()) return;
-      const Json body = parse_json(operation.body, operation.kind);
-      const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
-      wanted[domain].push_back(content.others.front());
-    });
-  }
-  repository.store().reload();  // what others have made
-  return wanted;
-}
-
 OperationStage received_of(Repository& repository, store::Remote& remote, const RemoteConfig& config,
                            const std::vector<Digest>& heads, Progress& progress) try {
   return receive_operations(repository, remote, heads, progress);
 } catch (const Error& error) {
   throw with_way_round(error, config);
+}
+
+// What the remote should hold, and this clone knows.
+void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& config,
+               const std::vector<Digest>& heads) {
+  const std::vector<Digest> lost = lost_operations(repository, transfer.remote, heads, kOperationsAsked);
+  if (lost.empty()) return;
+  transfer.progress.warn(
+      fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost", config.name,
+                  counted(lost.size(), "operation"), shell_quoted(config.name)));
+  OperationStage again;
+  store::Statement select = repository.db().prepare("SELECT bytes FROM operations WHERE id = ?");
+  for (const Digest& id : lost) {
+    if (select.bind(id).step()) again.add(decode(select.blob(0)));
+    select.reset();
+  }
+  again.settle();
+  seal_operations(repository.store(), again);
+  const SyncResult before = transfer.result;
+  send_operations(transfer, again);
+  transfer.result = before;  // they are no news
 }
 
 // For looking at what a push has to do: it would make the remote.
@@ -314,26 +273,6 @@ std::unique_ptr<store::Remote> open_or_empty(Repository& repository, const Remot
     if (error.kind != ErrorKind::kNotFound) throw;
     return std::make_unique<EmptyRemote>();
   }
-}
-
-// Takes out those that were given up as lost; each comes by itself if the remote has it all the same.
-std::vector<Digest> without_lost(Repository& repository, const std::vector<Digest>& manifests, const Losses& lost,
-                                 SyncResult& result, const std::function<void(const Digest&)>& receive) {
-  std::vector<Digest> rest;
-  for (const Digest& manifest : manifests) {
-    const auto loss = lost.find(manifest);
-    if (loss == lost.end()) {
-      rest.push_back(manifest);
-      continue;
-    }
-    try {
-      receive(manifest);
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kNotFound) throw;
-      result.remarks.push_back(fmt::format("version {}: {}", manifest.brief(), loss_text(repository, loss->second)));
-    }
-  }
-  return rest;
 }
 
 }  // namespace
@@ -394,6 +333,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     result.mended = remote->mended();
   }
   warn_of_damage(*remote, config, progress);
+  if (repair) restate_false_claims(repository, *remote, progress);
   // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
   repository.store().on_missing({});
   Transfer transfer{repository.store(), *remote, progress, result};
@@ -415,6 +355,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
       if (repair) mend_poisoned(repository, *remote, config, found.objects, result, progress);
       send_missing(transfer, std::move(found.objects));
     });
+    if (!repair) send_lost(repository, transfer, config, there.known);
     OperationStage& wanted = repair ? all->operations : lacking;
     if (wanted.empty()) return result;
     seal_operations(repository.store(), wanted);
@@ -447,7 +388,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
   SyncResult result;
-  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository)};
+  Transfer transfer{repository.store(), *remote, progress, result, tree_check(repository, progress)};
   const std::vector<Digest> heads = remote->heads();
   OperationStage received = received_of(repository, *remote, config, heads, progress);
   result.operations = received.size();
@@ -456,8 +397,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   warn_of_rollback(repository, config, heads, &received,
                    fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)), progress);
   const Content content = content_of(received);
-  require_true_claims(repository, received, *remote, everything ? content.manifests : pointed_trees(repository),
-                      progress);
+  require_true_claims(repository, received, *remote, progress);
   result.versions = content.versions;
   if (options.dry_run) {
     for (const auto& [domain, manifests] : wanted_manifests(repository, everything)) {

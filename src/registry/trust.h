@@ -61,7 +61,7 @@ struct TrustChange {
 TrustedPerson changed_person(Repository& repository, const TrustChange& change);
 bool end_trust(const std::string& root, const std::string& name, const std::vector<Digest>& until, bool dry_run);
 
-// Keys of the recorded history that stand nowhere in [people].
+// Keys of the recorded history that stand nowhere in [people], not even as retired ones.
 std::vector<Digest> undeclared_signers(Repository& repository);
 // Where the recorded history begins with operations that nobody signed: [people] says up to where they count.
 void declare_unsigned(Repository& repository, bool dry_run);

@@ -263,8 +263,10 @@ bool trust_person(const std::string& root, const TrustedPerson& person, bool dry
 
 std::vector<Digest> undeclared_signers(Repository& repository) {
   DigestSet declared;
-  for (const TrustedPerson& person : declared_people(repository.root()).people)
+  for (const TrustedPerson& person : declared_people(repository.root()).people) {
     declared.insert(person.keys.begin(), person.keys.end());
+    for (const FormerTrust& former : person.before) declared.insert(former.key);
+  }
   std::vector<Digest> others;
   store::Statement select = repository.db().prepare("SELECT DISTINCT signer FROM operations WHERE signer IS NOT NULL");
   while (select.step()) {

@@ -5,6 +5,7 @@
 
 #include "registry/history.h"
 #include "registry/trust.h"
+#include "store/transfer.h"
 
 namespace mlx::registry {
 
@@ -33,6 +34,29 @@ Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads) {
   found.operations.settle_as_added();
   repository.store().reload();
   return found;
+}
+
+std::vector<Digest> lost_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
+                                    std::size_t newest) {
+  store::Database& db = repository.db();
+  std::vector<std::int64_t> places;
+  for (const Digest& head : heads) {
+    if (const auto place = place_of(db, head)) places.push_back(*place);
+  }
+  const std::vector<bool> there = places_before(db, std::move(places));
+  std::vector<store::ObjectRef> asked;
+  store::Statement select = db.prepare("SELECT seq, id FROM operations ORDER BY seq DESC");
+  bool all = true;
+  while (select.step() && all) {
+    const auto place = static_cast<std::size_t>(select.int64(0));
+    if (place >= there.size() || !there[place]) continue;
+    if (asked.size() == newest) all = false;
+    if (all) asked.emplace_back(store::ObjectKind::kOperation, select.digest(1));
+  }
+  select.reset();
+  std::vector<Digest> lost;
+  for (const store::ObjectRef& operation : store::missing_objects(remote, asked)) lost.push_back(operation.second);
+  return lost.empty() || all ? lost : lost_operations(repository, remote, heads);
 }
 
 BeforeSending judge_before_sending(Repository& repository) {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "registry/operation_stage.h"
 #include "registry/repository.h"
+#include "store/remote.h"
 
 namespace mlx::registry {
 
@@ -19,6 +21,11 @@ struct Beyond {
 };
 // Afterwards the store sees what they name, also where another process has made it since the store was opened.
 Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads);
+
+// Operations of this clone that these heads of the remote reach and it does not hold: it has lost them, and nobody can
+// clone it. The `newest` are asked about, and where one of them is lost all are.
+std::vector<Digest> lost_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
+                                    std::size_t newest = std::numeric_limits<std::size_t>::max());
 
 // Called with the heads that a remote has and this clone knows, before the first byte of it is changed. What it throws
 // leaves the remote as it was.

@@ -33,9 +33,8 @@ std::string listed(const BySigner& counts) {
   return list;
 }
 
-// Of those with nothing in common with what is recorded.
-BySigner unrelated_to(Repository& repository, OperationStage& arriving) {
-  if (arriving.empty() || repository.heads().empty()) return {};
+// By place: whether something joins it to what is recorded.
+std::vector<bool> related_in(OperationStage& arriving) {
   std::vector<bool> related(arriving.size() + 1, false);  // by place
   std::uint64_t place = 0;
   arriving.visit([&](const Operation& operation) {
@@ -44,13 +43,21 @@ BySigner unrelated_to(Repository& repository, OperationStage& arriving) {
       return !at || related[*at];
     });
   });
-  if (std::ranges::find(related.begin() + 1, related.end(), false) == related.end()) return {};
+  if (std::ranges::find(related.begin() + 1, related.end(), false) == related.end()) return related;
   for (; place > 0; --place) {
     if (!related[place]) continue;
     for (const Digest& parent : arriving.at(place).parents) {
       if (const auto at = arriving.place_of(parent)) related[*at] = true;
     }
   }
+  return related;
+}
+
+// Of those with nothing in common with what is recorded.
+BySigner unrelated_to(Repository& repository, OperationStage& arriving) {
+  if (arriving.empty() || repository.heads().empty()) return {};
+  const std::vector<bool> related = related_in(arriving);
+  std::uint64_t place = 0;
   BySigner counts;
   arriving.visit([&](const Operation& operation) {
     if (!related[++place]) ++counts[operation.signer];
@@ -85,6 +92,11 @@ class Parts {
 };
 
 }  // namespace
+
+bool all_joined(OperationStage& arriving) {
+  const std::vector<bool> related = related_in(arriving);
+  return std::find(related.begin() + 1, related.end(), false) == related.end();
+}
 
 void require_related(Repository& repository, const RemoteConfig& remote, OperationStage& arriving) {
   const BySigner apart = unrelated_to(repository, arriving);

@@ -8,6 +8,10 @@
 
 namespace mlx::registry {
 
+// Whether each of these settled operations, whose parents are recorded or stand among them, belongs to a history that
+// one of them joins to what is recorded.
+bool all_joined(OperationStage& arriving);
+
 // kRefused, with how many and whose, where some of these settled operations belong to histories that no one of them
 // joins to what is recorded. Their parents are recorded here or stand among them. A clone without operations has
 // nothing to be joined to.

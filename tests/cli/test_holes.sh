@@ -93,6 +93,27 @@ expect 1 mlx audit verify --remote origin
 has "$out" "'origin': a fetch is refused"
 rm -r ../remote "$work/stranger" && mv ../remote-kept ../remote
 
+# bug: a remote that had lost operations was pushed to without a word, and nobody could clone it.
+cp -r ../remote ../remote-kept
+met=0
+for pack in ../remote/packs/*.pack; do
+  mv "$pack" ../lost.pack && rm -f ../remote/packs/multi.idx
+  if ! mlx clone -q ../remote "$work/whole" 2>../said && grep -q "lacks operation" ../said; then
+    met=$((met + 1))
+    expect 1 mlx push --check
+    has "$out" "nobody can clone it"
+    expect 1 mlx push --check --json
+    same "$(json 'd["broken"][0]["remote"]')" origin
+    expect 0 mlx push
+    has "$err" "has lost"
+    expect 0 mlx clone -q ../remote "$work/whole"
+  fi
+  rm -rf "$work/whole" ../remote ../lost.pack && cp -r ../remote-kept ../remote
+done
+[ "$met" -gt 0 ] || fail "no pack held operations"
+expect 0 mlx push --check
+rm -r ../remote-kept
+
 # bug: fsck --repair set healthy packs aside where memory was short. A sanitizer wants terabytes of addresses.
 packs=$(ls .mlx/packs)
 sizes="60000 90000 120000 150000 200000 300000 500000"

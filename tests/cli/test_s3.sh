@@ -157,6 +157,19 @@ for how in delete cut; do
   expect 0 mlx push
   has "$out" unchanged
 done
+# bug: a pack of operations that was deleted was no reason for a check or a push to say anything, and nobody could clone.
+packs() { curl -sf "http://127.0.0.1:$port/_objects" | python3 -c 'import json,sys
+print("\n".join(sorted(key for key in json.load(sys.stdin) if "packs/" in key)))'; }
+rm -rf ../fresh && packs >../packs-before
+mlx tag -q tagged data/x@v1 && mlx push -q
+lose "{\"key\": \"$(packs | comm -13 ../packs-before - | grep 'pack$')\", \"how\": \"delete\"}"
+error 6 "lacks operation" mlx clone -q "s3://bucket/team a/+store" ../fresh
+expect 1 mlx push --check
+has "$out" "nobody can clone it"
+expect 0 mlx push
+has "$err" "has lost 1 operation"
+expect 0 mlx clone -q "s3://bucket/team a/+store" ../fresh
+expect 0 mlx push --check
 # bug: a catalogue that was lost or damaged was never mended.
 catalogue="team a/+store/catalogue"
 for how in delete cut; do

@@ -5,7 +5,9 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/claims.h"
 #include "registry/gc.h"
+#include "registry/history.h"
 #include "registry/lost.h"
 #include "registry/published_heads.h"
 #include "registry/sync.h"
@@ -26,7 +28,7 @@ struct Pushed {
   Clone clone;
   NoProgress quiet;
   std::vector<Digest> before;
-  bool repair = false;
+  bool repair = false, server = false;
 
   Pushed() {
     make(clone.repo(), "clf", "first");
@@ -36,7 +38,7 @@ struct Pushed {
   std::unique_ptr<store::Remote> open() {
     store::RemoteOptions options;
     options.create = true;
-    options.check_heads = repair ? check_published : check_pushed;
+    options.check_heads = server ? (repair ? judge_published : judge_pushed) : repair ? check_published : check_pushed;
     return store::open_remote(origin.url, options, *clone.disk, clone.pool);
   }
   std::vector<ObjectRef> operations() {
@@ -65,6 +67,21 @@ struct Pushed {
     before = clone.repo().heads();
     return manifest;
   }
+  // Signed, behind what is there, and sent.
+  Digest sent(const std::string& kind, const Json& body, const std::vector<Digest>& parents) {
+    Operation made;
+    made.kind = kind;
+    made.time = clone.repo().operations().back().time;
+    made.parents = parents;
+    made.body = canonical(body);
+    made = signed_by(clone.repo(), made);
+    const auto batch = clone.repo().store().begin();
+    batch->add(ObjectKind::kOperation, encode(made));
+    batch->commit();
+    send({{ObjectKind::kOperation, made.id}});
+    return made.id;
+  }
+  Digest sent(const std::string& kind, const Json& body) { return sent(kind, body, before); }
   std::string refused(const std::string& words, const std::vector<Digest>& heads) {
     const std::string problem =
         fails_with(ErrorKind::kRefused, words, [&] { (void)open()->publish_heads(before, heads); });
@@ -251,4 +268,174 @@ TEST_CASE("bug: an operation that cannot be applied blocked a remote, and a repa
   CHECK(t.open()->heads() == t.before);
   get();
   CHECK(versions(other.repo(), "clf").size() == 1);
+}
+
+TEST_CASE("bug: a server published operations that no clone could apply") {
+  Pushed t;
+  t.server = true;
+  const std::string there = versions(t.clone.repo(), "clf").front().digest.text(), nowhere = Digest::of("no").text();
+  const auto applied = [&](const std::string& kind, const Json& body) {
+    return t.refused("no clone could apply", {t.sent(kind, body)});
+  };
+  CHECK(applied("demon.summon", Json::object()) == "");
+  CHECK(applied("tag.create", Json::object()) == "");
+  CHECK(applied("tag.create", {{"tag", "latest"}, {"artifact", "clf"}, {"digest", there}}) == "");
+  CHECK(applied("tag.create", {{"tag", "a"}, {"artifact", "clf"}, {"digest", nowhere}}) == "");
+  CHECK(applied("operation.undo", {{"operation", nowhere}}) == "");
+  CHECK(applied("domain.assign", {{"artifact", "../x"}, {"domain", "d"}}) == "");
+  CHECK(applied("run.checkpoint", {{"run", "ffffffffffffffff"}, {"step", 1}, {"manifest", there}, {"best", true}}) ==
+        "");
+  const Digest tag = t.sent("tag.create", {{"tag", "a"}, {"artifact", "clf"}, {"digest", there}});
+  REQUIRE(t.open()->publish_heads(t.before, {tag}));
+  CHECK(journal_size(join_path(t.origin.url, "history.db")) > 0);
+}
+
+TEST_CASE("bug: a server published figures of a version that its list of files belies") {
+  Pushed t;
+  t.server = true;
+  const store::ManifestSummary made = tree(t.clone.repo(), "second");
+  t.send(t.content(made.id));
+  const auto version = [&](std::uint64_t files, std::uint64_t bytes) {
+    return t.sent("version.create", {{"artifact", "clf"},
+                                     {"kind", "model"},
+                                     {"digest", made.id.text()},
+                                     {"number", 2},
+                                     {"files", files},
+                                     {"bytes", bytes},
+                                     {"message", ""},
+                                     {"run", ""},
+                                     {"parent", nullptr}});
+  };
+  CHECK(t.refused("says that the version has", {version(7, made.bytes)}) == "");
+  CHECK(t.refused("says that the version has", {version(1, 5)}) == "");
+  CHECK(t.open()->publish_heads(t.before, {version(1, made.bytes)}));
+}
+
+TEST_CASE("bug: a server published attachments that were not there") {
+  Pushed t;
+  t.server = true;
+  const std::string version = versions(t.clone.repo(), "clf").front().digest.text();
+  CHECK(t.refused("attachment", {t.sent("attach", {{"version", version},
+                                                   {"kind", "card"},
+                                                   {"name", "card"},
+                                                   {"blob", Digest::of("absent").text()}})}) == "");
+  CHECK(t.refused("attachment", {t.sent("actor.describe", {{"blob", Digest::of("absent").text()}})}) == "");
+}
+
+TEST_CASE("bug: at a server an erasure excused versions that it does not erase") {
+  Pushed t;
+  t.server = true;
+  const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
+  const auto second = t.clone.repo().operations().back();
+  const auto erasure = [&](const std::string& domain, const std::vector<Digest>& behind) {
+    return t.sent("key.erase", {{"domain", domain}, {"keys", {7}}, {"versions", {manifest.text()}}}, behind);
+  };
+  const auto version = [&](const Digest& behind) {
+    return t.sent("version.create", parse_json(second.body, "version"), {behind});
+  };
+  SUBCASE("of the future") {
+    const Digest assigned = t.sent("domain.assign", {{"artifact", "clf"}, {"domain", "d"}});
+    CHECK(t.refused("version", {version(erasure("d", {assigned}))}) == "");
+  }
+  SUBCASE("of another domain") {
+    CHECK(t.refused("version", {erasure("d", {version(t.before[0])})}) == "");
+  }
+  SUBCASE("which somebody takes out of the domain before it was erased") {
+    const Digest made = version(t.sent("domain.assign", {{"artifact", "clf"}, {"domain", "d"}}));
+    const Digest erased = erasure("d", {made});
+    REQUIRE(t.open()->publish_heads(t.before, {erased}));
+    const Digest begun = t.before[0];
+    t.before = {erased};
+    // Concurrent with the erasure; the longer way puts it behind what assigned the domain.
+    Digest moved = t.sent("domain.assign", {{"artifact", "clf"}, {"domain", "e"}}, {begun});
+    moved = t.sent("domain.assign", {{"artifact", "clf"}, {"domain", "e"}}, {moved});
+    CHECK(t.refused("version", {erased, moved}) == "");
+  }
+}
+
+TEST_CASE("bug: a server published a history beside that which was there") {
+  Pushed t;
+  t.server = true;
+  const Digest apart = t.sent("domain.assign", {{"artifact", "z"}, {"domain", "d"}}, {});
+  CHECK(t.refused("nothing in common", {t.before[0], apart}) == "");
+  const Digest joined = t.sent("history.join", {{"roots", {apart.text()}}}, [&] {
+    std::vector<Digest> parents = {t.before[0], apart};
+    std::ranges::sort(parents);
+    return parents;
+  }());
+  CHECK(t.open()->publish_heads(t.before, {joined}));
+}
+
+TEST_CASE("bug: a server published what an undo no longer excused") {
+  Pushed t;
+  t.server = true;
+  const Digest manifest = t.take_back_unsent();
+  const Operation made = [&] {
+    for (const Operation& operation : t.clone.repo().operations())
+      if (operation.kind == "version.create" && operation.body.find(manifest.text()) != std::string::npos)
+        return operation;
+    return Operation();
+  }();
+  // Somebody who knew the version and not that it was taken back.
+  const Digest tag = t.sent("tag.create", {{"tag", "a"}, {"artifact", "clf"}, {"digest", manifest.text()}}, {made.id});
+  std::vector<Digest> heads = t.before;
+  heads.push_back(tag);
+  CHECK(t.refused("version", heads) == "");
+  t.send(t.content(manifest));
+  CHECK(t.open()->publish_heads(t.before, heads));
+}
+
+TEST_CASE("what a server remembers is not needed, and what a push into the folder brought meanwhile is seen") {
+  Pushed t;
+  t.server = true;
+  const auto push_one = [&](const std::string& name, bool at_server) {
+    const Digest tag =
+        t.sent("tag.create",
+               {{"tag", name}, {"artifact", "clf"}, {"digest", versions(t.clone.repo(), "clf").front().digest.text()}});
+    t.server = at_server;
+    REQUIRE(t.open()->publish_heads(t.before, {tag}));
+    t.before = {tag};
+    t.server = true;
+  };
+  push_one("a", true);
+  push_one("b", false);
+  push_one("c", true);
+  write_file_atomically(join_path(t.origin.url, "history.db"), "damaged");
+  push_one("d", true);
+  remove_tree(join_path(t.origin.url, "history.db"));
+  push_one("e", true);
+  CHECK(t.refused("no clone could apply", {t.sent("tag.create", {{"tag", "v1"}})}) == "");
+}
+
+TEST_CASE("bug: a fetch that brought no content recorded false figures of a version, and nobody could clone again") {
+  Pushed t;
+  Clone other("other", "");
+  other.home = other.folder.path();
+  other.open();
+  const auto fetch_into = [&](Clone& clone) { (void)registry::fetch(clone.repo(), t.origin, {}, t.quiet); };
+  fetch_into(other);
+  const store::ManifestSummary made = tree(t.clone.repo(), "second");
+  t.send(t.content(made.id));
+  const Json said = {{"artifact", "clf"}, {"kind", "model"}, {"digest", made.id.text()},
+                     {"number", 2},       {"files", 7},      {"bytes", 5},
+                     {"message", ""},     {"run", ""},       {"parent", nullptr}};
+  const Digest lie = t.sent("version.create", said);
+  REQUIRE(t.open()->publish_heads(t.before, {lie}));
+  CHECK(fails_with(ErrorKind::kRefused, "says that the version has", [&] { fetch_into(other); }) == "");
+  CHECK(!is_recorded(other.repo().db(), lie));
+
+  // What one has recorded all the same is put right by its repair; others then take it in.
+  const Operation operation = decode(t.clone.repo().store().read(ObjectKind::kOperation, lie));
+  other.repo().merge({operation});
+  registry::push(other.repo(), t.origin, t.quiet, true);
+  const std::vector<Digest> right = other.repo().heads();
+  CHECK(t.open()->heads() == right);
+  CHECK(right != std::vector<Digest>{lie});
+  registry::push(other.repo(), t.origin, t.quiet, true);
+  CHECK(other.repo().heads() == right);
+  Clone fresh;
+  (void)registry::fetch(fresh.repo(), t.origin, {FetchContent::kEverything}, t.quiet);
+  CHECK(is_recorded(fresh.repo().db(), lie));
+  CHECK(false_claims(fresh.repo()).empty());
+  CHECK(false_claims_of(fresh.repo(), fresh.repo().store().summarize(made.id)).size() == 1);
 }
