@@ -16,6 +16,7 @@ namespace {
 // A tile's work, in floating point operations: what calling each kernel once more costs is little beside the least, a
 // quarter of a millisecond of one core in f32; beyond the most larger tiles gain nothing.
 constexpr double kLeastWork = 64e6, kMostWork = 256e6;
+constexpr double kBytesSpeed = 4;  // of products of bytes, beside those of f32
 // A batch of fewer tiles leaves threads of a larger machine without one, which a node's slices would not.
 constexpr std::int64_t kLeastTiles = 16, kTiles = 32;
 // Where more examples are wanted, weights are what a node waits for.
@@ -50,6 +51,14 @@ int example_symbol(const Graph& graph) {
   return symbol;
 }
 
+bool multiplies_bytes(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [&](const Node& node) {
+    if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
+    const DType dtype = graph.value(node.inputs[0]).dtype;
+    return dtype == DType::kU8 || dtype == DType::kS8;
+  });
+}
+
 // Bytes that layers with weights read and write of one example.
 double activation_bytes(const Graph& graph, const std::vector<std::int64_t>& one) {
   double bytes = 0;
@@ -66,8 +75,8 @@ double activation_bytes(const Graph& graph, const std::vector<std::int64_t>& one
 
 std::int64_t Tiling::size(std::int64_t examples) const {
   if (symbol < 0) return 0;
-  const std::int64_t wanted = std::clamp(examples / kTiles, least, most);
-  return examples >= tiles * wanted ? wanted : 0;
+  const std::int64_t wanted = std::min({std::max(examples / kTiles, good), examples / tiles, most});
+  return wanted >= least ? wanted : 0;
 }
 
 Tiling tiling_of(const Graph& graph) {
@@ -84,13 +93,15 @@ Tiling tiling_of(const Graph& graph) {
   Tiling tiling;
   tiling.symbol = symbol;
   tiling.least = static_cast<std::int64_t>(std::ceil(least));
-  tiling.most = std::max(tiling.least, static_cast<std::int64_t>(kMostWork / summary.flops));
+  const double speed = multiplies_bytes(graph) ? kBytesSpeed : 1;
+  tiling.good = std::max(tiling.least, static_cast<std::int64_t>(std::ceil(speed * kLeastWork / summary.flops)));
+  tiling.most = std::max(tiling.good, static_cast<std::int64_t>(speed * kMostWork / summary.flops));
   tiling.tiles = kLeastTiles;
   return tiling;
 }
 
 Tiling tiling_of(const Graph& graph, std::int64_t examples) {
-  return {example_symbol(graph), examples, examples, 1};
+  return {.symbol = example_symbol(graph), .least = examples, .good = examples, .most = examples};
 }
 
 Tiles::Tiles(const Graph& graph, std::vector<Bucket> lanes) : fed_bytes_(graph.values.size(), 0) {

@@ -17,9 +17,9 @@ namespace mlx::graph {
 
 // How graphs whose examples do not meet are cut.
 struct Tiling {
-  int symbol = -1;                   // counts the examples; -1: the graph runs whole
-  std::int64_t least = 0, most = 0;  // examples of a tile
-  std::int64_t tiles = 1;            // a batch of fewer runs whole
+  int symbol = -1;                             // counts the examples; -1: the graph runs whole
+  std::int64_t least = 0, good = 0, most = 0;  // examples of a tile; `good` where there are enough
+  std::int64_t tiles = 1;                      // a batch of fewer runs whole
 
   // Examples of each tile of a batch; 0 where the batch runs whole.
   std::int64_t size(std::int64_t examples) const;

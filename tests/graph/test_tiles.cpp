@@ -113,6 +113,11 @@ TEST_CASE("what is cut: examples that do not meet, and layers that write more th
   CHECK(large.size(16) == 1);
   CHECK(large.size(64) == 2);
   CHECK(large.size(1000) == 3);
+  const Tiling bytes{.symbol = 0, .least = 1, .good = 3, .most = 9, .tiles = 16};  // as products of bytes want it
+  CHECK(bytes.size(15) == 0);
+  CHECK(bytes.size(32) == 2);
+  CHECK(bytes.size(64) == 3);
+  CHECK(bytes.size(1000) == 9);
   CHECK(tiling_of(layer(16, 32)).least == 14);           // 4.7 MFLOP each
   CHECK(tiling_of(layer(8, 8)).symbol == -1);            // too small to be worth it
   CHECK(tiling_of(sample::transformer()).symbol == -1);  // two sizes are open
