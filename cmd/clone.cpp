@@ -121,10 +121,11 @@ void check_out_branch(const CloneOptions& options, const std::string& folder) {
 
 // Where git brought nothing that says what a project stands at: every artifact at its latest version.
 void point_at_latest(registry::Repository& repository) {
+  const registry::Losses lost = registry::lost_versions(repository);
   for (const std::string& artifact : registry::artifact_names(repository)) {
     const std::optional<registry::Version> latest = registry::try_resolve(repository, artifact + "@latest");
-    if (!latest || registry::erasure_of_absent(repository, latest->digest)) continue;
-    if (registry::lost_versions(repository).contains(latest->digest)) continue;
+    if (!latest || lost.contains(latest->digest)) continue;
+    if (registry::erasure_of_absent(repository, latest->digest)) continue;
     registry::write_pointer(repository, {artifact, latest->kind, latest->digest, latest->files, latest->bytes});
     if (latest->kind == registry::ArtifactKind::kDataset) registry::ignore_in_git(repository, artifact);
   }

@@ -51,11 +51,13 @@ std::string text_of(const registry::Hit& hit) {
 // A line for each version that is not here since it was given up.
 std::vector<std::string> lost_texts(registry::Repository& repository) {
   std::vector<std::string> texts;
-  if (registry::lost_versions(repository).empty()) return texts;
-  for (const registry::Version& version : registry::versions(repository)) {
-    if (const auto loss = registry::loss_of(repository, version.digest))
-      texts.push_back(fmt::format("{}: {}", version.name(), registry::loss_text(repository, *loss)));
-  }
+  const registry::Losses lost = registry::lost_versions(repository);
+  if (lost.empty()) return texts;
+  registry::visit_versions(repository, [&](const registry::Version& version) {
+    const auto loss = lost.find(version.digest);
+    if (loss == lost.end() || repository.store().has(store::ObjectKind::kManifest, version.digest)) return;
+    texts.push_back(fmt::format("{}: {}", version.name(), registry::loss_text(repository, loss->second)));
+  });
   return texts;
 }
 

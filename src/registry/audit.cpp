@@ -88,8 +88,7 @@ class Audit {
 
   void check_known() {
     report_.history_lost = is_history_lost(db_);
-    if (report_.history_lost)
-      problem("meta.db: was lost together with the journal or its end: what was recorded before is not known");
+    if (report_.history_lost) problem(kHistoryLost);
   }
 
   void check_order() {

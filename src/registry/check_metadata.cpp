@@ -224,8 +224,7 @@ std::vector<std::string> unknown_history(Repository& repository) {
                                 : fmt::format("packs: operation {}: cannot be taken in: {}", id.brief(), why));
   });
   if (more > 0) lines.push_back(fmt::format("packs: {} more operations that meta.db does not know", more));
-  if (is_history_lost(db))
-    lines.push_back("meta.db: was lost together with the journal or its end: what was recorded before is not known");
+  if (is_history_lost(db)) lines.push_back(kHistoryLost);
   return lines;
 }
 

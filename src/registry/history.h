@@ -28,6 +28,8 @@ store::Database open_metadata(const std::string& mlx_folder, store::Disk& disk);
 // damaged or torn, or empty although packs are there, what was recorded before is not known, and that is noted.
 void note_whether_history_lost(store::Database& db, const std::string& mlx_folder, store::Disk& disk);
 bool is_history_lost(store::Database& db);
+inline constexpr const char* kHistoryLost =
+    "meta.db: was lost together with the journal or its end: what was recorded before is not known";
 void note_history_found(store::Database& db);
 // It is nowhere to be had: what is recorded from now on begins anew. gc still removes nothing.
 void give_up_history(store::Database& db);

@@ -25,10 +25,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# name: [model], (H, W, C), classes, images at once
+# name: [model], (H, W, C), classes (at most 256: labels are bytes), images at once
 CASES = {
     "resnet-20": ({"family": "resnet", "depth": 20}, (32, 32, 3), 10, 128),
-    "mobilenet_v2": ({"family": "mobilenet_v2", "dropout": 0}, (96, 96, 3), 1000, 32),
+    "mobilenet_v2": ({"family": "mobilenet_v2", "dropout": 0}, (96, 96, 3), 256, 32),
 }
 WANTED = {"f32": 1.0, "int8": 1.2}
 
@@ -53,9 +53,9 @@ def make_models(folder, mlx, case):
     run(["git", "init", "-q"], folder)
     os.makedirs(os.path.join(folder, "noise"))
     write_idx(os.path.join(folder, "noise/train-images-idx4-ubyte"), rng.integers(0, 256, (128, *shape), dtype=np.uint8))
-    labels = np.arange(128, dtype=np.uint8)
-    labels[-1] = min(classes - 1, 255)
-    write_idx(os.path.join(folder, "noise/train-labels-idx1-ubyte"), labels % classes if classes < 128 else labels)
+    labels = np.arange(128) % classes
+    labels[-1] = classes - 1
+    write_idx(os.path.join(folder, "noise/train-labels-idx1-ubyte"), labels.astype(np.uint8))
     with open(os.path.join(folder, "train.toml"), "w") as out:
         out.write('[data]\ndataset = "noise"\ntrain = "train"\n[model]\nname = "net"\n')
         out.writelines(f"{key} = {json.dumps(value)}\n" for key, value in model.items())
@@ -94,9 +94,8 @@ def module_of(folder, case):
     sys.path.insert(0, HERE)
     import train_models
 
-    model, shape, _, _ = CASES[case]
+    model, shape, classes, _ = CASES[case]
     parameters, states = arrays_of(folder)
-    classes = parameters[-1][1].shape[0]
     module = train_models.make(model, [shape[2], shape[0], shape[1]], classes)
     train_models.load(module, parameters)
     buffers = [b for name, b in module.named_buffers() if not name.endswith("num_batches_tracked")]

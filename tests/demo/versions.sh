@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=$(readlink -f "$1")
-folder=$(mktemp -d "${TMPDIR:-/tmp}/mlx-versions.XXXXXX")
+folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 export PATH="$build:$PATH" GIT_CONFIG_GLOBAL=/dev/null

@@ -20,6 +20,15 @@ struct Pair {
     bring(a.repo(), b.repo());
     bring(b.repo(), a.repo());
   }
+  // clf@production is v2 in a and v3 in b, and both know it.
+  std::pair<Version, Version> move_on_both_sides() {
+    const Version v2 = make(a.repo(), "clf", "two"), v3 = make(a.repo(), "clf", "three");
+    bring(a.repo(), b.repo());
+    move_alias(a.repo(), "production", v2);
+    move_alias(b.repo(), "production", v3);
+    exchange();
+    return {v2, v3};
+  }
 };
 
 }  // namespace
@@ -76,11 +85,7 @@ TEST_CASE("an alias moved on both sides means nothing until it is moved again") 
   Pair p;
   move_alias(p.a.repo(), "production", p.v1);
   bring(p.a.repo(), p.b.repo());
-  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
-  bring(p.a.repo(), p.b.repo());
-  move_alias(p.a.repo(), "production", v2);
-  move_alias(p.b.repo(), "production", v3);
-  p.exchange();
+  const auto [v2, v3] = p.move_on_both_sides();
   for (Clone* c : {&p.a, &p.b}) {
     CHECK(fails_with(ErrorKind::kConflict, "clf@v2", [&] { resolve(c->repo(), "clf@production"); }) == "");
     CHECK(fails_with(ErrorKind::kConflict, "clf@v3", [&] { resolve(c->repo(), "clf@production"); }) == "");
@@ -115,11 +120,7 @@ TEST_CASE("a tag that two clones gave to different versions names neither") {
 
 TEST_CASE("bug: an alias conflict could not be settled by promoting, whichever version was named") {
   Pair p;
-  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
-  bring(p.a.repo(), p.b.repo());
-  move_alias(p.a.repo(), "production", v2);
-  move_alias(p.b.repo(), "production", v3);
-  p.exchange();
+  const auto [v2, v3] = p.move_on_both_sides();
   CHECK(named_by_alias(p.a.repo(), "clf", "production").size() == 2);
   CHECK(fails_with(ErrorKind::kConflict, "clf@v2", [&] { resolve(p.a.repo(), "clf@production~1"); }) == "");
   move_alias(p.a.repo(), "production", v2, "as a has it");  // where it stands on one side already
@@ -134,11 +135,7 @@ TEST_CASE("bug: an alias conflict could not be settled by promoting, whichever v
 
 TEST_CASE("bug: one's own side of an alias conflict could not be taken back: the other's was said to be later") {
   Pair p;
-  const Version v2 = make(p.a.repo(), "clf", "two"), v3 = make(p.a.repo(), "clf", "three");
-  bring(p.a.repo(), p.b.repo());
-  move_alias(p.a.repo(), "production", v2);
-  move_alias(p.b.repo(), "production", v3);
-  p.exchange();
+  const auto [v2, v3] = p.move_on_both_sides();
   undo(p.a.repo(), "", false);
   settle_numbers(p.a.repo(), false);
   p.exchange();
