@@ -9,15 +9,15 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "cmd/cli/globs.h"
 #include "cmd/describe.h"
-#include "cmd/globs.h"
 #include "cmd/materialize.h"
-#include "registry/bring.h"
-#include "registry/checkouts.h"
-#include "registry/domains.h"
-#include "registry/names.h"
-#include "registry/pointers.h"
-#include "store/update.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/checkouts.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/names.h"
+#include "registry/versions/pointers.h"
+#include "store/worktree/update.h"
 
 namespace mlx::cmd {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "nn/model.h"
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 
 namespace mlx::cmd {
 

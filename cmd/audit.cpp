@@ -1,5 +1,5 @@
 // mlx audit: who did what and when, and whether that record is what it was.
-#include "registry/audit.h"
+#include "registry/keys/audit.h"
 
 #include <fmt/format.h>
 
@@ -13,17 +13,17 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cmd/cli/moment.h"
 #include "cmd/describe.h"
-#include "cmd/moment.h"
-#include "registry/history.h"
-#include "registry/names.h"
-#include "registry/operation_log.h"
-#include "registry/operation_text.h"
-#include "registry/people.h"
-#include "registry/remarks.h"
-#include "registry/seen_heads.h"
-#include "registry/sync.h"
-#include "registry/trust.h"
+#include "registry/keys/people.h"
+#include "registry/keys/trust.h"
+#include "registry/operations/history.h"
+#include "registry/operations/operation_log.h"
+#include "registry/operations/operation_text.h"
+#include "registry/operations/remarks.h"
+#include "registry/sync/seen_heads.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/names.h"
 
 namespace mlx::cmd {
 namespace {

@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
-#include "registry/bring.h"
-#include "registry/checkouts.h"
-#include "registry/pointers.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/checkouts.h"
+#include "registry/versions/pointers.h"
 
 namespace mlx::cmd {
 namespace {

@@ -15,15 +15,15 @@
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
 #include "cmd/unlock.h"
-#include "registry/artifacts.h"
-#include "registry/domains.h"
-#include "registry/key_sync.h"
-#include "registry/keys.h"
-#include "registry/lost.h"
-#include "registry/pointers.h"
+#include "registry/keys/key_sync.h"
+#include "registry/keys/keys.h"
+#include "registry/operations/lost.h"
 #include "registry/settings.h"
-#include "registry/sync.h"
-#include "store/remote.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
+#include "store/remote/remote.h"
 
 namespace mlx::cmd {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/describe.h"
-#include "registry/pointers.h"
-#include "registry/trust.h"
+#include "registry/keys/trust.h"
+#include "registry/versions/pointers.h"
 
 namespace mlx::cmd {
 namespace {

@@ -6,15 +6,15 @@
 #include <set>
 
 #include "base/error.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
+#include "cmd/cli/help.h"
 #include "cmd/commands.h"
-#include "cmd/help.h"
-#include "registry/artifacts.h"
-#include "registry/history.h"
-#include "registry/keys.h"
-#include "registry/runs.h"
+#include "registry/keys/keys.h"
+#include "registry/operations/history.h"
 #include "registry/settings.h"
-#include "registry/sync.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::cmd {
 namespace {

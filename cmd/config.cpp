@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "registry/settings.h"
 
 namespace mlx::cmd {

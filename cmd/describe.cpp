@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "store/moves.h"
+#include "store/worktree/moves.h"
 
 namespace mlx::cmd {
 

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "cmd/cli.h"
-#include "cmd/foreign_text.h"
-#include "registry/artifacts.h"
-#include "registry/domains.h"
-#include "registry/people.h"
-#include "registry/runs.h"
-#include "store/manifest.h"
-#include "store/worktree.h"
+#include "cmd/cli/cli.h"
+#include "cmd/cli/foreign_text.h"
+#include "registry/keys/people.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/runs.h"
+#include "store/pack/manifest.h"
+#include "store/worktree/worktree.h"
 
 namespace mlx::cmd {
 

@@ -28,17 +28,17 @@ std::vector<std::string> split_columns(const std::vector<std::string>& lists) {
 
 DiffOutcome compare(DiffPair pair, const DiffOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  report::ContentOptions content;
+  diff::ContentOptions content;
   content.contents = !options.files_only();
   content.rows.key = options.key;
   content.rows.limit = options.limit == 0 ? 1'000'000 : static_cast<std::size_t>(options.limit);
   if (pair.models) content.names_only = {"model.json"};
   DiffOutcome outcome;
   outcome.comparison =
-      report::compare_sides(pair.before.side, pair.after.side, content, repository.pool(), context.progress());
+      diff::compare_sides(pair.before.side, pair.after.side, content, repository.pool(), context.progress());
   if (pair.models && content.contents && outcome.different()) {
     try {
-      outcome.model = report::diff_models(repository, *pair.before.version, *pair.after.version);
+      outcome.model = diff::diff_models(repository, *pair.before.version, *pair.after.version);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kCorrupt) throw;
       outcome.model_note = error.message;

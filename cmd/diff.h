@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "cmd/cli.h"
-#include "registry/artifacts.h"
-#include "registry/runs.h"
-#include "report/diff_files.h"
-#include "report/diff_models.h"
+#include "cmd/cli/cli.h"
+#include "diff/diff_files.h"
+#include "diff/diff_models.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::cmd {
 
@@ -25,7 +25,7 @@ struct DiffOptions {
 struct DiffSide {
   std::string name;                          // "data/fashion@v1", "data/fashion@v1:train", "worktree"
   std::optional<registry::Version> version;  // none: the worktree
-  report::Side side;
+  diff::Side side;
 };
 
 struct DiffPair {
@@ -35,8 +35,8 @@ struct DiffPair {
 
 struct DiffOutcome {
   DiffPair pair;
-  report::Comparison comparison;
-  std::optional<report::ModelDiff> model;
+  diff::Comparison comparison;
+  std::optional<diff::ModelDiff> model;
   std::string model_note;  // why there is none
   bool different() const { return !comparison.files.empty(); }
 };
@@ -48,15 +48,15 @@ std::vector<DiffPair> diff_pairs(const std::vector<std::string>& targets, Contex
 // diff_text.cpp
 void print_diff(Context& context, const DiffOutcome& outcome, const DiffOptions& options);
 // diff_model_text.cpp
-void print_tensors(Context& context, const report::TensorsDiff& diff, std::size_t limit);
+void print_tensors(Context& context, const diff::TensorsDiff& diff, std::size_t limit);
 void print_model(Context& context, const DiffOutcome& outcome);
-void print_values(Context& context, const char* title, const std::vector<report::ValueChange>& changes);
+void print_values(Context& context, const char* title, const std::vector<diff::ValueChange>& changes);
 // Text cut to `width` columns (code points), with "…" where something is left out.
 std::string cut_to(const std::string& text, std::size_t width);
 
 // diff_json.cpp
 Json diff_json(const DiffOutcome& outcome);
-Json values_json(const std::vector<report::ValueChange>& changes);
+Json values_json(const std::vector<diff::ValueChange>& changes);
 
 // diff_runs.cpp: two runs side by side. True where they differ in more than their time.
 bool diff_runs(const std::string& before, const std::string& after, Context& context);

@@ -6,23 +6,23 @@
 namespace mlx::cmd {
 namespace {
 
-using report::FileDiff;
+using diff::FileDiff;
 
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json cells_json(const report::NamedCells& cells) {
+Json cells_json(const diff::NamedCells& cells) {
   Json json = Json::object();
   for (const auto& [column, text] : cells) json[column] = text;
   return json;
 }
 
-Json columns_json(const report::RowDiff& rows) {
-  using Kind = report::ColumnChange::Kind;
+Json columns_json(const diff::RowDiff& rows) {
+  using Kind = diff::ColumnChange::Kind;
   Json list = Json::array();
-  for (const report::ColumnChange& change : rows.columns) {
+  for (const diff::ColumnChange& change : rows.columns) {
     const char* status = change.kind == Kind::kAdded ? "added" : change.kind == Kind::kRemoved ? "removed" : "retyped";
     Json one = {{"column", change.name}, {"status", status}};
     if (change.kind != Kind::kAdded) one["before"] = name_of(change.before);
@@ -32,24 +32,24 @@ Json columns_json(const report::RowDiff& rows) {
   return list;
 }
 
-Json shown_json(const std::vector<report::ShownRow>& rows) {
+Json shown_json(const std::vector<diff::ShownRow>& rows) {
   Json list = Json::array();
-  for (const report::ShownRow& row : rows) list.push_back({{"line", row.line}, {"cells", cells_json(row.cells)}});
+  for (const diff::ShownRow& row : rows) list.push_back({{"line", row.line}, {"cells", cells_json(row.cells)}});
   return list;
 }
 
-Json rows_json(const report::RowDiff& rows) {
+Json rows_json(const diff::RowDiff& rows) {
   Json changed = Json::array(), doubled = Json::array(), counts = Json();
-  for (const report::ChangedRow& row : rows.changed_rows) {
+  for (const diff::ChangedRow& row : rows.changed_rows) {
     Json cells = Json::array();
-    for (const report::CellChange& cell : row.cells)
+    for (const diff::CellChange& cell : row.cells)
       cells.push_back({{"column", cell.column}, {"before", or_null(cell.before)}, {"after", or_null(cell.after)}});
     changed.push_back({{"key", cells_json(row.key)},
                        {"line_before", row.line_before},
                        {"line_after", row.line_after},
                        {"cells", cells}});
   }
-  for (const report::DoubledKey& row : rows.doubled)
+  for (const diff::DoubledKey& row : rows.doubled)
     doubled.push_back({{"side", row.after ? "after" : "before"}, {"line", row.line}, {"key", cells_json(row.key)}});
   if (rows.changed_cells) {
     counts = Json::object();
@@ -74,10 +74,10 @@ Json rows_json(const report::RowDiff& rows) {
             {"doubled", doubled}}}};
 }
 
-Json tensors_json(const report::TensorsDiff& diff) {
-  using Kind = report::TensorChange::Kind;
+Json tensors_json(const diff::TensorsDiff& diff) {
+  using Kind = diff::TensorChange::Kind;
   Json list = Json::array();
-  for (const report::TensorChange& tensor : diff.tensors) {
+  for (const diff::TensorChange& tensor : diff.tensors) {
     constexpr const char* kWords[] = {"added", "removed", "reshaped", "changed"};
     Json one = {{"tensor", tensor.name}, {"status", kWords[static_cast<int>(tensor.kind)]}};
     if (tensor.kind != Kind::kAdded) one["before"] = {{"dtype", tensor.dtype_before}, {"shape", tensor.shape_before}};
@@ -99,18 +99,18 @@ Json tensors_json(const report::TensorsDiff& diff) {
           {"differ", list}};
 }
 
-Json idx_json(const report::IdxSummary& idx) {
+Json idx_json(const diff::IdxSummary& idx) {
   Json labels = Json::object();
   for (const auto& [label, count] : idx.labels) labels[std::to_string(label)] = count;
   return {{"type", idx.type}, {"dims", idx.dims}, {"labels", labels}};
 }
 
-Json text_json(const report::TextDiff& text) {
+Json text_json(const diff::TextDiff& text) {
   Json removed = Json::array(), added = Json::array();
-  for (const report::Step& step : text.steps) {
-    if (step.kind == report::Step::Kind::kRemoved)
+  for (const diff::Step& step : text.steps) {
+    if (step.kind == diff::Step::Kind::kRemoved)
       removed.push_back({{"line", step.before + 1}, {"text", text.before[step.before]}});
-    if (step.kind == report::Step::Kind::kAdded)
+    if (step.kind == diff::Step::Kind::kAdded)
       added.push_back({{"line", step.after + 1}, {"text", text.after[step.after]}});
   }
   return {{"removed", removed}, {"added", added}};
@@ -129,9 +129,9 @@ Json file_json(const FileDiff& file) {
   return json;
 }
 
-Json model_json(const report::ModelDiff& model) {
+Json model_json(const diff::ModelDiff& model) {
   Json layers = Json::array(), metrics = Json::array();
-  for (const report::LayerChange& layer : model.layers) {
+  for (const diff::LayerChange& layer : model.layers) {
     constexpr const char* kWords[] = {"added", "removed", "changed"};
     layers.push_back({{"layer", layer.name},
                       {"operation", layer.op},
@@ -139,7 +139,7 @@ Json model_json(const report::ModelDiff& model) {
                       {"before", layer.before},
                       {"after", layer.after}});
   }
-  for (const report::MetricChange& metric : model.metrics) {
+  for (const diff::MetricChange& metric : model.metrics) {
     metrics.push_back({{"on", metric.where.empty() ? Json() : Json(metric.where)},
                        {"metric", metric.name},
                        {"before", or_null(metric.before)},
@@ -159,18 +159,18 @@ Json side_json(const DiffSide& side, std::uint64_t bytes) {
 
 }  // namespace
 
-Json values_json(const std::vector<report::ValueChange>& changes) {
+Json values_json(const std::vector<diff::ValueChange>& changes) {
   Json list = Json::array();
-  for (const report::ValueChange& change : changes)
+  for (const diff::ValueChange& change : changes)
     list.push_back({{"path", change.path}, {"before", or_null(change.before)}, {"after", or_null(change.after)}});
   return list;
 }
 
 Json diff_json(const DiffOutcome& outcome) {
-  const report::Comparison& comparison = outcome.comparison;
+  const diff::Comparison& comparison = outcome.comparison;
   Json files = Json::array(), images = Json::array();
   for (const FileDiff& file : comparison.files) files.push_back(file_json(file));
-  for (const report::FolderCount& folder : comparison.images) {
+  for (const diff::FolderCount& folder : comparison.images) {
     images.push_back({{"folder", folder.folder},
                       {"before", folder.before},
                       {"after", folder.after},

@@ -25,7 +25,7 @@ std::string number(double value) {
   return fmt::format("{:.4g}", value);
 }
 
-std::string relative(const report::TensorChange& tensor) {
+std::string relative(const diff::TensorChange& tensor) {
   return tensor.norm_before > 0 ? percent(tensor.norm_difference / tensor.norm_before) : "";
 }
 
@@ -33,8 +33,8 @@ std::string type_text(const std::string& before, const std::string& after) {
   return before == after ? after : before + ">" + after;
 }
 
-void print_tensor(Context& context, const report::TensorChange& tensor, std::size_t wide) {
-  using Kind = report::TensorChange::Kind;
+void print_tensor(Context& context, const diff::TensorChange& tensor, std::size_t wide) {
+  using Kind = diff::TensorChange::Kind;
   const std::string name = cut_to(printable(tensor.name), wide);
   const std::string gap(wide - std::min(wide, name.size()), ' ');
   if (tensor.kind == Kind::kAdded) {
@@ -56,11 +56,11 @@ void print_tensor(Context& context, const report::TensorChange& tensor, std::siz
   }
 }
 
-void print_layers(Context& context, const std::vector<report::LayerChange>& layers) {
-  using Kind = report::LayerChange::Kind;
+void print_layers(Context& context, const std::vector<diff::LayerChange>& layers) {
+  using Kind = diff::LayerChange::Kind;
   if (layers.empty()) return;
   context.line("\n" + context.bold("graph"));
-  for (const report::LayerChange& layer : layers) {
+  for (const diff::LayerChange& layer : layers) {
     const std::string name = printable(layer.name) + "  " + layer.op;
     if (layer.kind == Kind::kAdded) {
       context.line(context.green("  + " + name + "  " + layer.after));
@@ -75,18 +75,18 @@ void print_layers(Context& context, const std::vector<report::LayerChange>& laye
 }
 
 void print_metrics(Context& context, const DiffOutcome& outcome) {
-  const std::vector<report::MetricChange>& metrics = outcome.model->metrics;
+  const std::vector<diff::MetricChange>& metrics = outcome.model->metrics;
   if (metrics.empty()) return;
   std::size_t wide = 12;
-  const auto name_of = [](const report::MetricChange& metric) {
+  const auto name_of = [](const diff::MetricChange& metric) {
     return (metric.where.empty() ? "run" : metric.where) + "  " + metric.name;
   };
-  for (const report::MetricChange& metric : metrics) wide = std::max(wide, name_of(metric).size());
+  for (const diff::MetricChange& metric : metrics) wide = std::max(wide, name_of(metric).size());
   wide = std::min<std::size_t>(wide, 42);
   context.line("\n" + context.bold("metrics") + std::string(wide - 5, ' ') +
                context.dim(fmt::format("  {:>10} {:>10} {:>10}", "before", "after", "change")));
   const auto shown = [](const std::optional<double>& value) { return value ? fmt::format("{:.5g}", *value) : "-"; };
-  for (const report::MetricChange& metric : metrics) {
+  for (const diff::MetricChange& metric : metrics) {
     const bool both = metric.before && metric.after;
     const std::string change = both ? fmt::format("{:+.3g}", *metric.after - *metric.before) : "";
     const std::string line = fmt::format("  {:<{}}  {:>10} {:>10} {:>10}", cut_to(printable(name_of(metric)), wide),
@@ -97,7 +97,7 @@ void print_metrics(Context& context, const DiffOutcome& outcome) {
 
 }  // namespace
 
-void print_tensors(Context& context, const report::TensorsDiff& diff, std::size_t limit) {
+void print_tensors(Context& context, const diff::TensorsDiff& diff, std::size_t limit) {
   std::size_t wide = 12;
   bool compared = false;
   const std::size_t shown = std::min(limit, diff.tensors.size());
@@ -115,13 +115,13 @@ void print_tensors(Context& context, const report::TensorsDiff& diff, std::size_
     context.line(fmt::format("    and {} more (--limit 0 shows all)", diff.tensors.size() - shown));
 }
 
-void print_values(Context& context, const char* title, const std::vector<report::ValueChange>& changes) {
+void print_values(Context& context, const char* title, const std::vector<diff::ValueChange>& changes) {
   if (changes.empty()) return;
   std::size_t wide = 8;
-  for (const report::ValueChange& change : changes) wide = std::max(wide, printable(change.path).size());
+  for (const diff::ValueChange& change : changes) wide = std::max(wide, printable(change.path).size());
   wide = std::min<std::size_t>(wide, 30);
   context.line("\n" + context.bold(title));
-  for (const report::ValueChange& change : changes) {
+  for (const diff::ValueChange& change : changes) {
     const std::string path = fmt::format("  {:<{}}  ", printable(change.path), wide);
     if (!change.before)
       context.line(path + context.green("+ " + cut_to(printable(*change.after), 44)));

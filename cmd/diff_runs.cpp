@@ -31,12 +31,12 @@ bool diff_runs(const std::string& first, const std::string& second, Context& con
   registry::Repository& repository = context.repository();
   const registry::Run before = registry::read_run(repository, first), after = registry::read_run(repository, second);
   const auto values = [](const std::string& a, const std::string& b) {
-    return report::diff_values(document(a), document(b));
+    return diff::diff_values(document(a), document(b));
   };
-  const std::pair<const char*, std::vector<report::ValueChange>> parts[] = {
-      {"run", report::diff_values({{"command", before.command}, {"title", before.title}, {"status", before.status}},
-                                  {{"command", after.command}, {"title", after.title}, {"status", after.status}})},
-      {"inputs", report::diff_values(inputs_json(repository, before), inputs_json(repository, after))},
+  const std::pair<const char*, std::vector<diff::ValueChange>> parts[] = {
+      {"run", diff::diff_values({{"command", before.command}, {"title", before.title}, {"status", before.status}},
+                                {{"command", after.command}, {"title", after.title}, {"status", after.status}})},
+      {"inputs", diff::diff_values(inputs_json(repository, before), inputs_json(repository, after))},
       {"parameters", values(before.params, after.params)},
       {"metrics", values(before.summary, after.summary)},
       {"environment", values(before.environment, after.environment)},

@@ -8,9 +8,9 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/diff.h"
-#include "registry/bring.h"
-#include "registry/domains.h"
-#include "registry/pointers.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
 
 namespace mlx::cmd {
 namespace {
@@ -73,7 +73,7 @@ DiffSide of_version(Repository& repository, const Version& version) {
   return {version.number > 0 ? version.name() : version.artifact + "@" + version.digest.brief(),
           version,
           {store.entries(version.digest),
-           [&store](const store::Entry& entry) { return report::stored_source(store, entry.content); }}};
+           [&store](const store::Entry& entry) { return diff::stored_source(store, entry.content); }}};
 }
 
 DiffSide of_worktree(const std::string& artifact, Context& context) {
@@ -88,7 +88,7 @@ DiffSide of_worktree(const std::string& artifact, Context& context) {
           std::nullopt,
           {store::scan(full, &repository.stat_cache(), repository.pool(), context.progress()),
            [full, single](const store::Entry& entry) {
-             return report::disk_source(single ? full : join_path(full, entry.path));
+             return diff::disk_source(single ? full : join_path(full, entry.path));
            }}};
 }
 

@@ -12,7 +12,7 @@
 namespace mlx::cmd {
 namespace {
 
-using report::FileDiff;
+using diff::FileDiff;
 using Kind = FileDiff::Kind;
 
 constexpr std::size_t kWidth = 79;
@@ -34,7 +34,7 @@ std::string painted(Context& context, Kind kind, const std::string& text) {
   return kind == Kind::kRemoved ? context.red(text) : context.yellow(text);
 }
 
-void print_files(Context& context, const report::Comparison& comparison, std::size_t limit) {
+void print_files(Context& context, const diff::Comparison& comparison, std::size_t limit) {
   std::size_t wide = 0;
   const std::size_t shown = std::min(limit, comparison.files.size());
   for (std::size_t i = 0; i < shown; ++i) wide = std::max(wide, columns_of(shown_path(comparison.files[i])));
@@ -58,7 +58,7 @@ void print_files(Context& context, const report::Comparison& comparison, std::si
     context.line(fmt::format("  and {} more (--limit 0 shows all)", grouped(comparison.files.size() - shown)));
 }
 
-void print_summary(Context& context, const report::Comparison& comparison) {
+void print_summary(Context& context, const diff::Comparison& comparison) {
   std::array<std::uint64_t, 4> counts{};
   for (const FileDiff& file : comparison.files) ++counts[static_cast<std::size_t>(file.kind)];
   std::string kinds;
@@ -69,7 +69,7 @@ void print_summary(Context& context, const report::Comparison& comparison) {
                                        format_bytes(comparison.bytes_before), format_bytes(comparison.bytes_after))));
 }
 
-void print_images(Context& context, const std::vector<report::FolderCount>& folders, std::size_t limit) {
+void print_images(Context& context, const std::vector<diff::FolderCount>& folders, std::size_t limit) {
   if (folders.empty()) return;
   std::size_t wide = 16;
   const std::size_t shown = std::min(limit, folders.size());
@@ -79,7 +79,7 @@ void print_images(Context& context, const std::vector<report::FolderCount>& fold
   context.line(context.bold("images") + std::string(wide - 4, ' ') +
                context.dim("  before    after    new     gone  changed"));
   for (std::size_t i = 0; i < shown; ++i) {
-    const report::FolderCount& f = folders[i];
+    const diff::FolderCount& f = folders[i];
     const std::string name = printable(f.folder);
     const std::string line = fmt::format(
         "  {}{}{:>8} {:>8} {:>6} {:>8} {:>8}", name, std::string(wide - std::min(wide, columns_of(name)), ' '),
@@ -107,15 +107,15 @@ std::string joined(const std::vector<std::string>& parts, std::size_t room) {
   return line;
 }
 
-std::string cells_text(const report::NamedCells& cells, std::size_t room) {
+std::string cells_text(const diff::NamedCells& cells, std::size_t room) {
   std::vector<std::string> parts;
   for (const auto& [column, text] : cells) parts.push_back(printable(column) + "=" + cell_text(text));
   return joined(parts, room);
 }
 
-void print_columns(Context& context, const report::RowDiff& rows) {
-  using Column = report::ColumnChange::Kind;
-  for (const report::ColumnChange& change : rows.columns) {
+void print_columns(Context& context, const diff::RowDiff& rows) {
+  using Column = diff::ColumnChange::Kind;
+  for (const diff::ColumnChange& change : rows.columns) {
     const std::string name = printable(change.name);
     if (change.kind == Column::kAdded)
       context.line(context.green(fmt::format("  + column {} ({})", name, name_of(change.after))));
@@ -128,7 +128,7 @@ void print_columns(Context& context, const report::RowDiff& rows) {
   if (rows.columns_moved) context.line("  the columns stand in another order");
 }
 
-void print_changed_cells(Context& context, const report::RowDiff& rows) {
+void print_changed_cells(Context& context, const diff::RowDiff& rows) {
   if (!rows.changed_cells) return;
   std::vector<std::string> parts;
   for (const auto& [column, count] : *rows.changed_cells)
@@ -136,11 +136,11 @@ void print_changed_cells(Context& context, const report::RowDiff& rows) {
   context.line("  cells changed: " + joined(parts, kWidth - 17));
 }
 
-void print_shown_rows(Context& context, const report::RowDiff& rows) {
-  for (const report::ChangedRow& row : rows.changed_rows) {
+void print_shown_rows(Context& context, const diff::RowDiff& rows) {
+  for (const diff::ChangedRow& row : rows.changed_rows) {
     const std::string name = cells_text(row.key, 40);
     std::vector<std::string> parts;
-    for (const report::CellChange& cell : row.cells) {
+    for (const diff::CellChange& cell : row.cells) {
       parts.push_back(fmt::format("{} {} -> {}", printable(cell.column), cell.before ? cell_text(*cell.before) : "none",
                                   cell.after ? cell_text(*cell.after) : "none"));
     }
@@ -149,8 +149,8 @@ void print_shown_rows(Context& context, const report::RowDiff& rows) {
   }
   if (rows.changed > rows.changed_rows.size())
     context.line(fmt::format("    and {} more changed", grouped(rows.changed - rows.changed_rows.size())));
-  const auto list = [&](const char* sign, const std::vector<report::ShownRow>& shown, std::uint64_t all, bool green) {
-    for (const report::ShownRow& row : shown) {
+  const auto list = [&](const char* sign, const std::vector<diff::ShownRow>& shown, std::uint64_t all, bool green) {
+    for (const diff::ShownRow& row : shown) {
       const std::string place = fmt::format("  {} line {}: ", sign, row.line);
       const std::string text = place + cells_text(row.cells, kWidth - place.size());
       context.line(green ? context.green(text) : context.red(text));
@@ -162,15 +162,15 @@ void print_shown_rows(Context& context, const report::RowDiff& rows) {
   list("+", rows.added_rows, rows.added, true);
 }
 
-void print_doubled(Context& context, const report::RowDiff& rows) {
+void print_doubled(Context& context, const diff::RowDiff& rows) {
   if (rows.doubled_before + rows.doubled_after == 0) return;
-  const report::DoubledKey& first = rows.doubled.front();
+  const diff::DoubledKey& first = rows.doubled.front();
   context.line(context.red(fmt::format("  keys that stand twice: {} before, {} after; the first {}, line {}: {}",
                                        grouped(rows.doubled_before), grouped(rows.doubled_after),
                                        first.after ? "after" : "before", first.line, cells_text(first.key, 30))));
 }
 
-void print_rows(Context& context, const std::string& path, const report::RowDiff& rows) {
+void print_rows(Context& context, const std::string& path, const diff::RowDiff& rows) {
   std::vector<std::string> parts;
   if (rows.added > 0) parts.push_back(grouped(rows.added) + " added");
   if (rows.removed > 0) parts.push_back(grouped(rows.removed) + " removed");
@@ -195,8 +195,8 @@ std::string dims_text(const std::vector<std::uint64_t>& dims) {
   return text;
 }
 
-void print_idx(Context& context, const std::string& path, const report::IdxSummary& before,
-               const report::IdxSummary& after, std::size_t limit) {
+void print_idx(Context& context, const std::string& path, const diff::IdxSummary& before, const diff::IdxSummary& after,
+               std::size_t limit) {
   const bool reshaped = before.type != after.type || before.dims != after.dims;
   context.line(context.bold(path) + fmt::format("  {} {}", before.type, dims_text(before.dims)) +
                (reshaped ? fmt::format(" -> {} {}", after.type, dims_text(after.dims)) : ", values differ"));
@@ -216,13 +216,13 @@ void print_idx(Context& context, const std::string& path, const report::IdxSumma
   if (classes.size() > limit) context.line(fmt::format("  and {} more classes", classes.size() - limit));
 }
 
-void print_lines(Context& context, const std::string& path, const report::TextDiff& text, std::size_t limit) {
-  using Step = report::Step::Kind;
-  const auto removed = static_cast<std::uint64_t>(std::ranges::count(text.steps, Step::kRemoved, &report::Step::kind));
-  const auto added = static_cast<std::uint64_t>(std::ranges::count(text.steps, Step::kAdded, &report::Step::kind));
+void print_lines(Context& context, const std::string& path, const diff::TextDiff& text, std::size_t limit) {
+  using Step = diff::Step::Kind;
+  const auto removed = static_cast<std::uint64_t>(std::ranges::count(text.steps, Step::kRemoved, &diff::Step::kind));
+  const auto added = static_cast<std::uint64_t>(std::ranges::count(text.steps, Step::kAdded, &diff::Step::kind));
   context.line(context.bold(path) + fmt::format("  {} added, {} removed", counted(added, "line"), removed));
   std::size_t shown = 0;
-  for (const report::Step& step : text.steps) {
+  for (const diff::Step& step : text.steps) {
     if (step.kind == Step::kKept) continue;
     if (shown++ == 4 * limit) {
       context.line(fmt::format("  and {} more", added + removed - 4 * limit));
@@ -242,7 +242,7 @@ void print_contents(Context& context, const FileDiff& file, std::size_t limit) {
   if (file.idx) print_idx(context, path, file.idx->first, file.idx->second, limit);
   if (file.text) print_lines(context, path, *file.text, limit);
   if (file.tensors) {
-    const report::TensorsDiff& diff = *file.tensors;
+    const diff::TensorsDiff& diff = *file.tensors;
     context.line(context.bold(path) + fmt::format("  {} of {} differ", grouped(diff.tensors.size()),
                                                   counted(diff.tensors.size() + diff.same, "tensor")));
     print_tensors(context, diff, limit);
@@ -250,7 +250,7 @@ void print_contents(Context& context, const FileDiff& file, std::size_t limit) {
   if (!file.note.empty()) context.line(context.bold(path) + context.dim("  compared as bytes: " + file.note));
 }
 
-void print_names(Context& context, const report::Comparison& comparison, bool letters, const std::string& artifact) {
+void print_names(Context& context, const diff::Comparison& comparison, bool letters, const std::string& artifact) {
   const std::string folder = artifact.empty() ? "" : artifact + "/";
   for (const FileDiff& file : comparison.files) {
     const std::string path = folder + printable(file.entry().path);
@@ -273,7 +273,7 @@ std::string cut_to(const std::string& text, std::size_t width) {
 }
 
 void print_diff(Context& context, const DiffOutcome& outcome, const DiffOptions& options) {
-  const report::Comparison& comparison = outcome.comparison;
+  const diff::Comparison& comparison = outcome.comparison;
   if (options.name_only || options.name_status) {
     // Of several datasets each path stands below its own.
     const bool many = options.targets.empty();

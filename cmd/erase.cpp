@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cmd/cli.h"
-#include "registry/domains.h"
-#include "registry/trust.h"
+#include "cmd/cli/cli.h"
+#include "registry/keys/trust.h"
+#include "registry/versions/domains.h"
 
 namespace mlx::cmd {
 namespace {

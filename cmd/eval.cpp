@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/asked_model.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/level.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
-#include "registry/lfs.h"
+#include "registry/interop/lfs.h"
 
 namespace mlx::cmd {
 namespace {

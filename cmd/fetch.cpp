@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/sync_text.h"
 #include "registry/repository.h"
-#include "registry/sync.h"
+#include "registry/sync/sync.h"
 
 namespace mlx::cmd {
 namespace {

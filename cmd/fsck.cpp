@@ -11,14 +11,14 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
-#include "registry/artifacts.h"
-#include "registry/domains.h"
 #include "registry/fsck.h"
-#include "registry/key_sync.h"
-#include "registry/keys.h"
-#include "registry/lost.h"
+#include "registry/keys/key_sync.h"
+#include "registry/keys/keys.h"
+#include "registry/operations/lost.h"
 #include "registry/own_folder.h"
-#include "store/layout.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/domains.h"
+#include "store/pack/layout.h"
 
 namespace mlx::cmd {
 namespace {

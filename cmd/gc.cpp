@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cmd/cli.h"
-#include "registry/gc.h"
-#include "store/file_cache.h"
+#include "cmd/cli/cli.h"
+#include "registry/sync/gc.h"
+#include "store/worktree/file_cache.h"
 
 namespace mlx::cmd {
 namespace {

@@ -7,9 +7,9 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/describe.h"
-#include "registry/dvc.h"
-#include "registry/lfs.h"
-#include "store/beneath.h"
+#include "registry/interop/dvc.h"
+#include "registry/interop/lfs.h"
+#include "store/worktree/beneath.h"
 
 namespace mlx::cmd {
 namespace {

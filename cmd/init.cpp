@@ -7,9 +7,9 @@
 #include "base/git.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/new_keys.h"
-#include "registry/git_setup.h"
+#include "registry/interop/git_setup.h"
 #include "registry/own_folder.h"
 #include "registry/repository.h"
 

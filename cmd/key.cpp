@@ -12,10 +12,10 @@
 #include "cmd/key_people.h"
 #include "cmd/new_keys.h"
 #include "cmd/unlock.h"
-#include "registry/domains.h"
-#include "registry/keys.h"
-#include "registry/sync.h"
-#include "registry/trust.h"
+#include "registry/keys/keys.h"
+#include "registry/keys/trust.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/domains.h"
 
 namespace mlx::cmd {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "registry/signer.h"
-#include "registry/trust.h"
+#include "registry/keys/signer.h"
+#include "registry/keys/trust.h"
 
 namespace mlx::cmd {
 namespace {

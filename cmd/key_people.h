@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 
 namespace mlx::cmd {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/progress.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "kernels/table.h"
 
 namespace mlx::cmd {

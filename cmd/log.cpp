@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "cmd/cli/moment.h"
 #include "cmd/describe.h"
-#include "cmd/moment.h"
 #include "cmd/run_filter.h"
 
 namespace mlx::cmd {

@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/describe.h"
-#include "registry/bring.h"
-#include "store/checkout.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "store/worktree/checkout.h"
 
 namespace mlx::cmd {
 namespace {

@@ -1,4 +1,4 @@
-// Folders and single files, planned and carried out by store/checkout.h.
+// Folders and single files, planned and carried out by store/worktree/checkout.h.
 #include "cmd/materialize.h"
 
 #include <fmt/format.h>
@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "cmd/describe.h"
-#include "registry/bring.h"
-#include "registry/checkouts.h"
-#include "registry/domains.h"
-#include "registry/lost.h"
+#include "registry/operations/lost.h"
 #include "registry/repository.h"
 #include "registry/settings.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/checkouts.h"
+#include "registry/versions/domains.h"
 
 namespace mlx::cmd {
 

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "cmd/cli.h"
-#include "registry/pointers.h"
-#include "store/checkout.h"
+#include "cmd/cli/cli.h"
+#include "registry/versions/pointers.h"
+#include "store/worktree/checkout.h"
 
 namespace mlx::cmd {
 

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "cmd/unlock.h"
-#include "registry/keys.h"
+#include "registry/keys/keys.h"
 
 namespace mlx::cmd {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cmd/cli.h"
-#include "registry/keys.h"
+#include "cmd/cli/cli.h"
+#include "registry/keys/keys.h"
 
 namespace mlx::cmd {
 

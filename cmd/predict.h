@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cmd/asked_model.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 
 namespace mlx::cmd {
 

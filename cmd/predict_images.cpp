@@ -5,9 +5,9 @@
 #include <span>
 
 #include "base/error.h"
+#include "cmd/cli/standard_input.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
-#include "cmd/standard_input.h"
 #include "data/image_files.h"
 #include "data/normalize.h"
 #include "data/split.h"

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/error.h"
+#include "cmd/cli/standard_input.h"
 #include "cmd/level.h"
 #include "cmd/predictions.h"
-#include "cmd/standard_input.h"
 #include "data/split.h"
 #include "data/table.h"
 #include "registry/repository.h"

@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "cmd/cli/standard_input.h"
 #include "cmd/level.h"
 #include "cmd/predict.h"
 #include "cmd/prediction_file.h"
-#include "cmd/standard_input.h"
 #include "nn/generate.h"
 #include "registry/repository.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 
 namespace mlx::cmd {
 

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "cmd/predict.h"
 #include "cmd/prediction_file.h"
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 
 namespace mlx::cmd {
 

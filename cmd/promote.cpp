@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "cmd/describe.h"
-#include "registry/trust.h"
+#include "registry/keys/trust.h"
 
 namespace mlx::cmd {
 namespace {

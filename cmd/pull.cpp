@@ -12,12 +12,12 @@
 #include "base/path.h"
 #include "cmd/materialize.h"
 #include "cmd/sync_text.h"
-#include "registry/bring.h"
-#include "registry/domains.h"
-#include "registry/git_setup.h"
+#include "registry/interop/git_setup.h"
 #include "registry/own_folder.h"
-#include "registry/pointers.h"
-#include "registry/sync.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
 
 namespace mlx::cmd {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json_fwd.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/level.h"
 #include "compress/quantize.h"
 #include "registry/repository.h"

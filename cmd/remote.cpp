@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/new_keys.h"
 #include "cmd/unlock.h"
-#include "registry/key_sync.h"
-#include "registry/keys.h"
+#include "registry/keys/key_sync.h"
+#include "registry/keys/keys.h"
 #include "registry/repository.h"
-#include "registry/sync.h"
+#include "registry/sync/sync.h"
 
 namespace mlx::cmd {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "report/report.h"
 
 namespace mlx::cmd {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/condition.h"
 
 namespace mlx::cmd {

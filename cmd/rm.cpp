@@ -8,14 +8,14 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "cmd/cli/globs.h"
 #include "cmd/describe.h"
-#include "cmd/globs.h"
 #include "cmd/materialize.h"
-#include "registry/checkouts.h"
-#include "registry/domains.h"
-#include "registry/pointers.h"
-#include "store/beneath.h"
-#include "store/update.h"
+#include "registry/versions/checkouts.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
+#include "store/worktree/beneath.h"
+#include "store/worktree/update.h"
 
 namespace mlx::cmd {
 namespace {

@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/asked_model.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/level.h"
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 #include "serve/server.h"
 
 namespace mlx::cmd {

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/error.h"
-#include "cmd/cli.h"
-#include "registry/published_heads.h"
-#include "store/wire_server.h"
+#include "cmd/cli/cli.h"
+#include "registry/sync/published_heads.h"
+#include "store/remote/wire_server.h"
 
 namespace mlx::cmd {
 namespace {

@@ -10,11 +10,11 @@
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
-#include "registry/bring.h"
-#include "registry/claims.h"
-#include "registry/people.h"
-#include "registry/remarks.h"
-#include "store/usage.h"
+#include "registry/keys/people.h"
+#include "registry/operations/claims.h"
+#include "registry/operations/remarks.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "store/pack/usage.h"
 
 namespace mlx::cmd {
 namespace {

@@ -10,7 +10,7 @@
 #include "cmd/level.h"
 #include "graph/passes.h"
 #include "nn/finetune.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::cmd {
 namespace {

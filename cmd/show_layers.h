@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "graph/summary.h"
 #include "nn/model.h"
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 
 namespace mlx::cmd {
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/toml.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::cmd {
 namespace {

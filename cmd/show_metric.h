@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 
 namespace mlx::cmd {
 

@@ -12,9 +12,9 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
-#include "registry/checkouts.h"
-#include "registry/domains.h"
-#include "registry/pointers.h"
+#include "registry/versions/checkouts.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
 
 namespace mlx::cmd {
 namespace {

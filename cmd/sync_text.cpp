@@ -6,10 +6,10 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cmd/foreign_text.h"
-#include "registry/artifacts.h"
+#include "cmd/cli/foreign_text.h"
 #include "registry/settings.h"
-#include "store/signature.h"
+#include "registry/versions/artifacts.h"
+#include "store/crypto/signature.h"
 
 namespace mlx::cmd {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "cmd/cli.h"
-#include "registry/sync.h"
+#include "cmd/cli/cli.h"
+#include "registry/sync/sync.h"
 
 namespace mlx::cmd {
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "cmd/describe.h"
-#include "registry/trust.h"
+#include "registry/keys/trust.h"
 
 namespace mlx::cmd {
 namespace {

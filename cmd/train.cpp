@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "cmd/cli.h"
+#include "cmd/cli/cli.h"
 #include "cmd/level.h"
 #include "cmd/print_profile.h"
 #include "data/rows.h"

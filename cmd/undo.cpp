@@ -1,5 +1,5 @@
 // mlx undo: takes the last operation of this clone back, or brings one back.
-#include "registry/undo.h"
+#include "registry/operations/undo.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/cli.h"
-#include "registry/operation_text.h"
+#include "cmd/cli/cli.h"
+#include "registry/keys/trust.h"
+#include "registry/operations/operation_text.h"
 #include "registry/repository.h"
-#include "registry/trust.h"
 
 namespace mlx::cmd {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/subprocess.h"
-#include "registry/signer.h"
+#include "registry/keys/signer.h"
 
 namespace mlx::cmd {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/environment.h"
-#include "cmd/cli.h"
-#include "registry/keys.h"
+#include "cmd/cli/cli.h"
+#include "registry/keys/keys.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {

@@ -7,7 +7,7 @@
 
 #include "kernels/table.h"
 #include "nn/model.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::compress {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

@@ -8,7 +8,7 @@
 
 #include "base/progress.h"
 #include "data/byte_stream.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

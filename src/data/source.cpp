@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "data/byte_stream.h"
-#include "store/blob_chunks.h"
+#include "store/pack/blob_chunks.h"
 
 namespace mlx::data {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

@@ -12,7 +12,7 @@
 #include "data/kind.h"
 #include "data/rows.h"
 #include "data/text.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

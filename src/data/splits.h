@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "data/kind.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

@@ -9,7 +9,7 @@
 
 #include "base/progress.h"
 #include "data/tokenizer.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

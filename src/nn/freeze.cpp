@@ -7,7 +7,7 @@
 #include "graph/passes.h"
 #include "nn/families.h"
 #include "nn/finetune.h"
-#include "store/ignore.h"
+#include "store/worktree/ignore.h"
 
 namespace mlx::nn {
 namespace {

@@ -15,7 +15,7 @@
 #include "data/rows.h"
 #include "data/tokenizer.h"
 #include "graph/graph.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::nn {
 

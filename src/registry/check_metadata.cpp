@@ -9,13 +9,13 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "registry/claims.h"
-#include "registry/domains.h"
 #include "registry/fsck.h"
-#include "registry/history.h"
-#include "registry/keys.h"
-#include "registry/pointers.h"
-#include "store/usage.h"
+#include "registry/keys/keys.h"
+#include "registry/operations/claims.h"
+#include "registry/operations/history.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointers.h"
+#include "store/pack/usage.h"
 
 namespace mlx::registry {
 namespace {

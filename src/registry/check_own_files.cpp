@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "registry/fsck.h"
-#include "registry/seen_heads.h"
+#include "registry/sync/seen_heads.h"
 
 namespace mlx::registry {
 

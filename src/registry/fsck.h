@@ -7,8 +7,8 @@
 
 #include "base/progress.h"
 #include "registry/repository.h"
-#include "registry/sync.h"
-#include "store/repair.h"
+#include "registry/sync/sync.h"
+#include "store/pack/repair.h"
 
 namespace mlx::registry {
 

@@ -12,10 +12,10 @@
 #include "base/environment.h"
 #include "base/json_fwd.h"
 #include "base/parallel.h"
-#include "registry/operation.h"
+#include "registry/operations/operation.h"
+#include "store/pack/store.h"
 #include "store/sqlite.h"
-#include "store/store.h"
-#include "store/worktree.h"
+#include "store/worktree/worktree.h"
 
 namespace mlx::registry {
 

@@ -15,7 +15,7 @@
 #include "base/toml.h"
 #include "base/toml_edit.h"
 #include "registry/own_folder.h"
-#include "store/beneath.h"
+#include "store/worktree/beneath.h"
 
 namespace mlx::registry {
 namespace {

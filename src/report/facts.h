@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 #include "train/evaluate.h"
 
 namespace mlx::report {

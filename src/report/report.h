@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::report {
 

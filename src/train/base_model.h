@@ -7,7 +7,7 @@
 
 #include "base/toml.h"
 #include "nn/finetune.h"
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 #include "train/config.h"
 
 namespace mlx::train {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 #include "train/selection.h"
 
 namespace mlx::train {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/keys.h"
+#include "store/crypto/keys.h"
 #include "train/run_scope.h"
 
 namespace mlx::train {

@@ -11,7 +11,7 @@
 #include "data/split.h"
 #include "kernels/table.h"
 #include "nn/model.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 #include "train/metrics.h"
 
 namespace mlx::train {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/hash.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::train {
 

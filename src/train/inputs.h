@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 
 namespace mlx::train {
 

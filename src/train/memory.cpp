@@ -14,8 +14,8 @@
 namespace mlx::train {
 namespace {
 
-// What the store has in memory of a file that it takes in (store/blob_writer.cpp): up to three windows of it that are
-// read, hashed and compressed, and its threads' compressors.
+// What the store has in memory of a file that it takes in (store/pack/blob_writer.cpp): up to three windows of it that
+// are read, hashed and compressed, and its threads' compressors.
 constexpr std::int64_t kStoreWindow = std::int64_t{8} << 20;
 constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::int64_t{5} << 20;
 // Code that the first steps touch or make, stacks, and what the allocator keeps for itself between what is in use: 1

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "nn/finetune.h"
-#include "registry/domains.h"
+#include "registry/versions/domains.h"
 #include "train/numerics.h"
 #include "train/run_scope.h"
 

@@ -2,7 +2,7 @@
 // trainer.cpp for `--merge`.
 #pragma once
 
-#include "registry/artifacts.h"
+#include "registry/versions/artifacts.h"
 #include "train/trainer.h"
 
 namespace mlx::train {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::train {
 

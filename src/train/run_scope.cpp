@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/progress.h"
-#include "store/keys.h"
+#include "store/crypto/keys.h"
 
 namespace mlx::train {
 

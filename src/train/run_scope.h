@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::train {
 

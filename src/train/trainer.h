@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/table.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 #include "train/config.h"
 #include "train/profile.h"
 

@@ -10,7 +10,7 @@
 #include "data/split.h"
 #include "graph/session.h"
 #include "nn/model.h"
-#include "registry/runs.h"
+#include "registry/versions/runs.h"
 #include "train/config.h"
 #include "train/evaluate.h"
 #include "train/memory.h"

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "cmd/help.h"
-#include "cmd/invocation.h"
+#include "cmd/cli/help.h"
+#include "cmd/cli/invocation.h"
 
 using namespace mlx;
 using namespace mlx::cmd;

@@ -5,12 +5,12 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "cmd/cli/foreign_text.h"
+#include "cmd/cli/help.h"
+#include "cmd/cli/moment.h"
+#include "cmd/cli/progress_bar.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/describe.h"
-#include "cmd/foreign_text.h"
-#include "cmd/help.h"
-#include "cmd/moment.h"
-#include "cmd/progress_bar.h"
-#include "cmd/terminal.h"
 
 using namespace mlx;
 using namespace mlx::cmd;

@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "data/dataset.h"
 #include "formats/idx.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::data {
 

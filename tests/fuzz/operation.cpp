@@ -1,5 +1,5 @@
 // Operations: canonical bytes only, since their digest is their identity and every clone has to agree on it.
-#include "registry/operation.h"
+#include "registry/operations/operation.h"
 #include "fuzz.h"
 
 using namespace mlx;

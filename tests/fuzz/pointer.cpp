@@ -1,6 +1,6 @@
 // Pointer files: what is accepted is written again as the same text.
 #include "fuzz.h"
-#include "registry/pointers.h"
+#include "registry/versions/pointers.h"
 
 using namespace mlx;
 

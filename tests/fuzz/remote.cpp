@@ -11,10 +11,10 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "fuzz.h"
-#include "registry/operation.h"
+#include "registry/operations/operation.h"
+#include "store/pack/store.h"
+#include "store/remote/transfer.h"
 #include "store/small_file.h"
-#include "store/store.h"
-#include "store/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -7,11 +7,11 @@
 #include "formats/idx.h"
 #include "formats/lfs_pointer.h"
 #include "formats/safetensors.h"
-#include "registry/operation.h"
-#include "registry/pointers.h"
-#include "store/chunk_list.h"
-#include "store/codec.h"
-#include "store/wire.h"
+#include "registry/operations/operation.h"
+#include "registry/versions/pointers.h"
+#include "store/pack/chunk_list.h"
+#include "store/pack/codec.h"
+#include "store/remote/wire.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fuzz.h"
-#include "store/wire_remote.h"
-#include "store/wire_stream.h"
+#include "store/remote/wire_remote.h"
+#include "store/remote/wire_stream.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -14,12 +14,12 @@ OWNERS = {
     r"sqlite3\.h": ("store/sqlite.", "store/sqlite_copy."),
     r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
-    r"CLI/.*": ("cmd/cli.cpp",),
-    r"zstd\.h": ("store/codec.",),
-    r"curl/.*": ("store/curl/",),
+    r"CLI/.*": ("cmd/cli/cli.cpp",),
+    r"zstd\.h": ("store/pack/codec.",),
+    r"curl/.*": ("store/remote/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
     r"(cuda|cublas|cudnn).*": ("kernels/cuda/", "kernels/cuda_emulation/"),
-    r"openssl/.*": ("src/base/", "store/crypto."),
+    r"openssl/.*": ("src/base/", "store/crypto/crypto."),
 }
 
 

@@ -8,23 +8,23 @@ import re
 import sys
 import tempfile
 
-BELOW = {
-    "base": set(),
-    "formats": {"base"},
-    "store": {"formats", "base"},
-    "kernels": {"base"},
-    "data": {"store", "kernels", "formats", "base"},
-    "graph": {"kernels", "formats", "base"},
-    "registry": {"store", "formats", "base"},
-}
-BELOW["nn"] = {"data", "graph", "registry"} | BELOW["data"] | BELOW["graph"] | BELOW["registry"]
-BELOW["train"] = {"nn"} | BELOW["nn"]
-BELOW["compress"] = {"train"} | BELOW["train"]
-BELOW["report"] = {"train"} | BELOW["train"]
-BELOW["serve"] = {"train"} | BELOW["train"]
-BELOW["cmd"] = set(BELOW)
 
-FOLDERS = {name: name if name in ("store", "kernels", "cmd") else os.path.join("src", name) for name in BELOW}
+# What CMakeLists.txt declares: layer → the layers below it, layer → folder, layer → its floors, lowest first.
+def declared(path):
+    below, folders, floors = {}, {}, {}
+    for line in open(path, encoding="utf-8").read().splitlines():
+        name, second, *rest = line.split(" ")
+        if second == "floors":
+            floors[name] = rest
+        else:
+            folders[name] = second
+            below[name] = set(rest) - {""}
+            for one in sorted(below[name]):
+                below[name] |= below[one]
+    return below, folders, floors
+
+
+BELOW, FOLDERS, FLOORS = declared(os.path.join(sys.argv[2], "layers.txt"))
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 GENERATED = re.compile(r"(\w+)_sources\.h")  # of a layer's own (CMakeLists.txt)
 HASHED = re.compile(r"made by kernels/sources_digest\.cmake of: (.*)", re.I)
@@ -55,7 +55,25 @@ def violations(root):
                         found.append(f'{shown}: "{include}" is of no known layer')
                     elif target != layer and target not in BELOW[layer]:
                         found.append(f'{shown}: {layer} may not include "{include}"')
+                    elif target == layer and floor_of(layer, path, root) < floor_of(layer, include_path(root, include), root):
+                        found.append(f'{shown}: "{include}" stands on a floor above it')
     return found
+
+
+def include_path(root, include):
+    return os.path.join(root, os.path.dirname(FOLDERS[include.split("/")[0]]), include)
+
+
+# The place of a file's folder in its layer's floors; 0 where the layer declares none.
+def floor_of(layer, path, root):
+    place = os.path.relpath(os.path.dirname(path), os.path.join(root, FOLDERS[layer]))
+    while layer in FLOORS:
+        if place in FLOORS[layer]:
+            return FLOORS[layer].index(place)
+        if place in ("", "."):
+            break
+        place = os.path.dirname(place) or "."
+    return 0
 
 
 # A cached answer's key holds every source that its body links: what hashes them is made of the layer and all below it.
@@ -95,9 +113,9 @@ def self_test():
         files = {
             "src/base/a.h": '#include "base/b.h"\n#include <vector>\n',
             "store/good.cpp": '#include "base/a.h"\n#include "formats/x.h"\n',
-            "store/bad.cpp": '#include "registry/runs.h"\n',
-            "kernels/onednn/bad.cpp": '  #  include "store/store.h"\n',
-            "src/train/bad.h": '#include "cmd/cli.h"\n',
+            "store/bad.cpp": '#include "registry/versions/runs.h"\n',
+            "kernels/onednn/bad.cpp": '  #  include "store/pack/store.h"\n',
+            "src/train/bad.h": '#include "cmd/cli/cli.h"\n',
             "src/graph/bad.cpp": '#include "session.h"\n',
         }
         for name, text in files.items():

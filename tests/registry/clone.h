@@ -9,12 +9,12 @@
 
 #include "base/fd.h"
 #include "base/path.h"
-#include "registry/artifacts.h"
-#include "registry/pointers.h"
+#include "registry/keys/signer.h"
+#include "registry/operations/undo.h"
 #include "registry/repository.h"
-#include "registry/runs.h"
-#include "registry/signer.h"
-#include "registry/undo.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/pointers.h"
+#include "registry/versions/runs.h"
 
 namespace mlx::registry::test {
 

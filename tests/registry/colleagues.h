@@ -8,9 +8,9 @@
 
 #include "base/json.h"
 #include "history_maker.h"
-#include "registry/sync.h"
-#include "registry/trust.h"
-#include "store/transfer.h"
+#include "registry/keys/trust.h"
+#include "registry/sync/sync.h"
+#include "store/remote/transfer.h"
 
 namespace mlx::registry::test {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "registry/keys.h"
+#include "registry/keys/keys.h"
 
 namespace mlx::registry::test {
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "clone.h"
-#include "registry/undo.h"
+#include "registry/operations/undo.h"
 
 namespace mlx::registry::test {
 

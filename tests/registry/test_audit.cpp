@@ -1,5 +1,5 @@
 // Whatever is altered, removed or reordered is found and named, and a healthy history has no problem.
-#include "registry/audit.h"
+#include "registry/keys/audit.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/history.h"
+#include "registry/operations/history.h"
 #include "store/journal.h"
 
 using namespace mlx;

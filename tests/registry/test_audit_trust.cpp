@@ -1,5 +1,5 @@
 // What is said afterwards of whose operations are recorded, and of clocks that they were made by.
-#include "registry/audit_trust.h"
+#include "registry/keys/audit_trust.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include "base/fd.h"
 #include "colleagues.h"
 #include "fails_with.h"
-#include "registry/clock_doubt.h"
-#include "registry/gc.h"
-#include "registry/history.h"
-#include "registry/people.h"
+#include "registry/keys/people.h"
+#include "registry/operations/clock_doubt.h"
+#include "registry/operations/history.h"
+#include "registry/sync/gc.h"
 
 using namespace mlx;
 using namespace mlx::registry;

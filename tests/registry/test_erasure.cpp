@@ -12,13 +12,13 @@
 #include "fails_with.h"
 #include "fault_helpers.h"
 #include "history_maker.h"
-#include "registry/domains.h"
-#include "registry/gc.h"
-#include "registry/key_sync.h"
-#include "registry/keys.h"
-#include "registry/sync.h"
-#include "store/chunk_list.h"
-#include "store/codec.h"
+#include "registry/keys/key_sync.h"
+#include "registry/keys/keys.h"
+#include "registry/sync/gc.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/domains.h"
+#include "store/pack/chunk_list.h"
+#include "store/pack/codec.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -15,12 +15,12 @@
 #include "base/fd.h"
 #include "clone.h"
 #include "fault_helpers.h"
-#include "registry/domains.h"
 #include "registry/fsck.h"
-#include "registry/keys.h"
-#include "registry/pointer_merge.h"
-#include "registry/sync.h"
-#include "store/update.h"
+#include "registry/keys/keys.h"
+#include "registry/sync/sync.h"
+#include "registry/versions/domains.h"
+#include "registry/versions/pointer_merge.h"
+#include "store/worktree/update.h"
 
 using namespace mlx;
 using namespace mlx::registry;

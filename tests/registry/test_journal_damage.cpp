@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "clone.h"
 #include "registry/fsck.h"
-#include "registry/sync.h"
+#include "registry/sync/sync.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -3,8 +3,8 @@
 
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/sync.h"
-#include "registry/undo.h"
+#include "registry/operations/undo.h"
+#include "registry/sync/sync.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "fails_with.h"
-#include "registry/operation.h"
-#include "registry/operation_stage.h"
+#include "registry/operations/operation.h"
+#include "registry/operations/operation_stage.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -8,9 +8,9 @@
 #include "base/progress.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/gc.h"
-#include "registry/remarks.h"
-#include "registry/sync.h"
+#include "registry/operations/remarks.h"
+#include "registry/sync/gc.h"
+#include "registry/sync/sync.h"
 
 using namespace mlx;
 using namespace mlx::registry;

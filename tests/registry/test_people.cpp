@@ -1,5 +1,5 @@
 // Names of actors: given, replaced, forgotten, and never in an operation.
-#include "registry/people.h"
+#include "registry/keys/people.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/undo.h"
+#include "registry/operations/undo.h"
 
 using namespace mlx;
 using namespace mlx::registry;

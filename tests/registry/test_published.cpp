@@ -5,14 +5,14 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
-#include "registry/claims.h"
-#include "registry/gc.h"
-#include "registry/history.h"
-#include "registry/lost.h"
-#include "registry/published_heads.h"
-#include "registry/sync.h"
-#include "store/keys.h"
-#include "store/transfer.h"
+#include "registry/operations/claims.h"
+#include "registry/operations/history.h"
+#include "registry/operations/lost.h"
+#include "registry/sync/gc.h"
+#include "registry/sync/published_heads.h"
+#include "registry/sync/sync.h"
+#include "store/crypto/keys.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::registry;

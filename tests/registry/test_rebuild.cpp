@@ -8,11 +8,11 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/fsck.h"
-#include "registry/gc.h"
-#include "registry/history.h"
-#include "registry/sync.h"
-#include "registry/trust.h"
-#include "registry/unpublished.h"
+#include "registry/keys/trust.h"
+#include "registry/operations/history.h"
+#include "registry/operations/unpublished.h"
+#include "registry/sync/gc.h"
+#include "registry/sync/sync.h"
 #include "store/journal.h"
 
 using namespace mlx;

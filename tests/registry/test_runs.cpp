@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
-#include "registry/metric_series.h"
+#include "registry/operations/metric_series.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -7,10 +7,10 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/fsck.h"
-#include "registry/gc.h"
-#include "registry/repair_remote.h"
-#include "registry/sync.h"
-#include "store/transfer.h"
+#include "registry/sync/gc.h"
+#include "registry/sync/repair_remote.h"
+#include "registry/sync/sync.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -1,5 +1,5 @@
 // Whose operations count: what is not vouched for is refused with who and what, before it is applied.
-#include "registry/trust.h"
+#include "registry/keys/trust.h"
 
 #include <doctest/doctest.h>
 
@@ -7,10 +7,10 @@
 #include "base/json.h"
 #include "colleagues.h"
 #include "fails_with.h"
-#include "registry/people.h"
-#include "registry/seen_heads.h"
-#include "registry/sync.h"
-#include "store/transfer.h"
+#include "registry/keys/people.h"
+#include "registry/sync/seen_heads.h"
+#include "registry/sync/sync.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -1,12 +1,12 @@
 // Undo: as if it had never been, in every clone, whatever arrives in which order.
-#include "registry/undo.h"
+#include "registry/operations/undo.h"
 
 #include <doctest/doctest.h>
 
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/sync.h"
+#include "registry/sync/sync.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "fault_disk.h"
-#include "store/store.h"
+#include "store/pack/store.h"
 
 namespace mlx::store {
 

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "fixture.h"
-#include "store/chunk_list.h"
-#include "store/codec.h"
-#include "store/pack_writer.h"
-#include "store/remote.h"
+#include "store/pack/chunk_list.h"
+#include "store/pack/codec.h"
+#include "store/pack/pack_writer.h"
+#include "store/remote/remote.h"
 
 namespace mlx::store {
 

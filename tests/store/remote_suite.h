@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "store/remote.h"
+#include "store/remote/remote.h"
 
 namespace mlx::store {
 

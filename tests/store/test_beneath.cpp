@@ -1,5 +1,5 @@
 // What is written below a folder held open stays below it, with openat2 and with what replaces it.
-#include "store/beneath.h"
+#include "store/worktree/beneath.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "base/path.h"
 #include "fixture.h"
-#include "store/checkout.h"
+#include "store/worktree/checkout.h"
 
 using namespace mlx;
 using namespace mlx::store;

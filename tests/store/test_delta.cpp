@@ -4,10 +4,10 @@
 
 #include "fixture.h"
 #include "formats/safetensors.h"
-#include "store/byte_planes.h"
-#include "store/codec.h"
-#include "store/index.h"
-#include "store/transfer.h"
+#include "store/pack/byte_planes.h"
+#include "store/pack/codec.h"
+#include "store/pack/index.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

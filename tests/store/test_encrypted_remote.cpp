@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/batch.h"
-#include "store/cipher.h"
-#include "store/encrypted_remote.h"
-#include "store/key_file.h"
-#include "store/store_state.h"
-#include "store/transfer.h"
+#include "store/crypto/key_file.h"
+#include "store/pack/batch.h"
+#include "store/pack/cipher.h"
+#include "store/pack/store_state.h"
+#include "store/remote/encrypted_remote.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

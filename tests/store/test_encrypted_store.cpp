@@ -4,8 +4,8 @@
 
 #include "../stride.h"
 #include "fixture.h"
-#include "store/key_file.h"
-#include "store/store_state.h"
+#include "store/crypto/key_file.h"
+#include "store/pack/store_state.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "fixture.h"
-#include "store/checkout.h"
-#include "store/file_cache.h"
+#include "store/worktree/checkout.h"
+#include "store/worktree/file_cache.h"
 
 using namespace mlx;
 using namespace mlx::store;

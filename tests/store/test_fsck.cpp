@@ -4,7 +4,7 @@
 #include "../stride.h"
 #include "fixture.h"
 #include "store/journal.h"
-#include "store/repair.h"
+#include "store/pack/repair.h"
 
 using namespace mlx;
 using namespace mlx::store;

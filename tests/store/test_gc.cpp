@@ -7,9 +7,9 @@
 
 #include "../stride.h"
 #include "fixture.h"
-#include "store/gc.h"
-#include "store/pack_format.h"
-#include "store/pins.h"
+#include "store/pack/gc.h"
+#include "store/pack/pack_format.h"
+#include "store/pack/pins.h"
 
 using namespace mlx;
 using namespace mlx::store;

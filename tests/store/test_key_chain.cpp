@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/key_file.h"
+#include "store/crypto/key_file.h"
 
 using namespace mlx;
 using namespace mlx::store;

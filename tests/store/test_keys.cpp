@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/key_file.h"
-#include "store/key_file_bytes.h"
+#include "store/crypto/key_file.h"
+#include "store/crypto/key_file_bytes.h"
 
 using namespace mlx;
 using namespace mlx::store;

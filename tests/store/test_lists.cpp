@@ -3,8 +3,8 @@
 
 #include "lying_lists.h"
 #include "store/limits.h"
-#include "store/repair.h"
-#include "store/transfer.h"
+#include "store/pack/repair.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

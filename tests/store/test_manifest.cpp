@@ -1,7 +1,7 @@
 // Manifests: one encoding for one set of files, shards that follow the files, and nothing else is accepted.
 #include "base/foreign_files.h"
 #include "fixture.h"
-#include "store/manifest.h"
+#include "store/pack/manifest.h"
 
 using namespace mlx;
 using namespace mlx::store;

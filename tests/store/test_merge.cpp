@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "store/merge.h"
+#include "store/pack/merge.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -1,5 +1,5 @@
 // Which removed and added files are one that was moved.
-#include "store/moves.h"
+#include "store/worktree/moves.h"
 
 #include <doctest/doctest.h>
 

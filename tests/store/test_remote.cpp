@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "fixture.h"
-#include "store/transfer.h"
+#include "store/remote/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

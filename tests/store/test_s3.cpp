@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/pack_format.h"
-#include "store/s3/answer.h"
-#include "store/s3/catalogue.h"
-#include "store/s3/profile.h"
-#include "store/s3/settings.h"
-#include "store/s3/sigv4.h"
+#include "store/pack/pack_format.h"
+#include "store/remote/s3/answer.h"
+#include "store/remote/s3/catalogue.h"
+#include "store/remote/s3/profile.h"
+#include "store/remote/s3/settings.h"
+#include "store/remote/s3/sigv4.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/subprocess.h"
-#include "store/signature.h"
+#include "store/crypto/signature.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/layout.h"
-#include "store/remote.h"
-#include "store/repair.h"
+#include "store/pack/layout.h"
+#include "store/pack/repair.h"
+#include "store/remote/remote.h"
+#include "store/remote/transfer.h"
 #include "store/small_file.h"
-#include "store/transfer.h"
 
 using namespace mlx;
 using namespace mlx::store;

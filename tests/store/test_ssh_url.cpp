@@ -1,7 +1,7 @@
 // URLs of SSH remotes and the command line they become. Above all: no name in a URL, which anyone may have written into
 // mlx.toml, becomes an option or a word of a shell.
 #include "fixture.h"
-#include "store/ssh_url.h"
+#include "store/remote/ssh_url.h"
 
 using namespace mlx;
 using namespace mlx::store;

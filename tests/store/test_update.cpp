@@ -1,6 +1,6 @@
 // A version with one part replaced or dropped.
 #include "fixture.h"
-#include "store/update.h"
+#include "store/worktree/update.h"
 
 using namespace mlx;
 using namespace mlx::store;

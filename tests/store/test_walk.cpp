@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "fixture.h"
-#include "store/walk.h"
-#include "store/worktree.h"
+#include "store/worktree/walk.h"
+#include "store/worktree/worktree.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/codec.h"
-#include "store/wire_stream.h"
+#include "store/pack/codec.h"
+#include "store/remote/wire_stream.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -8,10 +8,10 @@
 
 #include "lying_lists.h"
 #include "remote_suite.h"
-#include "store/codec.h"
-#include "store/repair.h"
-#include "store/wire_remote.h"
-#include "store/wire_server.h"
+#include "store/pack/codec.h"
+#include "store/pack/repair.h"
+#include "store/remote/wire_remote.h"
+#include "store/remote/wire_server.h"
 
 using namespace mlx;
 using namespace mlx::store;

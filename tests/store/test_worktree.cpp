@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "fixture.h"
-#include "store/ignore.h"
-#include "store/worktree.h"
+#include "store/worktree/ignore.h"
+#include "store/worktree/worktree.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -7,9 +7,9 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "kernels/philox.h"
-#include "registry/artifacts.h"
-#include "registry/pointers.h"
-#include "store/worktree.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/pointers.h"
+#include "store/worktree/worktree.h"
 
 namespace mlx::synthetic {
 

@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "nn/model.h"
-#include "registry/artifacts.h"
-#include "registry/pointers.h"
-#include "store/worktree.h"
+#include "registry/versions/artifacts.h"
+#include "registry/versions/pointers.h"
+#include "store/worktree/worktree.h"
 #include "train/trainer.h"
 
 namespace mlx {

@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "registry/artifacts.h"
-#include "store/worktree.h"
+#include "registry/versions/artifacts.h"
+#include "store/worktree/worktree.h"
 #include "world.h"
 
 namespace mlx::train::test {

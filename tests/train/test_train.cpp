@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "registry/pointers.h"
+#include "registry/versions/pointers.h"
 #include "train/evaluate.h"
 #include "world.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "registry/pointers.h"
+#include "registry/versions/pointers.h"
 #include "store/disk.h"
 #include "synthetic.h"
 #include "train/trainer.h"

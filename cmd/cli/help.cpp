@@ -1,0 +1,98 @@
+// mlx help: the overview or one command's page; with --generate, writes man pages and completions from the same
+// declarations.
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "cmd/cli/help.h"
+#include "cmd/cli/invocation.h"
+#include "registry/settings.h"
+
+namespace mlx::cmd {
+namespace {
+
+struct HelpOptions {
+  std::vector<std::string> names;
+  std::string generate;
+};
+
+void write_where_changed(Context& context, const std::string& path, const std::string& text) {
+  if (path_exists(path) && read_text(path) == text) return;
+  write_file_atomically(path, text);
+  context.say("wrote " + path);
+}
+
+std::string prose_of(const std::string& man_folder, const std::string& name) {
+  const std::string path = join_path(man_folder, "prose/" + name + ".md");
+  return path_exists(path) ? read_text(path) : "";
+}
+
+// What mlx-config(1) says of each setting comes from their table.
+std::string settings_prose() {
+  std::string prose = "\n# SETTINGS\n";
+  for (const registry::Setting& setting : registry::all_settings()) {
+    const std::string fallback = *setting.fallback ? fmt::format(" The default is `{}`.", setting.fallback) : "";
+    const std::string choices =
+        setting.choices.empty() ? "" : fmt::format(" One of `{}`.", fmt::join(setting.choices, "`, `"));
+    prose += fmt::format("- `{}` (`{}`): {}.{}{}\n", setting.key, setting.environment, setting.help, choices, fallback);
+  }
+  return prose;
+}
+
+// Writes below `root`, the source folder: man/*.1 from the declarations and man/prose, completions/.
+void generate(Context& context, const std::string& root) {
+  const std::string man = join_path(root, "man"), completions = join_path(root, "completions");
+  make_folders(man);
+  make_folders(completions);
+  for (const Command& command : all_commands()) {
+    write_where_changed(
+        context, join_path(man, "mlx-" + command.name + ".1"),
+        man_page(command, prose_of(man, command.name) + (command.name == "config" ? settings_prose() : "")));
+  }
+  write_where_changed(context, join_path(man, "mlx.1"), man_overview(prose_of(man, "mlx")));
+  write_where_changed(context, join_path(completions, "mlx.bash"), bash_completion());
+  write_where_changed(context, join_path(completions, "_mlx"), zsh_completion());
+  write_where_changed(context, join_path(completions, "mlx.fish"), fish_completion());
+}
+
+int run_help(const HelpOptions& options, Context& context) {
+  if (!options.generate.empty()) {
+    generate(context, options.generate);
+    return 0;
+  }
+  context.start_pager();
+  if (options.names.empty()) {
+    context.out(overview());
+    return 0;
+  }
+  std::vector<std::string> words = options.names;
+  words.push_back("--help");
+  const Invocation call = parse_command_line(words);
+  context.out(command_help(call.command, call.title));
+  return 0;
+}
+
+}  // namespace
+
+Command add_help() {
+  auto options = std::make_shared<HelpOptions>();
+  Command command;
+  command.name = "help";
+  command.summary = "Show help on a command, or list all commands";
+  command.group = "meta";
+  command.json = false;
+  command.options = {
+      arguments("COMMAND", options->names, "The command, and its subcommand", Complete::kCommand, false),
+      option("--generate", "FOLDER", options->generate, "Write man/*.1 and completions/ below this folder",
+             Complete::kFolder),
+  };
+  command.options.back().hidden = true;
+  command.examples = {"mlx help add", "mlx help remote add"};
+  command.run = [options](Context& context) { return run_help(*options, context); };
+  return command;
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,102 @@
+// Parameters and metrics of two versions; graphs are diff_graphs.cpp.
+#include "diff/diff_models.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "nn/model.h"
+#include "registry/versions/runs.h"
+#include "train/evaluate.h"
+
+namespace mlx::diff {
+namespace {
+
+std::optional<registry::Run> run_of(registry::Repository& repository, const registry::Version& version) {
+  if (version.run.empty()) return std::nullopt;
+  try {
+    return registry::read_run(repository, version.run);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return std::nullopt;  // it was made elsewhere, and never fetched
+  }
+}
+
+Json document(const std::string& text) {
+  return text.empty() ? Json::object() : parse_json(text, "run");
+}
+
+// What decides about the model and is neither its graph nor its weights.
+Json parameters_of(const Json& model) {
+  Json out = Json::object();
+  for (const auto& [key, value] : model.items()) {
+    const bool derived = key == "graph" || key == "signature" || key == "format" || key == "version";
+    if (!derived && key != "config") out[key] = value;
+    if (key == "config" && value.is_object()) out.update(value);
+  }
+  return out;
+}
+
+using Figures = std::map<std::pair<std::string, std::string>, double>;  // (where, name)
+
+void read_evaluations(registry::Repository& repository, const registry::Version& version, Figures& figures) {
+  std::map<Digest, std::string> names;
+  for (const registry::Version& other : registry::versions(repository)) names[other.digest] = other.name();
+  std::vector<registry::Attachment> attached = registry::attachments(repository, version.digest, "evaluation");
+  std::ranges::stable_sort(attached, {}, &registry::Attachment::time);  // the newest counts
+  for (const registry::Attachment& attachment : attached) {
+    if (!repository.store().has_blob(attachment.blob)) continue;
+    const train::Evaluation evaluation = train::evaluation_from_json(
+        parse_json(as_text(repository.store().read_blob(attachment.blob)), "evaluation " + attachment.name));
+    const auto named = names.find(evaluation.data);
+    const std::string where = (named == names.end() ? evaluation.data.brief() : named->second) + " " + evaluation.split;
+    if (evaluation.has_accuracy()) figures[{where, "accuracy"}] = evaluation.accuracy();
+    for (const auto& [name, value] : evaluation.metrics) figures[{where, name}] = value;
+    figures[{where, "loss"}] = evaluation.loss;
+    figures[{where, std::string(data::unit_name(evaluation.kind)) + "/s"}] = evaluation.per_second;
+  }
+}
+
+Figures figures_of(registry::Repository& repository, const registry::Version& version,
+                   const std::optional<registry::Run>& run) {
+  Figures figures;
+  read_evaluations(repository, version, figures);
+  if (run) {
+    const Json summary = document(run->summary);
+    for (const auto& [key, value] : summary.items())
+      if (value.is_number()) figures[{"", key}] = value.get<double>();
+  }
+  return figures;
+}
+
+std::optional<double> figure(const Figures& figures, const Figures::key_type& key) {
+  const auto found = figures.find(key);
+  return found == figures.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
+ModelDiff diff_models(registry::Repository& repository, const registry::Version& before,
+                      const registry::Version& after) {
+  const Json old = nn::load_model_json(repository.store(), before.digest);
+  const Json now = nn::load_model_json(repository.store(), after.digest);
+  ModelDiff diff;
+  diff.parameters = diff_values(parameters_of(old), parameters_of(now));
+  diff.layers = diff_graphs(old.value("graph", Json()), now.value("graph", Json()));
+  const std::optional<registry::Run> old_run = run_of(repository, before), new_run = run_of(repository, after);
+  if (old_run && new_run && old_run->command == new_run->command) {
+    diff.training = diff_values(document(old_run->params), document(new_run->params));
+    // What model.json says already.
+    std::erase_if(diff.training, [](const ValueChange& change) { return change.path.starts_with("model."); });
+  }
+  const Figures here = figures_of(repository, before, old_run), there = figures_of(repository, after, new_run);
+  std::set<Figures::key_type> keys;
+  for (const auto& [key, value] : here) keys.insert(key);
+  for (const auto& [key, value] : there) keys.insert(key);
+  for (const auto& key : keys) diff.metrics.push_back({key.first, key.second, figure(here, key), figure(there, key)});
+  return diff;
+}
+
+}  // namespace mlx::diff

@@ -1,0 +1,26 @@
+// The sealed form of a run's metrics (mlx-format-metrics(5)) and their rows in meta.db. Used by runs.cpp, and by
+// apply_runs.cpp when a database is rebuilt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "registry/versions/runs.h"
+#include "store/sqlite.h"
+
+namespace mlx::registry {
+
+// Points sorted by name, then step, no two with the same of both.
+Bytes encode_series(const std::vector<MetricPoint>& sorted);
+std::vector<MetricPoint> decode_series(ByteView bytes, const std::string& what);  // kCorrupt
+
+// Rows of one run, inside the caller's transaction. A point replaces the one of the same name and step.
+void insert_points(store::Database& db, const std::string& run, const std::vector<MetricPoint>& points);
+std::vector<MetricPoint> select_points(store::Database& db, const std::string& run);  // by name, then step
+std::int64_t count_points(store::Database& db, const std::string& run);
+void delete_points_after(store::Database& db, const std::string& run, std::int64_t step);
+void delete_points(store::Database& db, const std::string& run);
+
+}  // namespace mlx::registry

@@ -1,0 +1,380 @@
+// Two walks at once: from the new heads, and from the old ones at twice the pace, so that what both reach is found out
+// near where the two histories part, and a push costs what it brings and not what was there.
+#include "registry/sync/published_heads.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/operations/claims.h"
+#include "registry/operations/content.h"
+#include "registry/operations/lost.h"
+#include "registry/operations/operation.h"
+#include "registry/operations/undo.h"
+#include "registry/sync/published_history.h"
+#include "store/crypto/keys.h"
+#include "store/limits.h"
+#include "store/remote/transfer.h"
+
+namespace mlx::registry {
+namespace {
+
+using store::ObjectKind;
+using DigestSet = std::unordered_set<Digest, DigestHash>;
+
+// Old operations that are always looked at: versions among them share most of their files with new ones.
+constexpr int kLookBack = 64;
+constexpr int kPace = 2;
+constexpr const char* kEraseKind = "key.erase";
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
+              "push from a clone that has everything; `mlx push --repair` sends again what the remote has lost");
+}
+
+// Of an erasure.
+void insert_versions(const Json& body, DigestSet& found) {
+  for (const Json& version : json_array(body, "versions", kEraseKind)) {
+    if (version.is_string()) found.insert(Digest::parse(version.get_ref<const std::string&>()));
+  }
+}
+
+[[noreturn]] void refuse_lie(const std::string& what) {
+  throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
+              "no clone would take it in: whoever signed it was wrong or lied");
+}
+
+class Published {
+ public:
+  Published(const store::Store& store, bool judged) : store_(store), judged_(judged) {}
+
+  // What the operations in force come to is known: that what they name is there, as they say, with every attachment
+  // that is not excused. Where all of it counts as new it was perhaps lost elsewhere, and nothing is asked of these.
+  void check_required(const PublishedHistory::Required& required, PublishedHistory& history) {
+    for (const auto& [version, loss] : history.lost()) lost_.insert(version);
+    for (const Digest& id : required.operations) {
+      const Operation operation = read(id);
+      const Content content = content_of({operation});
+      check_named(content);
+      if (required.all) continue;
+      for (const Digest& manifest : content.manifests) {
+        if (!store_.has(ObjectKind::kManifest, manifest)) continue;  // lost, or check_named() had refused
+        if (const std::string wrong = false_claim(operation, store_.summarize(manifest)); !wrong.empty())
+          refuse_lie(wrong);
+      }
+      for (const Digest& blob : content.others) {
+        if (!store_.has_blob(blob) && history.keeps_attachment(operation))
+          refuse(fmt::format("operation {}: attachment {} is not there", id.brief(), blob.brief()));
+      }
+    }
+  }
+
+  void walk(const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+    old_.todo.assign(before.begin(), before.end());
+    unmet_.insert(before.begin(), before.end());
+    std::deque<Digest> todo(heads.begin(), heads.end());
+    for (int i = 0; i < kLookBack; ++i) step_back();
+    while (!todo.empty()) {
+      check_interrupted();
+      const Digest id = todo.front();
+      todo.pop_front();
+      unmet_.erase(id);
+      if (old_.seen.contains(id) || !walked_.insert(id).second) continue;
+      const Operation operation = read(id);
+      check_signature(operation);
+      todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
+      note(operation);
+      for (int i = 0; i < kPace; ++i) step_back();
+    }
+  }
+
+  // Behind walk(). Old heads that it did not meet stand before other old ones, or are left out.
+  void check_all_kept(const std::vector<Digest>& heads) {
+    if (unmet_.empty()) return;
+    DigestSet seen;
+    for (std::vector<Digest> todo = heads; !todo.empty() && !unmet_.empty();) {
+      check_interrupted();
+      const Digest id = todo.back();
+      todo.pop_back();
+      if (!seen.insert(id).second) continue;
+      unmet_.erase(id);
+      if (!store_.has(ObjectKind::kOperation, id)) continue;  // lost earlier
+      const Operation operation = read(id);
+      todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());
+    }
+    if (unmet_.empty()) return;
+    throw Error(ErrorKind::kRefused,
+                fmt::format("the heads were not published: they leave out operation {}, which is there",
+                            unmet_.begin()->brief()),
+                "`mlx pull` first; only `mlx push --repair` leaves out what is there, where the server lets it "
+                "(serve-store --repair)");
+  }
+
+  void check_content() {
+    std::ranges::sort(naming_);
+    settle_undone();
+    try {
+      check_noted();
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kRefused) throw;
+      // Perhaps of an operation that was there before: the walk back did not get to it.
+      while (!old_.todo.empty()) step_back();
+      check_noted();
+    }
+  }
+
+ private:
+  struct Old {
+    std::deque<Digest> todo;
+    DigestSet seen;
+    std::vector<std::pair<Digest, Digest>> versions;  // operation and manifest
+  };
+
+  Operation read(const Digest& id) const {
+    if (!store_.has(ObjectKind::kOperation, id)) refuse(fmt::format("operation {} is not there", id.brief()));
+    return decode(store_.read(ObjectKind::kOperation, id));
+  }
+
+  // A client that is restricted to this could else publish what nobody can pull.
+  void check_signature(const Operation& operation) const {
+    if (operation.is_signed()) {
+      if (!signature_holds(operation))
+        refuse(fmt::format("operation {}: its signature does not hold", operation.id.brief()));
+      return;
+    }
+    for (const Digest& parent : operation.parents) {
+      if (read(parent).is_signed())
+        refuse(fmt::format("operation {} is not signed, and one before it is", operation.id.brief()));
+    }
+  }
+
+  // One more of the operations that the remote had. One that was lost or damaged earlier keeps nobody from pushing.
+  void step_back() {
+    if (old_.todo.empty()) return;
+    const Digest id = old_.todo.front();
+    old_.todo.pop_front();
+    if (!old_.seen.insert(id).second) return;
+    try {
+      const Operation operation = decode(store_.read(ObjectKind::kOperation, id));
+      old_.todo.insert(old_.todo.end(), operation.parents.begin(), operation.parents.end());
+      for (const Digest& manifest : content_of({operation}).manifests) old_.versions.emplace_back(id, manifest);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+    }
+  }
+
+  void note(const Operation& operation) {
+    if (judged_) return;
+    if (operation.kind == kUndoKind) undos_.push_back(operation.id);
+    if (operation.kind == kEraseKind) {
+      const Json body = parse_json(operation.body, operation.kind);
+      if (json_string(body, "domain", operation.kind) == store::kMainDomain)
+        return;  // no operation erases it elsewhere
+      insert_versions(body, erased_);
+    }
+    // What everybody is told to be lost is asked of nobody.
+    const std::vector<Digest> lost = lost_by(operation);
+    lost_.insert(lost.begin(), lost.end());
+    const Content content = content_of({operation});
+    if (!content.manifests.empty() || !content.series.empty() || !content.others.empty())
+      naming_.push_back(operation.id);
+  }
+
+  // What is taken back need not be there; what is brought back has to, also where it was pushed before.
+  void settle_undone() {
+    std::map<Digest, std::size_t> deepest;  // of the undos that stand on each other, by what they are about
+    for (const Digest& undo : undos_) {
+      const Chain chain = chain_of(undo);
+      std::size_t& depth = deepest[chain.subject];
+      depth = std::max(depth, chain.depth);
+    }
+    for (const auto& [id, depth] : deepest) {
+      if (depth % 2 == 1) taken_back_.insert(id);
+      if (depth % 2 == 0) brought_back_.push_back(content_of({read(id)}));
+    }
+  }
+
+  struct Chain {
+    Digest subject;  // no undo
+    std::size_t depth = 0;
+  };
+  Chain chain_of(const Digest& undo) {
+    std::vector<Digest> passed;
+    Chain chain{undo};
+    for (;;) {
+      if (const auto known = chains_.find(chain.subject); known != chains_.end()) {
+        chain = known->second;
+        break;
+      }
+      const Operation operation = read(chain.subject);
+      if (operation.kind != kUndoKind) break;
+      const std::optional<Digest> of = digest_in(parse_json(operation.body, operation.kind), "operation");
+      if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
+      passed.push_back(chain.subject);
+      chain.subject = *of;
+    }
+    for (auto id = passed.rbegin(); id != passed.rend(); ++id) {
+      ++chain.depth;
+      chains_[*id] = chain;
+    }
+    return chain;
+  }
+
+  void check_noted() {
+    for (const Content& content : brought_back_) check_named(content);
+    for (const Digest& id : naming_) {
+      if (!old_.seen.contains(id) && !taken_back_.contains(id)) check_named(content_of({read(id)}));
+    }
+  }
+
+  void check_named(const Content& content) {
+    for (const Digest& manifest : content.manifests) check_version(manifest);
+    for (const Digest& series : content.series) {
+      if (!store_.has_whole_blob(series)) refuse(fmt::format("metrics {} are not there", series.brief()));
+    }
+    for (const Digest& blob : content.others) {
+      if (store_.has_blob(blob) && !store_.has_whole_blob(blob))
+        refuse(fmt::format("attachment {} is not there as a whole", blob.brief()));
+    }
+  }
+
+  void check_version(const Digest& manifest) {
+    if (erased_.contains(manifest) || lost_.contains(manifest) || versions_.contains(manifest)) return;
+    if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is not there", manifest.brief()));
+    note_old_shards();
+    for (const store::ShardRef& shard : store_.shards(manifest)) {
+      if (shards_.contains(shard.id)) continue;
+      check_shard(manifest, shard);
+      shards_.insert(shard.id);
+    }
+    versions_.insert(manifest);
+  }
+
+  void check_shard(const Digest& manifest, const store::ShardRef& shard) {
+    check_interrupted();
+    if (!store_.has(ObjectKind::kShard, shard.id)) refuse(fmt::format("version {} is not whole", manifest.brief()));
+    for (const store::Entry& entry : store::decode_shard(store_.read(ObjectKind::kShard, shard.id))) {
+      if (files_.contains(entry.content)) continue;
+      if (!store_.has_whole_blob(entry.content))
+        refuse(fmt::format("version {} is not whole: file {} is not there", manifest.brief(), entry.content.brief()));
+      if (store_.open_blob(entry.content).size() != entry.size)
+        refuse(fmt::format("version {} says another size of file {}", manifest.brief(), entry.content.brief()));
+      files_.insert(entry.content);
+    }
+  }
+
+  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back, erased
+  // or given up as lost that is not known: its content was perhaps never sent.
+  void note_old_shards() {
+    if (std::exchange(noted_old_shards_, true) || old_.versions.empty()) return;
+    const DigestSet excused = ever_excused();
+    for (const auto& [operation, manifest] : old_.versions) {
+      if (excused.contains(operation) || excused.contains(manifest)) continue;
+      try {
+        for (const store::ShardRef& shard : store_.shards(manifest)) {
+          if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
+        }
+      } catch (const Error& error) {
+        // Lost.
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+      }
+    }
+  }
+
+  // Whatever any undo or erasure here is about, reached or not; and the versions of which anybody said that they are
+  // lost.
+  DigestSet ever_excused() const {
+    DigestSet found;
+    for (const Digest& id : store_.operations()) {
+      try {
+        const Bytes bytes = store_.read(ObjectKind::kOperation, id);
+        const std::string_view text = as_text(bytes);
+        const auto holds = [&](const char* kind) { return text.find(kind) != std::string_view::npos; };
+        if (!holds(kUndoKind) && !holds(kEraseKind) && !holds(kLostKind)) continue;  // sooner than decoding all
+        const Operation operation = decode(bytes);
+        const std::vector<Digest> lost = lost_by(operation);
+        found.insert(lost.begin(), lost.end());
+        if (operation.kind != kUndoKind && operation.kind != kEraseKind) continue;
+        const Json body = parse_json(operation.body, operation.kind);
+        if (const auto of = digest_in(body, "operation")) found.insert(*of);
+        if (operation.kind == kEraseKind) insert_versions(body, found);
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+      }
+    }
+    return found;
+  }
+
+  const store::Store& store_;
+  const bool judged_;  // a PublishedHistory says what is required
+  Old old_;
+  DigestSet walked_, unmet_;
+  std::vector<Digest> undos_;
+  std::unordered_map<Digest, Chain, DigestHash> chains_;  // by undo
+  std::vector<Digest> naming_;                            // new operations that name content: there may be many
+  DigestSet taken_back_;                                  // of them
+  std::vector<Content> brought_back_;                     // by what was taken back before
+  DigestSet erased_, lost_, versions_, shards_, files_;
+  bool noted_old_shards_ = false;
+};
+
+// A remote is encrypted or it is not; both at once is what nobody could read.
+bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
+  const auto sealed = [&](const Digest& head) { return store::is_sealed(store, ObjectKind::kOperation, head); };
+  const auto count = std::ranges::count_if(heads, sealed);
+  if (count != 0 && count != std::ssize(heads)) refuse("some of them are encrypted and some are not");
+  return count != 0;
+}
+
+struct Check {
+  bool all_kept = false;  // the heads reach all that was there
+  bool judged = false;    // nobody else has applied what is new
+};
+
+void check(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+           const Check& how) {
+  if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
+  if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
+  for (const Digest& head : heads) {
+    if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is not there", head.brief()));
+  }
+  if (all_sealed(store, heads)) {
+    if (std::ranges::any_of(before, [&](const Digest& head) {
+          return store.has(ObjectKind::kOperation, head) && !store::is_sealed(store, ObjectKind::kOperation, head);
+        }))
+      refuse("they are encrypted, and what is there is not");
+    return;
+  }
+  Published published(store, how.judged);
+  published.walk(before, heads);
+  if (how.all_kept) published.check_all_kept(heads);
+  if (!how.judged) return published.check_content();
+  PublishedHistory history(store);
+  published.check_required(history.take_in(before, heads, how.all_kept), history);
+  history.remember();
+}
+
+}  // namespace
+
+void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {});
+}
+
+void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {.all_kept = true});
+}
+
+void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {.judged = true});
+}
+
+void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
+  check(store, before, heads, {.all_kept = true, .judged = true});
+}
+
+}  // namespace mlx::registry

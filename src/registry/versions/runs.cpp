@@ -1,0 +1,290 @@
+// Runs as operations and rows. Metrics of a run that goes on are written straight to their rows (they stand in no
+// operation yet); end_run seals them into a blob that the operation names.
+#include "registry/versions/runs.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "registry/keys/signer.h"
+#include "registry/operations/metric_series.h"
+#include "registry/operations/random_id.h"
+#include "registry/versions/live_runs.h"
+#include "store/crypto/keys.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr const char* kSelectRun =
+    "SELECT r.id, r.command, r.title, r.status, r.key, r.params, r.environment, r.code, r.summary, r.error, r.actor,"
+    " r.started, r.ended, o.id FROM runs r JOIN operations o ON o.seq = r.seq ";
+constexpr std::size_t kShortestPrefix = 4;
+
+Json json_or_null(const std::string& text, const char* what) {
+  return text.empty() ? Json(nullptr) : parse_json(text, what);
+}
+
+Run read_row(const store::Statement& row) {
+  Run run;
+  run.id = row.text(0);
+  run.command = row.text(1);
+  run.title = row.text(2);
+  run.status = row.text(3);
+  run.key = row.digest(4);
+  run.params = row.text(5);
+  run.environment = row.text(6);
+  run.code = row.text(7);
+  run.summary = row.text(8);
+  run.error = row.text(9);
+  run.actor = row.text(10);
+  run.started = row.int64(11);
+  run.ended = row.int64(12);
+  run.operation = row.digest(13);
+  return run;
+}
+
+// What stands in no row, since nobody was there to write it.
+std::string status_now(Repository& repository, const Run& run) {
+  return run.status == "running" && repository.live_runs().killed(run.id) ? "killed" : run.status;
+}
+
+std::vector<Run> read_all(Repository& repository, store::Statement& select) {
+  std::vector<Run> runs;
+  while (select.step()) runs.push_back(read_row(select));
+  for (Run& run : runs) run.status = status_now(repository, run);
+  store::Database& db = repository.db();
+  store::Statement inputs = db.prepare("SELECT role, version FROM run_inputs WHERE run = ? ORDER BY position");
+  store::Statement outputs = db.prepare("SELECT role, version FROM run_outputs WHERE run = ? ORDER BY position");
+  for (Run& run : runs) {
+    for (inputs.bind(run.id); inputs.step();) run.inputs.emplace_back(inputs.text(0), inputs.digest(1));
+    for (outputs.bind(run.id); outputs.step();) run.outputs.push_back({outputs.text(0), outputs.digest(1)});
+    inputs.reset();
+    outputs.reset();
+  }
+  return runs;
+}
+
+Json version_list(const std::vector<RunOutput>& versions) {
+  Json list = Json::array();
+  for (const RunOutput& version : versions) {
+    Json item;
+    item["role"] = version.role;
+    item["version"] = version.version.text();
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+// Stores the series and returns its digest; null where nothing was measured.
+Json seal(Repository& repository, const std::vector<MetricPoint>& points) {
+  if (points.empty()) return nullptr;
+  repository.store().use_domain(store::kHistoryDomain);
+  const auto batch = repository.store().begin();
+  const Digest id = batch->add_blob(encode_series(points));
+  batch->commit();
+  return id.text();
+}
+
+struct SealedSeries {
+  std::optional<Digest> blob;  // none while the run goes on
+  std::int64_t points = 0;
+};
+
+SealedSeries sealed_series(store::Database& db, const std::string& run) {
+  store::Statement select = db.prepare("SELECT metrics, points FROM runs WHERE id = ?");
+  if (!select.bind(run).step() || select.null(0)) return {};
+  return {select.digest(0), select.int64(1)};
+}
+
+// Under the write lock, so that no other process ends it meanwhile.
+void require_running(store::Database& db, const std::string& run) {
+  store::Statement select = db.prepare("SELECT status FROM runs WHERE id = ?");
+  if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
+  if (select.text(0) != "running") {
+    throw Error(ErrorKind::kConflict, fmt::format("run {}: has ended ({})", run, select.text(0)),
+                "resume it, or start a new one");
+  }
+}
+
+}  // namespace
+
+std::string start_run(Repository& repository, const RunStart& start) {
+  const std::string id = random_id();
+  std::vector<RunOutput> inputs;
+  for (const auto& [role, version] : start.inputs) inputs.push_back({role, version});
+  Json body;
+  body["run"] = id;
+  body["command"] = start.command;
+  body["title"] = start.title;
+  body["key"] = start.key.text();
+  body["inputs"] = version_list(inputs);
+  body["params"] = json_or_null(start.params, "params of the run");
+  body["environment"] = json_or_null(start.environment, "environment of the run");
+  body["code"] = json_or_null(start.code, "code of the run");
+  repository.live_runs().hold(id);
+  try {
+    repository.record("run.start", body);
+  } catch (...) {
+    repository.live_runs().let_go(id);
+    throw;
+  }
+  return id;
+}
+
+void log_metrics(Repository& repository, const std::string& run, const std::vector<MetricPoint>& points) {
+  store::Database& db = repository.db();
+  store::Transaction transaction(db);
+  require_running(db, run);
+  insert_points(db, run, points);
+  transaction.commit();
+}
+
+void record_checkpoint(Repository& repository, const Checkpoint& checkpoint) {
+  repository.record_with("run.checkpoint", [&](Json& body) {
+    require_running(repository.db(), checkpoint.run);
+    body["run"] = checkpoint.run;
+    body["step"] = checkpoint.step;
+    body["manifest"] = checkpoint.manifest.text();
+    body["best"] = checkpoint.best;
+    return true;
+  });
+}
+
+std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run) {
+  std::vector<Checkpoint> found;
+  store::Statement select =
+      repository.db().prepare("SELECT step, manifest, best FROM checkpoints WHERE run = ? ORDER BY step");
+  for (select.bind(run); select.step();) {
+    found.push_back({.run = run, .step = select.int64(0), .manifest = select.digest(1), .best = select.int64(2) != 0});
+  }
+  return found;
+}
+
+bool is_own_run(Repository& repository, const std::string& run) {
+  store::Statement select =
+      repository.db().prepare("SELECT o.signer FROM runs r JOIN operations o ON o.seq = r.seq WHERE r.id = ?");
+  return select.bind(run).step() && !select.null(0) && select.digest(0) == repository.signer().public_key;
+}
+
+void resume_run(Repository& repository, const std::string& run, std::int64_t step) {
+  repository.live_runs().hold(run);
+  repository.record_with("run.resume", [&](Json& body) {
+    store::Statement select = repository.db().prepare("SELECT status FROM runs WHERE id = ?");
+    if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
+    if (select.text(0) == "done") {
+      throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
+                  "start a new one");
+    }
+    if (!is_own_run(repository, run)) {
+      throw Error(ErrorKind::kRefused, fmt::format("run {}: somebody else started it", run),
+                  "start a new one, which can begin with what it made");
+    }
+    body["run"] = run;
+    body["step"] = step;
+    return true;
+  });
+}
+
+void end_run(Repository& repository, const std::string& run, const std::string& status,
+             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error, bool keep_state) {
+  if (status != "done" && status != "failed" && status != "interrupted") {
+    fail(ErrorKind::kUsage, "run {}: can not end as '{}'", run, status);
+  }
+  const std::vector<MetricPoint> points = select_points(repository.db(), run);
+  Json body;
+  body["run"] = run;
+  body["status"] = status;
+  body["outputs"] = version_list(outputs);
+  body["summary"] = summary;
+  body["error"] = error;
+  body["metrics"] = seal(repository, points);
+  body["points"] = points.size();
+  if (keep_state) body["state"] = "kept";
+  repository.record_with("run.end", [&](Json& own) {
+    require_running(repository.db(), run);
+    own = std::move(body);
+    return true;
+  });
+  repository.live_runs().let_go(run);
+}
+
+Run read_run(Repository& repository, const std::string& id) {
+  const std::string prefix = id.starts_with("run:") ? id.substr(4) : id;
+  const auto not_found = [&](const std::string& why) {
+    throw Error(ErrorKind::kNotFound, fmt::format("'{}': {}", id, why), "`mlx log --runs` lists what there is");
+  };
+  if (prefix.size() < kShortestPrefix || prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    not_found("a run is named by at least 4 hex digits of its id");
+  }
+  store::Statement select =
+      repository.db().prepare(std::string(kSelectRun) + "WHERE substr(r.id, 1, ?2) = ?1 ORDER BY r.seq");
+  select.bind(prefix, prefix.size());
+  std::vector<Run> found = read_all(repository, select);
+  if (found.empty()) not_found("no run has this id");
+  if (found.size() > 1) {
+    throw Error(ErrorKind::kConflict,
+                fmt::format("'{}': {} runs begin so: {}, {} …", id, found.size(), found[0].id, found[1].id),
+                "type more digits of the id");
+  }
+  return std::move(found.front());
+}
+
+std::vector<Run> runs(Repository& repository) {
+  store::Statement select = repository.db().prepare(std::string(kSelectRun) + "ORDER BY r.seq");
+  return read_all(repository, select);
+}
+
+std::optional<Run> find_done_run(Repository& repository, const Digest& key) {
+  store::Statement select = repository.db().prepare(
+      std::string(kSelectRun) + "WHERE r.key = ? AND r.status = 'done' ORDER BY r.seq DESC LIMIT 1");
+  select.bind(key);
+  std::vector<Run> found = read_all(repository, select);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
+}
+
+std::vector<Version> made_by(Repository& repository, const Run& run) {
+  std::vector<Version> made;
+  store::Statement select = repository.db().prepare("SELECT artifact FROM versions WHERE digest = ? ORDER BY seq");
+  for (const RunOutput& output : run.outputs) {
+    std::vector<Version> named;
+    for (select.bind(output.version); select.step();)
+      named.push_back(*version_of(repository, select.text(0), output.version));
+    select.reset();
+    const auto own = [&](const Version& version) { return version.run == run.id; };
+    if (std::ranges::any_of(named, own)) std::erase_if(named, std::not_fn(own));
+    for (Version& version : named) {
+      const auto same = [&](const Version& other) { return other.name() == version.name(); };
+      if (std::ranges::none_of(made, same)) made.push_back(std::move(version));
+    }
+  }
+  return made;
+}
+
+std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key) {
+  store::Statement select = repository.db().prepare(
+      std::string(kSelectRun) +
+      "WHERE r.key = ? AND r.status != 'done' AND r.id IN (SELECT run FROM checkpoints) ORDER BY r.seq DESC");
+  select.bind(key);
+  for (Run& run : read_all(repository, select)) {
+    if (!is_own_run(repository, run.id)) continue;
+    const Digest last = checkpoints(repository, run.id).back().manifest;
+    if (run.status != "running" && repository.store().has(store::ObjectKind::kManifest, last)) return std::move(run);
+  }
+  return std::nullopt;
+}
+
+std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name) {
+  std::vector<MetricPoint> points = select_points(repository.db(), run);
+  const SealedSeries sealed = sealed_series(repository.db(), run);
+  // Fetched without its rows: the blob came after the operation.
+  if (sealed.blob && static_cast<std::int64_t>(points.size()) != sealed.points &&
+      repository.store().has_blob(*sealed.blob)) {
+    points = decode_series(repository.store().read_blob(*sealed.blob), "metrics of run " + run);
+  }
+  if (!name.empty()) std::erase_if(points, [&](const MetricPoint& point) { return point.name != name; });
+  return points;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,197 @@
+// Verification of every byte that is stored: packs one by one (check_pack.h), files against their ids, the index over
+// many packs. Reports, and throws only where the folder itself cannot be read.
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "store/pack/check_pack.h"
+#include "store/pack/chunk_list.h"
+#include "store/pack/cipher.h"
+#include "store/pack/layout.h"
+#include "store/pack/store_state.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::size_t kListsAtOnce = 4096;
+
+// Says of chunk lists whether they make their files: a list's id is its file's, so only the file's content shows that
+// it is the right one. What is not here with every chunk says nothing about damage, and a damaged chunk nothing about
+// its list. Each list is read where it stands, since another pack may hold another one under the same id.
+class ListCheck {
+ public:
+  ListCheck(const Store::State& store, const Index& index, const KeyRing* ring, const FsckReport& report)
+      : store_(store), index_(index), ring_(ring) {
+    for (const DamagedObject& object : report.damaged_objects) {
+      damaged_.insert({object.id, object.kind});
+      if (object.kind == ObjectKind::kChunkList) damaged_lists_.emplace(object.pack, object.id);
+    }
+  }
+
+  struct Finding {
+    std::string problem, unread;  // at most one is not ""
+  };
+  Finding check(const Location& location) const {
+    const PackRecord& record = location.record;
+    if (damaged_lists_.contains({index_.pack_id(location.pack), record.key.id})) return {};
+    const DomainKey* key = record.key_id == 0 || !ring_ ? nullptr : ring_->find(record.key_id);
+    if (record.key_id != 0 && !key) return {};
+    const std::string what = fmt::format("{}: offset {}: chunk list of {}", index_.pack_path(location.pack),
+                                         record.offset, record.key.id.brief());
+    try {
+      const ChunkList list = decode_chunk_list(read(location, key), what);
+      if (!is_whole(list, what)) return {};
+      const ReadChunk read_chunk = [&](const Digest& id, Bytes& plain) { store_.read_part(id, plain); };
+      const Digest file = hash_whole(list, read_chunk, store_.pool, what);
+      if ((key ? storage_id(*key, file) : file) == record.key.id) return {};
+      return {fmt::format("{}: its chunks are not the file's content", what), {}};
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kInterrupted) throw;
+      if (error.kind == ErrorKind::kNotFound) return {};
+      if (error.kind == ErrorKind::kIo) return {{}, error.message};
+      return {error.message, {}};
+    }
+  }
+
+ private:
+  Bytes read(const Location& location, const DomainKey* key) const {
+    const StoredObject object = index_.read_object(location);
+    const std::string where = index_.pack_path(location.pack);
+    Bytes plain;
+    store_.codecs.lend()->decode_unidentified(location.record, key ? open_sealed(*key, object, where) : object.stored,
+                                              plain, where);
+    return plain;
+  }
+
+  bool is_whole(const ChunkList& list, const std::string& what) const {
+    if (!std::ranges::all_of(list.items, [&](const ChunkItem& item) { return is_whole(item.id); })) return false;
+    if (list.level == 0) return true;
+    Bytes bytes;
+    return std::ranges::all_of(list.items, [&](const ChunkItem& item) {
+      store_.read_part(item.id, bytes);
+      return is_whole(decode_page(bytes, item, what), what);
+    });
+  }
+  bool is_whole(const Digest& chunk) const {
+    const ObjectKey key = store_.key_of(ObjectKind::kChunk, chunk);
+    return index_.find(key) && !damaged_.contains(key);
+  }
+
+  const Store::State& store_;
+  const Index& index_;
+  const KeyRing* ring_;
+  std::unordered_set<ObjectKey, ObjectKeyHash> damaged_;
+  std::set<std::pair<Digest, Digest>> damaged_lists_;  // by pack
+};
+
+// Checks every chunk list of the store, as many at a time as memory may hold whatever the store's size.
+void check_lists(const Store::State& store, const Index& index, const KeyRing* ring, FsckReport& report,
+                 std::vector<std::string>& unread, Progress& progress) {
+  const ListCheck check(store, index, ring, report);
+  std::vector<Location> lists;
+  const auto check_those = [&] {
+    std::vector<ListCheck::Finding> found(lists.size());
+    store.pool.run(static_cast<std::int64_t>(lists.size()), [&](std::int64_t i) {
+      found[static_cast<std::size_t>(i)] = check.check(lists[static_cast<std::size_t>(i)]);
+      progress.advance(1);
+    });
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      if (!found[i].unread.empty()) unread.push_back(found[i].unread);
+      if (found[i].problem.empty()) continue;
+      report.problems.push_back(found[i].problem);
+      report.damaged_packs.push_back(index.pack_id(lists[i].pack));
+      report.damaged_objects.push_back({report.damaged_packs.back(), ObjectKind::kChunkList, lists[i].record.key.id});
+    }
+    lists.clear();
+  };
+  for (std::size_t pack = 0; pack < index.pack_count(); ++pack) {
+    try {
+      const PackIndex records(index.pack_path(pack), index.pack_id(pack));
+      for (std::uint64_t i = 0; i < records.table().size(); ++i) {
+        const PackRecord record = records.table().at(i);
+        if (record.key.kind == ObjectKind::kChunkList) lists.push_back({record, static_cast<std::uint32_t>(pack)});
+        if (lists.size() == kListsAtOnce) check_those();
+      }
+    } catch (const Error& error) {
+      // Damage that is reported already, or a gc has removed the pack.
+      if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
+    }
+  }
+  check_those();
+}
+
+// What the disk or a lack of memory kept from being looked at is neither whole nor damaged: beside damage it is told,
+// and without any the check has failed.
+void add_unread(const std::vector<std::string>& unread, FsckReport& report) {
+  if (unread.empty()) return;
+  if (report.problems.empty()) {
+    throw Error(ErrorKind::kIo, fmt::format("not everything could be verified: {}", unread.front()),
+                "nothing is known to be damaged: try again with more memory, or see to the disk");
+  }
+  for (const std::string& what : unread) report.problems.push_back("not verified: " + what);
+}
+
+// nullptr where nobody can unlock it: checksums are verified all the same.
+std::shared_ptr<const KeyRing> unlocked_ring(const Store::State& store) {
+  try {
+    return store.ring();
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+FsckReport Store::fsck(Progress& progress) const {
+  std::shared_ptr<const Index> index = state_->index();
+  std::shared_ptr<const KeyRing> ring = unlocked_ring(*state_);
+  std::vector<PackCheck> results(index->pack_count());
+  progress.begin("Checking packs", results.size(), "packs");
+  state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
+    auto i = static_cast<std::size_t>(pack);
+    auto codec = state_->codecs.lend();
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base(), ring.get());
+    progress.advance(1);
+  });
+  progress.end();
+  FsckReport report;
+  std::uint64_t lists = 0;
+  std::vector<std::string> unread;
+  for (std::size_t pack = 0; pack < results.size(); ++pack) {
+    const PackCheck& result = results[pack];
+    if (result.gone) continue;
+    report.packs += 1;
+    report.objects += result.objects;
+    report.bytes += result.bytes;
+    report.locked += result.locked;
+    report.problems.insert(report.problems.end(), result.problems.begin(), result.problems.end());
+    unread.insert(unread.end(), result.unread.begin(), result.unread.end());
+    if (!result.problems.empty()) report.damaged_packs.push_back(index->pack_id(pack));
+    for (const ObjectKey& key : result.damaged)
+      report.damaged_objects.push_back({index->pack_id(pack), key.kind, key.id});
+    lists += result.lists;
+  }
+  progress.begin("Checking files", lists, "files");
+  check_lists(*state_, *index, ring.get(), report, unread, progress);
+  progress.end();
+  std::ranges::sort(report.damaged_packs);
+  report.damaged_packs.erase(std::unique(report.damaged_packs.begin(), report.damaged_packs.end()),
+                             report.damaged_packs.end());
+  for (const DamagedObject& object : report.damaged_objects) report.damaged.push_back(object.id);
+  std::ranges::sort(report.damaged);
+  report.damaged.erase(std::unique(report.damaged.begin(), report.damaged.end()), report.damaged.end());
+  if (std::string problem = layout_problem(state_->folder); !problem.empty())
+    report.problems.push_back(std::move(problem));
+  for (std::string& problem : verify_multi(state_->packs_folder)) {
+    report.problems.push_back(std::move(problem));
+    report.multi_damaged = true;
+  }
+  add_unread(unread, report);
+  return report;
+}
+
+}  // namespace mlx::store

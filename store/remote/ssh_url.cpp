@@ -1,0 +1,140 @@
+// The forms are those that git knows. Names are checked against what hosts and users consist of: ssh expands them in
+// the user's config, where a shell may see them.
+#include "store/remote/ssh_url.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace mlx::store {
+
+namespace {
+
+constexpr std::string_view kScheme = "ssh://";
+constexpr const char* kForms = "write ssh://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH";
+
+[[noreturn]] void refuse(const std::string& url, std::string_view why) {
+  throw Error(ErrorKind::kUsage, fmt::format("{}: {}", url, why), kForms);
+}
+
+bool is_name(std::string_view text, std::string_view also) {
+  return !text.empty() && text.front() != '-' && std::ranges::all_of(text, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           also.find(c) != std::string_view::npos;
+  });
+}
+
+// "%20" and its like.
+std::string decode_percent(const std::string& url, std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const std::string_view digits = text.substr(i + 1, 2);
+    const bool hex = digits.size() == 2 && std::ranges::all_of(digits, [](char c) {
+                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+                     });
+    if (!hex || digits == "00") refuse(url, "'%' is not followed by two hex digits");
+    out += static_cast<char>(from_hex(digits)[0]);
+    i += 2;
+  }
+  return out;
+}
+
+// "[::1]:22", "host", "host:22".
+void take_host(const std::string& url, std::string_view text, bool with_port, SshTarget& target) {
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == std::string_view::npos) refuse(url, "'[' without ']'");
+    target.host = text.substr(1, end - 1);
+    rest = text.substr(end + 1);
+    if (!is_name(target.host, ":.")) refuse(url, "no address stands between '[' and ']'");
+  } else {
+    const std::size_t colon = with_port ? text.find(':') : std::string_view::npos;
+    target.host = text.substr(0, colon);
+    rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon);
+    if (!is_name(target.host, ".-_")) refuse(url, "that is no name of a host");
+  }
+  if (rest.empty()) return;
+  target.port = rest.substr(1);
+  const bool number = rest.front() == ':' && !target.port.empty() && target.port.size() <= 5 &&
+                      std::ranges::all_of(target.port, [](char c) { return c >= '0' && c <= '9'; });
+  if (!with_port || !number || std::stoi(target.port) > 65535 || std::stoi(target.port) == 0)
+    refuse(url, "that is no port");
+}
+
+void take_authority(const std::string& url, std::string_view text, bool with_port, SshTarget& target) {
+  if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
+    target.user = text.substr(0, at);
+    if (!is_name(target.user, ".-_+")) refuse(url, "that is no name of a user (a password can not stand here)");
+    text.remove_prefix(at + 1);
+  }
+  take_host(url, text, with_port, target);
+}
+
+// A word that a POSIX shell takes as it is; a leading "~/" still means the login's folder.
+std::string quoted(const std::string& word) {
+  if (is_name(word, "/._+-@%,:=")) return word;
+  std::string out;
+  std::string_view rest = word;
+  if (rest.starts_with("~/")) {
+    out = "~/";
+    rest.remove_prefix(2);
+  }
+  return out + shell_quoted(rest);
+}
+
+// The end of the host's name in "[::1]:PATH" or "host:PATH": its colon.
+std::size_t short_colon(const std::string& url) {
+  const std::size_t bracket = url.find('['), close = url.find("]:");
+  if (bracket != std::string::npos && close != std::string::npos && url.find_first_of("/:") > bracket) return close + 1;
+  return url.find(':');
+}
+
+}  // namespace
+
+bool is_ssh_url(const std::string& url) {
+  if (url.starts_with(kScheme)) return true;
+  if (url.find("://") != std::string::npos) return false;
+  const std::size_t colon = short_colon(url);
+  return colon != std::string::npos && url.find('/') > colon;
+}
+
+SshTarget parse_ssh_url(const std::string& url) {
+  SshTarget target;
+  if (url.starts_with(kScheme)) {
+    const std::string_view rest = std::string_view(url).substr(kScheme.size());
+    const std::size_t slash = rest.find('/');
+    if (slash == std::string_view::npos) refuse(url, "the path is missing");
+    take_authority(url, rest.substr(0, slash), true, target);
+    target.path = decode_percent(url, rest.substr(slash));
+    if (target.path.starts_with("/~/")) target.path.erase(0, 3);
+  } else {
+    const std::size_t colon = short_colon(url);
+    if (colon == std::string::npos) refuse(url, "the path is missing");
+    take_authority(url, std::string_view(url).substr(0, colon), false, target);
+    target.path = url.substr(colon + 1);
+    if (target.path.starts_with("~/")) target.path.erase(0, 2);
+  }
+  if (target.path.starts_with('~') || target.path.starts_with("/~"))
+    refuse(url, "of paths that begin with '~' only '~/' is known");
+  if (target.path.empty() || target.path == "/") refuse(url, "the path is missing");
+  return target;
+}
+
+std::vector<std::string> ssh_command(const SshTarget& target, const SshProgram& program) {
+  std::vector<std::string> command{"ssh"};
+  if (!program.command.empty()) command = {"sh", "-c", program.command + " \"$@\"", program.command};
+  if (!target.port.empty()) command.insert(command.end(), {"-p", target.port});
+  command.push_back(target.user.empty() ? target.host : target.user + "@" + target.host);
+  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio" +
+                    (program.repair ? " --repair" : ""));
+  return command;
+}
+
+}  // namespace mlx::store
