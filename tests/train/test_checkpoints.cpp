@@ -9,8 +9,8 @@
 
 #include "../store/fault_disk.h"
 #include "graph/not_finite.h"
-#include "train/checkpoint.h"
 #include "train/checkpoint_interval.h"
+#include "train/repository_sink.h"
 #include "world.h"
 
 namespace mlx::train::test {

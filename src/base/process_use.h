@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace mlx::train {
+namespace mlx {
 
 double cpu_seconds();  // of all threads so far, user and system
 // Bytes that processes may take together here: of the machine, or what its control group or ulimit(1) leave of it.
@@ -14,4 +14,4 @@ std::int64_t resident_memory();  // bytes now; 0 where /proc does not say
 // freed, so that what is taken is what is in use.
 std::int64_t settled_memory();
 
-}  // namespace mlx::train
+}  // namespace mlx
