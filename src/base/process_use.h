@@ -1,4 +1,4 @@
-// What this process takes of the machine: for a run's record.
+// What this process uses of the machine, and what the machine has.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 namespace mlx {
 
 double cpu_seconds();  // of all threads so far, user and system
-// Bytes that processes may take together here: of the machine, or what its control group or ulimit(1) leave of it.
+// The machine's memory in bytes, or less where a control group or ulimit(1) says so.
 std::int64_t machine_memory();
-std::int64_t peak_memory();      // bytes that were resident at once, at most
+std::int64_t peak_memory();      // the most bytes that were resident at once
 std::int64_t resident_memory();  // bytes now; 0 where /proc does not say
-// The same, once all that was freed has been given back to the system; from then on what is large is as soon as it is
-// freed, so that what is taken is what is in use.
+// The same, after giving freed memory back to the system. From then on large blocks go back as soon as they are freed,
+// so that what is resident is what is in use.
 std::int64_t settled_memory();
 
 }  // namespace mlx

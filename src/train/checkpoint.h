@@ -1,6 +1,6 @@
-// Checkpoints: everything of a session that outlives a step, and what the training knows beside it, as a manifest of
-// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). Data cursor, schedule and random numbers follow
-// from the step.
+// Checkpoints: all state of a session that outlives a step, and the training's own counters, as a manifest of
+// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). The place in the data, the schedule and the random
+// numbers follow from the step.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 namespace mlx::train {
 namespace {
 
-// Of [train], what neither the state's form nor the order of the examples depends on. checkpoint_every stands in
-// records of before it was left out.
+// Keys of [train] that change neither the state's form nor the order of the examples. checkpoint_every stands in old
+// records only.
 constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
                               "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
                               "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};

@@ -48,7 +48,7 @@ class Loop {
                     {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.level);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
-    // What was done before it was resumed is not of this process: neither its rate nor its share.
+    // Steps that an earlier process did count neither in the bar's rate nor in its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
@@ -88,8 +88,8 @@ class Loop {
     return start;
   }
 
-  // Of another run's state: what is best and how long there was no better is this run's to say; but where the best
-  // model came along it still counts.
+  // In another run's state: this run judges anew what is best, and for how long nothing was better. A best model that
+  // came with the state still counts.
   void judge_anew(CheckpointState& state) const {
     state.selection.epochs_since = 0;
     if (config_.selection.keep_best && !state.best.empty()) return;
@@ -120,7 +120,7 @@ class Loop {
     return learning_rate_at(config_.schedule, step, steps_per_epoch_, total_steps_);
   }
 
-  // The rest of the epoch that the step stands in.
+  // Runs the rest of the current epoch.
   void run_epoch() {
     const std::int64_t epoch = now_.step / steps_per_epoch_, first = now_.step % steps_per_epoch_;
     if (first == 0) now_.epoch = {};
@@ -149,7 +149,7 @@ class Loop {
     }
   }
 
-  // The batch of the step after the one that is launched, made and sent while that computes.
+  // Makes and sends the batch of the next step while the launched one computes.
   const data::BatchView* stage_next() {
     const data::BatchView* batch = source_->next();
     if (batch) training_.stage(*batch, now_.step + 1, rate_at(now_.step + 1));
@@ -164,7 +164,7 @@ class Loop {
     return batch;
   }
 
-  // Of the step that is launched: waits for it. Where its loss is not finite, nothing that it wrote is used again.
+  // Waits for the launched step. Where its loss is not finite, nothing that it wrote is used again.
   void finish_step(double rate) {
     const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
@@ -200,7 +200,7 @@ class Loop {
 
   void validate() {
     if (data_.valid.about.count == 0) return;
-    sink_.wait_for_checkpoint();  // its copy of the state and those that follow are not in memory together
+    sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
     nn::Model model;
     model.config = built_.config;
     model.graph = built_.graph;
@@ -245,7 +245,7 @@ class Loop {
     if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1, true);
   }
 
-  // `step`, counted from 0: the last that was run; `done`: to its end, with what it wrote.
+  // `step`: the last one that was run, counted from 0. `done`: it ran to its end and wrote the state.
   [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step, bool done) {
     sink_.end();
     progress_.end();

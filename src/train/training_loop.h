@@ -24,8 +24,8 @@ struct TrainingResult {
   std::int64_t kept = 0;   // the step whose model it is
   std::int64_t from = 0;   // the step that this process went on from
   bool stopped_early = false;
-  double loss = 0;                     // of the last epoch's training batches, as they were trained on
-  std::optional<double> accuracy;      // the same; not of numbers
+  double loss = 0;                     // mean over the last epoch's training batches, each before its step
+  std::optional<double> accuracy;      // over the same; none where targets are numbers
   Figures valid;                       // of the model that is kept, where there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
   MemoryForecast memory;
@@ -45,8 +45,8 @@ struct LoopOptions {
   std::string how_to_resume;                     // a hint for whoever interrupted it
 };
 
-// Throws kDiverged in the step in which the loss, a weight or what the optimizer keeps is not finite any more: step and
-// first operation are named, the last checkpoint is one from before. kInterrupted after a checkpoint.
+// Throws kDiverged in the step that makes the loss, a weight or the optimizer's state not finite: the error names the
+// step and the first such operation, and the last checkpoint is from before. Throws kInterrupted after a checkpoint.
 TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress);
 
