@@ -3,7 +3,7 @@
 
 #include "base/path.h"
 #include "registry/repository.h"
-#include "train/inputs.h"
+#include "work/inputs.h"
 
 namespace mlx::cmd {
 namespace {
@@ -35,7 +35,7 @@ AskedModel open_model(const std::string& word, Context& context) {
   if (names_model_folder(word, context)) return open_folder(word, context);
   registry::Repository& repository = context.repository();
   AskedModel asked;
-  asked.version = train::resolve_model(repository, word);
+  asked.version = work::resolve_model(repository, word);
   asked.model = nn::load_model(repository.store(), asked.version.digest);
   return asked;
 }

@@ -13,7 +13,7 @@
 #include "cmd/level.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"
-#include "train/evaluate.h"
+#include "train/evaluate_version.h"
 
 namespace mlx::cmd {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/repository.h"
-#include "train/inputs.h"
+#include "work/inputs.h"
 
 namespace mlx::cmd {
 
@@ -18,7 +18,7 @@ PredictSource find_source(const std::string& word, Context& context) {
   if (path_exists(path) && !is_folder(path)) return {path, {}};
   if (!context.has_repository() || !registry::try_resolve(context.repository(), word))
     fail(ErrorKind::kNotFound, "'{}': there is no such file, and no dataset of this name", word);
-  return {"", train::resolve_dataset(context.repository(), word, context.progress())};
+  return {"", work::resolve_dataset(context.repository(), word, context.progress())};
 }
 
 std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top) {

@@ -1,4 +1,4 @@
-// Quantization of a model, and through the repository: a run with a key, and a child version.
+// Quantization of a model, and through the repository: work that makes a child version.
 
 #include "compress/quantize.h"
 
@@ -7,37 +7,11 @@
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
 #include "graph/passes.h"
-#include "registry/versions/domains.h"
-#include "registry/versions/pointers.h"
-#include "train/inputs.h"
-#include "train/numerics.h"
-#include "train/run_scope.h"
+#include "work/inputs.h"
+#include "work/work.h"
 
 namespace mlx::compress {
 namespace {
-
-constexpr train::Sources kSources{MLX_COMPRESS_SOURCES};
-
-struct Inputs {
-  registry::Version model, data;
-  registry::RunStart start;
-};
-
-Inputs read_inputs(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
-  Inputs in;
-  in.model = train::resolve_model(repository, options.model);
-  in.data = train::resolve_dataset(repository, options.dataset, progress);
-  in.start.command = "quantize";
-  in.start.title = options.title;
-  in.start.inputs = {{"model", in.model.digest}, {"data", in.data.digest}};
-  in.start.params = canonical({{"examples", options.calibration.examples},
-                               {"seed", options.calibration.seed},
-                               {"split", options.split},
-                               {"to", "int8"}});
-  in.start.key =
-      train::run_key(in.start.command, in.start.inputs, in.start.params, train::numerics_id(kSources, options.level));
-  return in;
-}
 
 // Calibration feeds images; models of other data are refused before a run begins.
 void check_takes_images(registry::Repository& repository, const registry::Version& model) {
@@ -49,34 +23,19 @@ void check_takes_images(registry::Repository& repository, const registry::Versio
               "it is evaluated and used in the precision that it was trained in");
 }
 
-void point_at(registry::Repository& repository, const registry::Version& v) {
-  registry::write_pointer(repository, {v.artifact, v.kind, v.digest, v.files, v.bytes});
-}
-
-std::optional<registry::Version> known_result(registry::Repository& repository, const Inputs& in) {
-  const std::optional<registry::Run> done = registry::find_done_run(repository, in.start.key);
-  if (!done || done->outputs.empty()) return std::nullopt;
-  return registry::version_of(repository, in.model.artifact, done->outputs[0].version);
-}
-
-registry::Version quantize_run(registry::Repository& repository, const QuantizeOptions& options, const Inputs& in,
-                               const std::string& run, Progress& progress) {
-  const nn::Model model = nn::load_model(repository.store(), in.model.digest);
-  const data::Examples examples = data::load_split(repository.store(), in.data.digest, options.split, progress);
-  const graph::Tensors ranges =
-      calibrate(model, examples, options.calibration, options.level, repository.pool(), progress);
-  registry::NewVersion version;
-  version.artifact = in.model.artifact;
-  version.kind = registry::ArtifactKind::kModel;
-  registry::store_under_domain_of(repository, in.model.artifact);
-  version.manifest = nn::store_model(repository.store(), quantize_int8(model, ranges));
-  version.message = "int8 of " + in.model.name();
-  version.run = run;
-  version.parent = in.model.digest;
-  registry::Version made = registry::create_version(repository, version).version;
-  registry::end_run(repository, run, "done", {{"model", made.digest}},
-                    {{"bytes", made.bytes}, {"bytes_before", in.model.bytes}});
-  return made;
+work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data) {
+  work::Work work;
+  work.command = "quantize";
+  work.title = options.title;
+  work.inputs = {{"model", model.digest}, {"data", data.digest}};
+  work.params = canonical({{"examples", options.calibration.examples},
+                           {"seed", options.calibration.seed},
+                           {"split", options.split},
+                           {"to", "int8"}});
+  work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.level};
+  work.makes = {model.artifact};
+  work.force = options.force;
+  return work;
 }
 
 }  // namespace
@@ -95,23 +54,23 @@ nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
 }
 
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
-  Inputs in = read_inputs(repository, options, progress);
-  check_takes_images(repository, in.model);
-  QuantizeOutcome outcome;
-  outcome.from = in.model;
-  std::optional<registry::Version> known;
-  if (!options.force) known = known_result(repository, in);
-  if (known) {
-    outcome.unchanged = true;
-    outcome.to = *known;
-  } else {
-    in.start.environment = canonical(train::environment(kSources, options.level, repository.pool().threads()));
-    in.start.code = train::code_state(repository);
-    const std::string run = registry::start_run(repository, in.start);
-    outcome.to = train::in_run(repository, run, [&] { return quantize_run(repository, options, in, run, progress); });
-  }
-  if (options.point) point_at(repository, outcome.to);
-  return outcome;
+  const registry::Version from = work::resolve_model(repository, options.model);
+  const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
+  check_takes_images(repository, from);
+  const auto body = [&](work::ActiveRun& run) {
+    const nn::Model model = nn::load_model(repository.store(), from.digest);
+    const data::Examples examples = data::load_split(repository.store(), data.digest, options.split, progress);
+    const graph::Tensors ranges =
+        calibrate(model, examples, options.calibration, options.level, repository.pool(), progress);
+    const nn::Model quantized = quantize_int8(model, ranges);
+    const store::ManifestSummary made =
+        work::store_output(run, {from.artifact, "int8 of " + from.name(), from.digest},
+                           [&](store::Store& store) { return nn::store_model(store, quantized); });
+    return Json{{"bytes", made.bytes}, {"bytes_before", from.bytes}};
+  };
+  const work::Outcome done = work::run_once(repository, describe(options, from, data), body, progress);
+  if (options.point) work::point_at(repository, done.versions[0]);
+  return {done.unchanged, from, done.versions[0]};
 }
 
 }  // namespace mlx::compress

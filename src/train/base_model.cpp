@@ -5,20 +5,17 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/inputs.h"
+#include "base/toml.h"
+#include "work/inputs.h"
 
 namespace mlx::train {
 
 std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config) {
   if (config.init.empty()) return std::nullopt;
   Base base;
-  base.version = resolve_model(repository, config.init);
+  base.version = work::resolve_model(repository, config.init);
   base.model = nn::load_description(repository.store(), base.version.digest);
   return base;
-}
-
-TomlReader model_table(const TrainConfig& config, const std::optional<Base>& base) {
-  return {base ? nn::with_base_config(*config.model, base->model) : *config.model, config.file, "[model]"};
 }
 
 nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/toml.h"
 #include "nn/finetune.h"
 #include "registry/versions/artifacts.h"
 #include "train/config.h"
@@ -19,8 +18,6 @@ struct Base {
 
 // None where the config names none.
 std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config);
-// The config's table [model], completed by the base's.
-TomlReader model_table(const TrainConfig& config, const std::optional<Base>& base);
 // nn::start_from with the base's tensors; what does not fit is an error at `init`.
 nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                      const std::vector<std::string>& labels, const Base& base);

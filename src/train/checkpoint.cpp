@@ -88,16 +88,4 @@ CheckpointState read_checkpoint(const store::Store& store, const Digest& manifes
   return state;
 }
 
-std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
-                                               const Digest& key) {
-  const std::vector<registry::Checkpoint> all = checkpoints(repository, run);
-  if (all.empty()) return std::nullopt;
-  CheckpointState state = read_checkpoint(repository.store(), all.back().manifest);
-  if (state.key == key) return state;
-  throw Error(
-      ErrorKind::kConflict,
-      fmt::format("checkpoint {} was made with another config, dataset or version of mlx", all.back().manifest.brief()),
-      "start a new run without --resume");
-}
-
 }  // namespace mlx::train

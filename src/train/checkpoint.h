@@ -1,14 +1,12 @@
-// Checkpoints: everything of a session that outlives a step, and what the training knows beside it, as a manifest of
-// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). Data cursor, schedule and random numbers follow
-// from the step.
+// Checkpoints: all state of a session that outlives a step, and the training's own counters, as a manifest of
+// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). The place in the data, the schedule and the random
+// numbers follow from the step.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "graph/graph.h"
-#include "registry/versions/runs.h"
+#include "store/pack/store.h"
 #include "train/selection.h"
 
 namespace mlx::train {
@@ -28,12 +26,9 @@ struct CheckpointState {
   Selection selection;
 };
 
-// Stores the state: durable when it returns. Changes nothing but the store, so that another thread may do it.
+// Stores the state; it is durable when this returns. Touches nothing but the store, so that another thread may do it.
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
-// Any. kCorrupt where it cannot be read.
+// kCorrupt where it cannot be read.
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
-// The latest of the run that was made with `key`; nullopt where it has none.
-std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
-                                               const Digest& key);
 
 }  // namespace mlx::train

@@ -1,4 +1,4 @@
-// What to say of a training whose numbers are not finite any more. Used by the training loop.
+// Finds where the numbers of a training stopped being finite. Used by the training loop.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,9 @@ struct Origin {
 using BatchOf = std::function<const data::BatchView&(std::int64_t step)>;
 using RateOf = std::function<double(std::int64_t step)>;
 
-// Looks at step `step` again; where it was done to its end (`done`, or on a GPU), trains again from `good`, which
-// nothing is wrong with, to that step: the same steps give the same bits. nullopt where nothing is found.
+// Runs step `step` again, node by node. Where it ran to its end (`done`, or on a GPU) it has overwritten what it began
+// with: then trains again up to it from `good`, a state in which all is finite; the same steps give the same bits.
+// nullopt where nothing is found.
 std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step, bool done,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress);
 

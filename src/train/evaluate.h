@@ -11,7 +11,6 @@
 #include "data/split.h"
 #include "kernels/table.h"
 #include "nn/model.h"
-#include "registry/versions/runs.h"
 #include "train/metrics.h"
 
 namespace mlx::train {
@@ -59,16 +58,5 @@ Evaluation evaluate_on_folder(const std::string& folder, const std::string& spli
                               kernels::Level level, store::Disk& disk, Pool& pool, Progress& progress);
 Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
-
-// The same through the repository: answers from the run's key where known, attaches the result to the version.
-struct EvaluateOutcome {
-  bool unchanged = false;
-  bool recorded = true;  // false where the repository could not be written, which the progress was told
-  Evaluation evaluation;
-  registry::Version model;
-};
-EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
-                                 const std::string& split, bool force, const std::string& title, kernels::Level level,
-                                 Progress& progress);
 
 }  // namespace mlx::train

@@ -1,49 +1,16 @@
-// Evaluation through the repository: a run with a key, and an attachment on the model's version.
+// Evaluation of what is stored: of a version, or of a folder of files.
 
-#include <functional>
+#include "train/evaluate_version.h"
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "store/worktree/worktree.h"
 #include "train/batches.h"
-#include "train/evaluate.h"
-#include "train/inputs.h"
-#include "train/numerics.h"
-#include "train/run_scope.h"
+#include "train_sources.h"
+#include "work/inputs.h"
+#include "work/work.h"
 
 namespace mlx::train {
-namespace {
-
-// What a model is measured on.
-struct Question {
-  const registry::Version& model;
-  const registry::Version& data;
-  const std::string& split;
-  kernels::Level level;
-};
-
-Evaluation measure(registry::Repository& repository, const Question& asked, Progress& progress) {
-  const nn::Model loaded = nn::load_model(repository.store(), asked.model.digest);
-  return evaluate_on(repository.store(), asked.data.digest, asked.split, loaded, asked.level, repository.pool(),
-                     progress);
-}
-
-// False, and a warning, where the disk does not take it: the figures are worth having all the same, and reading what
-// they are made from must not write either.
-bool record_if_possible(registry::Repository& repository, Progress& progress, const std::function<void()>& record) {
-  try {
-    record();
-    return true;
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kIo) throw;
-    repository.store().stop_keeping();
-    progress.warn(fmt::format("this evaluation is not recorded: {}", error.message));
-    return false;
-  }
-}
-
-}  // namespace
 
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress) {
@@ -68,44 +35,30 @@ Evaluation evaluate_on_folder(const std::string& folder, const std::string& spli
 EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
                                  const std::string& split, bool force, const std::string& title, kernels::Level level,
                                  Progress& progress) {
-  EvaluateOutcome outcome;
-  outcome.model = resolve_model(repository, model);
-  const registry::Version data = resolve_dataset(repository, dataset, progress);
-  registry::RunStart start;
-  start.command = "eval";
-  start.title = title;
-  start.inputs = {{"model", outcome.model.digest}, {"data", data.digest}};
-  start.params = canonical({{"split", split}});
-  start.key = run_key(start.command, start.inputs, start.params, numerics_id(train_sources(), level));
-  if (!force) {
-    if (const std::optional<registry::Run> done = registry::find_done_run(repository, start.key)) {
-      outcome.unchanged = true;
-      outcome.evaluation = evaluation_from_json(parse_json(done->summary, "run:" + done->id));
-      return outcome;
-    }
-  }
-  start.environment = canonical(environment(train_sources(), level, repository.pool().threads()));
-  const Question asked{outcome.model, data, split, level};
-  std::string run;
-  outcome.recorded = record_if_possible(repository, progress, [&] {
-    start.code = code_state(repository);
-    run = registry::start_run(repository, start);
-  });
-  if (!outcome.recorded) {
-    outcome.evaluation = measure(repository, asked, progress);
-    return outcome;
-  }
-  outcome.evaluation = in_run(repository, run, [&] {
-    const Evaluation evaluation = measure(repository, asked, progress);
-    outcome.recorded = record_if_possible(repository, progress, [&] {
-      const Json json = to_json(evaluation);
-      registry::attach(repository, asked.model.digest, "evaluation", data.digest.text() + "#" + split,
-                       as_bytes(canonical(json)));
-      registry::end_run(repository, run, "done", {}, json);
-    });
-    return evaluation;
-  });
-  return outcome;
+  EvaluateOutcome out;
+  out.model = work::resolve_model(repository, model);
+  const registry::Version data = work::resolve_dataset(repository, dataset, progress);
+  work::Work work;
+  work.command = "eval";
+  work.title = title;
+  work.inputs = {{"model", out.model.digest}, {"data", data.digest}};
+  work.params = canonical({{"split", split}});
+  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), level};
+  work.force = force;
+  work.runs_unrecorded = true;
+  const auto body = [&](work::ActiveRun& run) {
+    const nn::Model loaded = nn::load_model(repository.store(), out.model.digest);
+    out.evaluation = evaluate_on(repository.store(), data.digest, split, loaded, level, repository.pool(), progress);
+    Json summary = to_json(out.evaluation);
+    run.attachments.push_back({out.model.digest, "evaluation", data.digest.text() + "#" + split, canonical(summary)});
+    return summary;
+  };
+  const work::Outcome outcome = work::run_once(repository, work, body, progress);
+  if (outcome.unchanged)
+    out.evaluation = evaluation_from_json(parse_json(outcome.run.summary, "run:" + outcome.run.id));
+  out.unchanged = outcome.unchanged;
+  out.recorded = outcome.recorded;
+  return out;
 }
 
 }  // namespace mlx::train

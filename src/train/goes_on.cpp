@@ -12,8 +12,8 @@
 namespace mlx::train {
 namespace {
 
-// Of [train], what neither the state's form nor the order of the examples depends on. checkpoint_every stands in
-// records of before it was left out.
+// Keys of [train] that change neither the state's form nor the order of the examples. checkpoint_every stands in old
+// records only.
 constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
                               "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
                               "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};
@@ -45,12 +45,13 @@ std::vector<std::pair<std::string, Digest>> data_of(std::vector<std::pair<std::s
 
 }  // namespace
 
-void check_goes_on(const registry::Run& run, const registry::RunStart& start, const Digest& here) {
-  const Json before = parse_json(run.params, "run:" + run.id), now = parse_json(start.params, "parameters");
+void check_goes_on(const registry::Run& run, const work::Work& work) {
+  const Json before = parse_json(run.params, "run:" + run.id), now = parse_json(work.params, "parameters");
   const std::string what = "run:" + run.id;
-  const bool moved = json_string(parse_json(run.environment, what), "numerics", what) != here.text();
+  const bool moved =
+      json_string(parse_json(run.environment, what), "numerics", what) != numerics_id(work.numerics).text();
   std::vector<std::string> different;
-  if (data_of(run.inputs) != data_of(start.inputs)) different.emplace_back("the dataset, or the model to start from");
+  if (data_of(run.inputs) != data_of(work.inputs)) different.emplace_back("the dataset, or the model to start from");
   for (const char* table : {"data", "model", "train"})
     add_different(at(before, table), at(now, table), table, moved, different);
   if (different.empty()) return;

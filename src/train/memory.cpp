@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/process_use.h"
 #include "graph/recompute.h"
 #include "train/evaluate.h"
-#include "train/process_use.h"
 #include "train/tally.h"
 
 namespace mlx::train {

@@ -1,4 +1,4 @@
-// A training as a run: inputs and key, `unchanged` where the key is known, else steps, model, version, pointer.
+// A training as work (work/work.h): what it is made of, which run it goes on with, steps, model, pointer.
 
 #include "train/trainer.h"
 
@@ -6,174 +6,141 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/process_use.h"
+#include "base/text.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/live_runs.h"
-#include "registry/versions/pointers.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
 #include "train/batches.h"
+#include "train/build_model.h"
 #include "train/goes_on.h"
-#include "train/inputs.h"
 #include "train/merge.h"
-#include "train/numerics.h"
-#include "train/process_use.h"
-#include "train/run_scope.h"
+#include "train/repository_sink.h"
 #include "train/training_loop.h"
+#include "train_sources.h"
+#include "work/inputs.h"
+#include "work/work.h"
 
 namespace mlx::train {
 namespace {
 
-struct Inputs {
+struct Training {
+  registry::Repository& repository;
+  TrainConfig config;
+  TrainOptions options;
+  Progress& progress;
+
   registry::Version dataset;
   data::Description data;            // of the train split
   std::optional<Base> base;          // what the model starts from
+  std::optional<nn::Start> start;    // its tensors, once it is known that they are needed
   std::optional<Digest> checkpoint;  // of another run, which this one goes on from
   nn::Built built;
-  std::string params;
-  Digest key;
-  registry::RunStart start;
+  work::Work work;
+
+  std::string run;       // once it has begun
+  bool trained = false;  // all steps are done
 };
 
-nn::InputSpec input_spec(const data::Description& data) {
-  switch (data.kind) {
-    case data::Kind::kImages:
-      break;
-    case data::Kind::kFeatures:
-      return nn::InputSpec::rows(data.features, data.outputs);
-    case data::Kind::kTokens:
-      return nn::InputSpec::tokens(data.outputs);
-  }
-  return nn::InputSpec::images(data.height, data.width, data.channels, data.outputs);
+void read_base_model(Training& t) {
+  t.base = read_base(t.repository, t.config);
+  if (!t.base) return;
+  // Columns and tokens mean to the base's weights what they meant when those were trained.
+  const data::Reading before = reading_of(t.base->model);
+  t.config.reading.base = before.schema;
+  t.config.reading.known_tokenizer = before.known_tokenizer;
 }
 
-// Keys of [data] that are for another kind of data than there is.
-void check_config(const TrainConfig& config, const data::Description& data) {
-  const auto refuse = [&](const char* key, const char* what) {
-    fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, what,
-         data::unit_name(data.kind));
-  };
-  (void)loss_spec(config, data.targets);
-  if (data.kind != data::Kind::kFeatures && !config.reading.rows.targets.empty()) refuse("target", "rows");
-  if (data.kind != data::Kind::kFeatures && !config.reading.rows.features.empty()) refuse("features", "rows");
-  if (data.kind != data::Kind::kTokens && config.reading.tokenizer != "bytes") refuse("tokenizer", "text");
-  if (data.kind != data::Kind::kImages && !(config.augment == data::Augment{})) refuse("augment", "images");
-}
-
-// Columns and tokens mean to the base's weights what they meant when those were trained.
-void read_as_before(const nn::Model& base, data::Reading& reading) {
-  const data::Reading before = reading_of(base);
-  reading.base = before.schema;
-  reading.known_tokenizer = before.known_tokenizer;
-}
-
-// A default that the data decides is one from here on.
-void settle_for(registry::Repository& repository, const Inputs& in, TrainConfig& config) {
-  const std::int64_t examples =
-      config.batch_given ? 0
-                         : training_examples(repository.store(), in.dataset.digest, config, in.data, in.built.context);
-  settle(config, in.data.kind, examples);
-}
-
-// From here on the config names the precision that is used.
-Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::optional<Base> base,
-                   const TrainOptions& options, Progress& progress) {
-  Inputs in;
-  in.base = std::move(base);
-  in.dataset = resolve_dataset(repository, config.dataset, progress);
-  in.data = data::describe(repository.store(), in.dataset.digest, config.train_split, config.reading);
-  for (const std::string& warning : in.data.table.warnings) progress.warn(warning);
-  check_config(config, in.data);
-  const TomlReader table = model_table(config, in.base);
-  in.built = nn::build(table, input_spec(in.data));
-  nn::read_freeze(table, in.built);
-  nn::read_lora(table, in.built);
-  settle_for(repository, in, config);
-  if (options.merge && !in.built.lora)
+// From here on the config names everything that it left to the data or the device.
+void read_inputs(Training& t) {
+  TrainConfig& config = t.config;
+  t.dataset = work::resolve_dataset(t.repository, config.dataset, t.progress);
+  t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
+  for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
+  t.built = build_model(config, t.data, t.base ? &t.base->model : nullptr);
+  settle(config, t.data.kind,
+         config.batch_given
+             ? 0
+             : training_examples(t.repository.store(), t.dataset.digest, config, t.data, t.built.context));
+  if (t.options.merge && !t.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
-  config.precision = name_of(precision_of(config, in.data, options.level));
-  in.params = resolved(config, in.built);
-  in.start.command = "train";
-  in.start.title = options.title;
-  in.start.inputs = {{"data", in.dataset.digest}};
-  if (in.base) in.start.inputs.emplace_back("init", in.base->version.digest);
-  in.start.params = in.params;
-  in.key = run_key("train", in.start.inputs, in.params, numerics_id(train_sources(), options.level, config.portable));
-  in.start.key = in.key;
-  return in;
+  config.precision = name_of(precision_of(config, t.data, t.options.level));
+}
+
+work::Work describe(const Training& t) {
+  work::Work work;
+  work.command = "train";
+  work.title = t.options.title;
+  work.inputs = {{"data", t.dataset.digest}};
+  if (t.base) work.inputs.emplace_back("init", t.base->version.digest);
+  work.params = resolved(t.config, t.built);
+  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.level, t.config.portable};
+  work.makes = {t.config.name};
+  work.force = t.options.force;
+  work.resume = t.options.resume;
+  return work;
 }
 
 // Where the run to resume is another one than this training would make (on a CPU instead of a GPU, with another driver
-// or version of mlx, with more epochs or a lower rate), or was begun by somebody else, what goes on here is a run of
-// its own: it has the checkpoint as an input, since its result depends on what both did. The one that was begun so is
+// or version of mlx, with more epochs or a lower rate), or somebody else began it, what goes on here is a run of its
+// own. It has the checkpoint as an input, since its result depends on what both did. A run that began like that is
 // resumed with that input again.
-void go_on_from(registry::Repository& repository, Inputs& in, const TrainConfig& config, TrainOptions& options) {
-  if (options.resume.empty()) return;
-  const registry::Run run = registry::read_run(repository, options.resume);
+void go_on_from(Training& t) {
+  if (t.work.resume.empty()) return;
+  const registry::Run run = registry::read_run(t.repository, t.work.resume);
   if (run.command != "train")
     fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
-  const bool stays = run.status == "done" || registry::is_own_run(repository, run.id);
-  if (stays && run.key == in.key) return;
-  const Digest here = numerics_id(train_sources(), options.level, config.portable);
-  const auto add = [&](registry::RunStart& start, const Digest& checkpoint) {
-    start.inputs.emplace_back(kCheckpointInput, checkpoint);
-    start.key = run_key("train", start.inputs, start.params, here);
-  };
-  registry::RunStart as_it_began = in.start;
+  const bool stays = run.status == "done" || registry::is_own_run(t.repository, run.id);
+  if (stays && run.key == key_of(t.work)) return;
+  work::Work as_it_began = t.work;
   const std::optional<Digest> began_with = checkpoint_input(run);
-  if (began_with) add(as_it_began, *began_with);
-  const bool the_same = stays && run.key == as_it_began.key;
+  if (began_with) as_it_began.inputs.emplace_back(kCheckpointInput, *began_with);
+  const bool the_same = stays && run.key == key_of(as_it_began);
   if (!the_same) {
-    check_goes_on(run, in.start, here);
-    options.resume.clear();
+    check_goes_on(run, t.work);
+    t.work.resume.clear();
   }
-  in.checkpoint = the_same ? *began_with : last_checkpoint(repository, run);
-  add(in.start, *in.checkpoint);
-  in.key = in.start.key;
+  t.checkpoint = the_same ? *began_with : last_checkpoint(t.repository, run);
+  t.work.inputs.emplace_back(kCheckpointInput, *t.checkpoint);
 }
 
-// Where nothing was said of a run that was stopped, and there is one of the same key: on with that.
-void take_up(registry::Repository& repository, const Inputs& in, TrainOptions& options) {
-  if (!options.resume.empty() || options.force || options.fresh) return;
-  const std::optional<registry::Run> run = registry::find_unfinished_run(repository, in.key);
+// Chooses a stopped run of the same key to go on with, where there is one and the options leave it open.
+void take_up(const Training& t, work::Work& work) {
+  if (!work.resume.empty() || t.options.force || t.options.fresh) return;
+  const std::optional<registry::Run> run = registry::find_unfinished_run(t.repository, key_of(work));
   if (!run) return;
-  options.resume = run->id;
-  if (!options.notice) return;
-  options.notice(
+  work.resume = run->id;
+  if (!t.options.notice) return;
+  t.options.notice(
       fmt::format("run:{} is the same training, {}, and has a checkpoint at step {}: going on from it "
                   "(--fresh begins anew)",
-                  run->id, run->status, registry::checkpoints(repository, run->id).back().step));
+                  run->id, run->status, registry::checkpoints(t.repository, run->id).back().step));
 }
 
-// The run to work in: a new one, or the one that is resumed.
-std::string open_run(registry::Repository& repository, Inputs& in, const TrainConfig& config,
-                     const TrainOptions& options) {
-  if (options.resume.empty()) {
-    in.start.environment =
-        canonical(environment(train_sources(), options.level, repository.pool().threads(), config.portable));
-    in.start.code = code_state(repository);
-    return registry::start_run(repository, in.start);
-  }
-  const std::string run = registry::read_run(repository, options.resume).id;
-  repository.live_runs().hold(run);  // or another process is at it: then nothing of it may be touched
-  return run;
+// What comes before the run: which one it is, and what may still be wrong.
+void prepare(Training& t, work::Work& work) {
+  take_up(t, work);
+  if (t.base) t.start = read_start(t.repository, t.config, t.built, t.data.names, *t.base);
+  if (t.options.tell && !t.data.table.columns.empty()) t.options.tell(data::columns_text(data::to_json(t.data.table)));
 }
 
-// Whether there is a run to go on with: not done yet.
-bool resumes(registry::Repository& repository, const TrainOptions& options) {
-  return !options.resume.empty() && registry::read_run(repository, options.resume).status != "done";
+// "go on with: mlx train …", as a hint.
+std::string how_to_resume(const TrainConfig& config, const std::string& run) {
+  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
-nn::Model make_model(const Inputs& in, const TrainConfig& config, const TrainingData& data, TrainingResult& result) {
+nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult& result) {
   nn::Model model;
-  model.family = in.built.family;
-  model.config = in.built.config;
-  model.graph = in.built.graph;
+  model.family = t.built.family;
+  model.config = t.built.config;
+  model.graph = t.built.graph;
   model.tensors = std::move(result.tensors);
   model.preprocessing = data.preprocessing;
-  model.labels = in.data.names;
-  if (config.portable) model.numerics = "portable";
+  model.labels = t.data.names;
+  if (t.config.portable) model.numerics = "portable";
   if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
-  model.data = canonical({{"dataset", in.dataset.digest.text()},
+  const TrainConfig& config = t.config;
+  model.data = canonical({{"dataset", t.dataset.digest.text()},
                           {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
                           {"train", config.train_split},
                           {"valid", config.valid_split}});
@@ -185,147 +152,111 @@ std::int64_t held_at_peak(const MemoryForecast& forecast) {
   return forecast.gpu ? static_cast<std::int64_t>(kernels::cuda_device().peak_bytes()) : peak_memory();
 }
 
-Json summary_of(const TrainingResult& result, data::Kind kind, const TrainConfig& config) {
+Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
               {"memory", to_json(result.memory)},
               {"peak_memory", held_at_peak(result.memory)},
-              {"precision", config.precision},
+              {"precision", t.config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
-              {std::string(data::unit_name(kind)) + "_per_second", result.per_second}};
+              {std::string(data::unit_name(t.data.kind)) + "_per_second", result.per_second}};
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
+  if (!t.data.table.columns.empty()) out["table"] = data::to_json(t.data.table);
+  if (t.start) out["init"] = {{"version", t.base->version.name()}, {"fresh", t.start->fresh}};
   return out;
 }
 
-void point_at(registry::Repository& repository, const registry::Version& version) {
-  registry::write_pointer(repository, {version.artifact, version.kind, version.digest, version.files, version.bytes});
+work::NewOutput output_of(const Training& t) {
+  if (!t.base) return {t.config.name, "trained on " + t.dataset.name(), std::nullopt};
+  return {t.config.name, fmt::format("fine-tuned from {} on {}", t.base->version.name(), t.dataset.name()),
+          t.base->version.digest};
 }
 
-std::optional<TrainOutcome> answer_unchanged(registry::Repository& repository, const TrainConfig& config,
-                                             const Digest& key) {
-  const std::optional<registry::Run> done = registry::find_done_run(repository, key);
-  if (!done || done->outputs.empty()) return std::nullopt;
-  const std::optional<registry::Version> version =
-      registry::version_of(repository, config.name, done->outputs[0].version);
-  if (!version) return std::nullopt;
-  TrainOutcome outcome;
-  outcome.unchanged = true;
-  outcome.run = *done;
-  outcome.version = *version;
-  return outcome;
-}
-
-// Stores the model and names it as the next version.
-registry::Version store_version(registry::Repository& repository, const TrainConfig& config, const Inputs& in,
-                                const std::string& run, const nn::Model& model) {
-  registry::NewVersion version;
-  version.artifact = config.name;
-  version.kind = registry::ArtifactKind::kModel;
-  version.message = "trained on " + in.dataset.name();
-  version.run = run;
-  if (in.base) {
-    version.parent = in.base->version.digest;
-    version.message = fmt::format("fine-tuned from {} on {}", in.base->version.name(), in.dataset.name());
-  }
-  registry::store_under_domain_of(repository, config.name);
-  version.manifest = nn::store_model(repository.store(), model, version.parent);
-  return registry::create_version(repository, version).version;
-}
-
-TrainOutcome train_run(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
-                       const Inputs& in, const std::optional<nn::Start>& start, const std::string& run,
-                       Progress& progress) {
-  TrainingData data = load_training_data(repository.store(), in.dataset.digest, config, progress);
-  // The base's weights expect what they were trained on.
-  if (in.base) data.preprocessing.normalization = in.base->model.preprocessing.normalization;
+LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   LoopOptions loop;
-  loop.run = run;
-  loop.key = in.key;
-  loop.resume = !options.resume.empty();
-  loop.from = in.checkpoint;
-  loop.level = options.level;
-  loop.profiler = options.profiler;
-  loop.memory = options.memory;
-  loop.tell = options.tell;
+  loop.resume = !run.work.resume.empty();
+  if (t.checkpoint) loop.from = [&t] { return read_checkpoint(t.repository.store(), *t.checkpoint); };
+  loop.level = t.options.level;
+  loop.profiler = t.options.profiler;
+  loop.memory = t.options.memory;
+  loop.tell = t.options.tell;
+  if (t.start) loop.initial = &t.start->tensors;
   // The state of a model that can be erased by its own key would not be erased with it.
-  loop.keep_state = config.keep_state && registry::domain_of(repository, config.name) == store::kMainDomain;
-  if (start) loop.initial = &start->tensors;
-  TrainingResult result = run_training(repository, config, in.built, data, loop, progress);
-  require_repository(repository);
-  const nn::Model model = make_model(in, config, data, result);
-  Json summary = summary_of(result, in.data.kind, config);
-  if (!in.data.table.columns.empty()) summary["table"] = data::to_json(in.data.table);
-  if (start) summary["init"] = {{"version", in.base->version.name()}, {"fresh", start->fresh}};
-  TrainOutcome outcome;
-  try {
-    outcome.version = store_version(repository, config, in, run, model);
-  } catch (const Error& error) {  // the last checkpoint stays: what was trained up to it is not trained again
-    if (error.kind != ErrorKind::kIo) throw;
-    throw Error(error.kind, error.message,
-                "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how_to_resume(config, run));
-  }
-  registry::end_run(repository, run, "done", {{"model", outcome.version.digest}}, summary, {}, loop.keep_state);
-  outcome.run = registry::read_run(repository, run);
-  return outcome;
+  loop.keep_state = t.config.keep_state && registry::domain_of(t.repository, t.config.name) == store::kMainDomain;
+  loop.how_to_resume = how_to_resume(t.config, run.id);
+  return loop;
+}
+
+// The body: trains, stores the model, returns the summary.
+Json train_in(Training& t, work::ActiveRun& run) {
+  t.run = run.id;
+  TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
+  // The base's weights expect what they were trained on.
+  if (t.base) data.preprocessing.normalization = t.base->model.preprocessing.normalization;
+  const LoopOptions loop = loop_options(t, run);
+  RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
+  TrainingResult result = run_training(t.config, t.built, data, loop, sink, t.repository.pool(), t.progress);
+  t.trained = true;
+  work::require_repository(t.repository);
+  run.keep_state = loop.keep_state;
+  const nn::Model model = make_model(t, data, result);
+  Json summary = summary_of(t, result);
+  const work::NewOutput output = output_of(t);
+  work::store_output(run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });
+  return summary;
 }
 
 // In front of what else the error recommends: the run goes on from its last checkpoint, where it has one. Not where it
-// diverged or was refused, which would come again.
-void add_how_to_resume(registry::Repository& repository, const TrainConfig& config, const std::string& run,
-                       Error& error) {
-  if (error.kind != ErrorKind::kMissing && error.kind != ErrorKind::kIo) return;
-  const std::string how = how_to_resume(config, run);
-  if (error.hint.find(how) != std::string::npos || registry::checkpoints(repository, run).empty()) return;
-  error.hint = error.hint.empty() ? how : how + "; " + error.hint;
+// diverged or was refused, which would happen again.
+void add_how_to_resume(const Training& t, Error& error) {
+  if (t.run.empty() || (error.kind != ErrorKind::kMissing && error.kind != ErrorKind::kIo)) return;
+  const std::string how = how_to_resume(t.config, t.run);
+  if (t.trained && error.kind == ErrorKind::kIo)  // the disk did not take the model
+    error.hint = "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how;
+  else if (!registry::checkpoints(t.repository, t.run).empty())
+    error.hint = error.hint.empty() ? how : how + "; " + error.hint;
 }
 
 // The pointer moves to what the command was asked for.
-TrainOutcome finish(registry::Repository& repository, const TrainOptions& options, TrainOutcome outcome) {
-  if (options.merge) {
-    const MergeOutcome merged = merge_version(repository, outcome.version, options);
+TrainOutcome finish(const Training& t, work::Outcome done) {
+  TrainOutcome outcome;
+  outcome.unchanged = done.unchanged;
+  outcome.run = std::move(done.run);
+  outcome.version = std::move(done.versions[0]);
+  if (t.options.merge) {
+    const MergeOutcome merged = merge_version(t.repository, outcome.version, t.options, t.progress);
     outcome.adapters = outcome.version;
     outcome.version = merged.version;
     outcome.unchanged = outcome.unchanged && merged.unchanged;
   }
-  point_at(repository, outcome.version);
+  work::point_at(t.repository, outcome.version);
   return outcome;
 }
 
 }  // namespace
 
-TrainOutcome train(registry::Repository& repository, const TrainConfig& given, const TrainOptions& wanted,
+TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress) {
-  TrainConfig config = given;
-  TrainOptions options = wanted;
-  if (config.portable) options.level = kernels::portable_level(wanted.level);
-  std::optional<Base> base = read_base(repository, config);
-  if (base) read_as_before(base->model, config.reading);
-  Inputs in = read_inputs(repository, config, std::move(base), options, progress);
-  go_on_from(repository, in, config, options);
-  if (!options.force && !resumes(repository, options)) {
-    if (std::optional<TrainOutcome> known = answer_unchanged(repository, config, in.key))
-      return finish(repository, options, std::move(*known));
+  Training t{repository, config, options, progress};
+  if (config.portable) t.options.level = kernels::portable_level(options.level);
+  read_base_model(t);
+  read_inputs(t);
+  t.work = describe(t);
+  go_on_from(t);
+  const auto body = [&](work::ActiveRun& run) { return train_in(t, run); };
+  work::Outcome done;
+  try {
+    done = work::run_once(repository, t.work, body, progress, [&](work::Work& work) { prepare(t, work); });
+  } catch (Error& error) {
+    add_how_to_resume(t, error);
+    throw;
   }
-  take_up(repository, in, options);
-  std::optional<nn::Start> start;
-  if (in.base) start = read_start(repository, config, in.built, in.data.names, *in.base);
-  const Json table = in.data.table.columns.empty() ? Json() : data::to_json(in.data.table);
-  if (options.tell && !table.is_null()) options.tell(data::columns_text(table));
-  const std::string run = open_run(repository, in, config, options);
-  TrainOutcome outcome = in_run(repository, run, [&] {
-    try {
-      return train_run(repository, config, options, in, start, run, progress);
-    } catch (Error& error) {
-      add_how_to_resume(repository, config, run, error);
-      throw;
-    }
-  });
-  return finish(repository, options, std::move(outcome));
+  return finish(t, std::move(done));
 }
 
 }  // namespace mlx::train

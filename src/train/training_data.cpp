@@ -90,15 +90,11 @@ std::int64_t training_examples(const store::Store& store, const Digest& dataset,
   return (tokens - held_out(config, tokens)) / std::max<std::int64_t>(1, context) - 2;
 }
 
-TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
-                                Progress& progress) {
+TrainingData make_training_data(const TrainConfig& config, data::Split train, std::optional<data::Split> valid) {
   TrainingData out;
-  out.train = data::load(store, dataset, config.train_split, config.reading, progress);
-  if (!config.valid_split.empty()) {
-    data::Reading reading = config.reading;
-    reading.schema = std::make_shared<data::RowSchema>(out.train.rows.schema);
-    reading.known_tokenizer = out.train.text.tokenizer;
-    out.valid = data::load(store, dataset, config.valid_split, reading, progress);
+  out.train = std::move(train);
+  if (valid) {
+    out.valid = std::move(*valid);
     check_same_kind(config, out);
     check_labels(config, out);
   } else if (config.valid_count > 0 || config.valid_share > 0) {
@@ -111,6 +107,17 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
   }
   measure(out, config.reading.base.get());
   return out;
+}
+
+TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                Progress& progress) {
+  data::Split train = data::load(store, dataset, config.train_split, config.reading, progress);
+  if (config.valid_split.empty()) return make_training_data(config, std::move(train), std::nullopt);
+  data::Reading reading = config.reading;
+  reading.schema = std::make_shared<data::RowSchema>(train.rows.schema);
+  reading.known_tokenizer = train.text.tokenizer;
+  data::Split valid = data::load(store, dataset, config.valid_split, reading, progress);
+  return make_training_data(config, std::move(train), std::move(valid));
 }
 
 }  // namespace mlx::train

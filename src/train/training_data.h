@@ -1,6 +1,8 @@
 // What a training reads before its first step: the training examples, those held out, and the preprocessing that the
-// former decide. Used by trainer.cpp and the training loop.
+// training examples decide.
 #pragma once
+
+#include <optional>
 
 #include "data/split.h"
 #include "nn/model.h"
@@ -16,7 +18,10 @@ struct TrainingData {
 // are as many. `about`: of the train split.
 std::int64_t training_examples(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                const data::Description& about, std::int64_t context);
-// Loads the splits that the config names. Examples that are held out are chosen by the seed; of text it is the end.
+// Of splits in memory; without `valid`, the config may hold examples out of `train`: the seed chooses them, of text it
+// is the end.
+TrainingData make_training_data(const TrainConfig& config, data::Split train, std::optional<data::Split> valid);
+// The same of the splits that the config names.
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress);
 

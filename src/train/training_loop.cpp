@@ -9,13 +9,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/process_use.h"
 #include "train/batches.h"
-#include "train/checkpointer.h"
 #include "train/diverged.h"
 #include "train/evaluate.h"
-#include "train/metric_log.h"
-#include "train/process_use.h"
 #include "train/training_step.h"
 
 namespace mlx::train {
@@ -23,19 +20,19 @@ namespace {
 
 class Loop {
  public:
-  Loop(registry::Repository& repository, const TrainConfig& config, const nn::Built& built, const TrainingData& data,
-       const LoopOptions& options, Progress& progress)
-      : repository_(repository),
-        config_(config),
+  Loop(const TrainConfig& config, const nn::Built& built, const TrainingData& data, const LoopOptions& options,
+       RunSink& sink, Pool& pool, Progress& progress)
+      : config_(config),
         built_(built),
         data_(data),
         options_(options),
+        sink_(sink),
+        pool_(pool),
         progress_(progress),
-        training_(built, config, data.train.about, options.level, repository.pool()),
+        training_(built, config, data.train.about, options.level, pool),
         source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config, training_.takes_raw()),
-                           repository.pool())),
-        metrics_(repository, options.run, progress),
-        checkpoints_(repository, options.run, options.key, config.checkpoint_every, progress) {
+                           pool)),
+        saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {
       const bool text = data.train.about.kind == data::Kind::kTokens;
@@ -51,13 +48,12 @@ class Loop {
                     {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.level);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
-    // What was done before it was resumed is not of this process: neither its rate nor its share.
+    // Steps that an earlier process did count neither in the bar's rate nor in its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
-    metrics_.flush();
     if (options_.keep_state && now_.step > from_) checkpoint();
-    checkpoints_.finish();
+    sink_.end();
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session());
     TrainingResult result = finished();
@@ -79,22 +75,21 @@ class Loop {
     return options;
   }
 
-  // What a run starts from: its last checkpoint, else fresh weights.
-  CheckpointState starting_point(bool resume) {
-    std::optional<CheckpointState> stored;
-    if (resume) stored = load_checkpoint(repository_, options_.run, options_.key);
-    if (!stored && options_.from) {
-      stored = read_checkpoint(repository_.store(), *options_.from);
-      judge_anew(*stored);
+  // What a run starts from: its last checkpoint, else another run's, else fresh weights.
+  CheckpointState starting_point() {
+    if (std::optional<CheckpointState> stored = sink_.last_checkpoint()) return std::move(*stored);
+    CheckpointState start;
+    if (options_.from) {
+      start = options_.from();
+      judge_anew(start);
+    } else {
+      start.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
     }
-    if (stored) return std::move(*stored);
-    CheckpointState fresh;
-    fresh.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
-    return fresh;
+    return start;
   }
 
-  // Of another run's state: what is best and how long there was no better is this run's to say; but where the best
-  // model came along it still counts.
+  // In another run's state: this run judges anew what is best, and for how long nothing was better. A best model that
+  // came with the state still counts.
   void judge_anew(CheckpointState& state) const {
     state.selection.epochs_since = 0;
     if (config_.selection.keep_best && !state.best.empty()) return;
@@ -104,14 +99,14 @@ class Loop {
   }
 
   void restore() {
-    now_ = starting_point(options_.resume);
+    now_ = starting_point();
     if (now_.step > total_steps_ && options_.from && !options_.resume) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the run to go on from has done {} of the {} steps that {} epochs are", config_.file,
                               now_.step, total_steps_, config_.epochs),
                   "say how many it is to be in all: --set train.epochs=N");
     }
-    if (options_.resume) registry::resume_run(repository_, options_.run, now_.step);
+    sink_.begin(now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
     now_.tensors.clear();
@@ -125,7 +120,7 @@ class Loop {
     return learning_rate_at(config_.schedule, step, steps_per_epoch_, total_steps_);
   }
 
-  // The rest of the epoch that the step stands in.
+  // Runs the rest of the current epoch.
   void run_epoch() {
     const std::int64_t epoch = now_.step / steps_per_epoch_, first = now_.step % steps_per_epoch_;
     if (first == 0) now_.epoch = {};
@@ -147,15 +142,14 @@ class Loop {
         end_epoch(units, seconds_now() - started, cpu_seconds() - cpu);
         show(epoch);
       }
-      metrics_.flush_if_due();
-      checkpoints_.collect();
-      if (now_.step < total_steps_ && checkpoints_.due(now_.step, steps_per_epoch_)) checkpoint();
+      sink_.end_step();
+      if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
       if (g_interrupted.load() != 0) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
   }
 
-  // The batch of the step after the one that is launched, made and sent while that computes.
+  // Makes and sends the batch of the next step while the launched one computes.
   const data::BatchView* stage_next() {
     const data::BatchView* batch = source_->next();
     if (batch) training_.stage(*batch, now_.step + 1, rate_at(now_.step + 1));
@@ -170,7 +164,7 @@ class Loop {
     return batch;
   }
 
-  // Of the step that is launched: waits for it. Where its loss is not finite, nothing that it wrote is used again.
+  // Waits for the launched step. Where its loss is not finite, nothing that it wrote is used again.
   void finish_step(double rate) {
     const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
@@ -182,14 +176,14 @@ class Loop {
     now_.epoch.correct += outcome.correct;
     now_.epoch.counted += outcome.counted;
     ++now_.epoch.batches;
-    metrics_.add(now_.step, "train/loss", outcome.loss);
+    sink_.log_metric(now_.step, "train/loss", outcome.loss);
     if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
-      metrics_.add(now_.step, "train/learning_rate", rate);
-    if (training_.counts()) metrics_.add(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
+      sink_.log_metric(now_.step, "train/learning_rate", rate);
+    if (training_.counts()) sink_.log_metric(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
     const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
-    if (config_.optimizer.clip > 0 && taken) metrics_.add(now_.step, "train/gradient_norm", outcome.gradient_norm);
+    if (config_.optimizer.clip > 0 && taken) sink_.log_metric(now_.step, "train/gradient_norm", outcome.gradient_norm);
     if (!training_.scales()) return;
-    metrics_.add(now_.step, "train/loss_scale", outcome.loss_scale);
+    sink_.log_metric(now_.step, "train/loss_scale", outcome.loss_scale);
     if (outcome.loss_scale < 1)
       stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1, true);
   }
@@ -197,16 +191,16 @@ class Loop {
   void end_epoch(std::int64_t units, double seconds, double cpu) {
     training_seconds_ += seconds;
     trained_units_ += units;
-    metrics_.add(now_.step, fmt::format("speed/{}_per_second", data::unit_name(data_.train.about.kind)),
-                 static_cast<double>(units) / seconds);
-    metrics_.add(now_.step, "system/cores", cpu / seconds);
-    metrics_.add(now_.step, "system/memory", static_cast<double>(resident_memory()));
+    sink_.log_metric(now_.step, fmt::format("speed/{}_per_second", data::unit_name(data_.train.about.kind)),
+                     static_cast<double>(units) / seconds);
+    sink_.log_metric(now_.step, "system/cores", cpu / seconds);
+    sink_.log_metric(now_.step, "system/memory", static_cast<double>(resident_memory()));
     validate();
   }
 
   void validate() {
     if (data_.valid.about.count == 0) return;
-    checkpoints_.finish();  // its copy of the state and those that follow are not in memory together
+    sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
     nn::Model model;
     model.config = built_.config;
     model.graph = built_.graph;
@@ -214,7 +208,7 @@ class Loop {
     model.preprocessing = data_.preprocessing;
     check_finite(model.tensors);
     const Figures figures = figures_of(model);
-    for (const auto& [name, value] : figures) metrics_.add(now_.step, "valid/" + name, value);
+    for (const auto& [name, value] : figures) sink_.log_metric(now_.step, "valid/" + name, value);
     if (!improves(now_.selection, config_.selection, figures, now_.step)) return;
     improved_ = true;
     if (config_.selection.keep_best) now_.best = std::move(model.tensors);
@@ -223,7 +217,7 @@ class Loop {
   Figures figures_of(const nn::Model& model) {
     NoProgress silent;
     try {
-      const Evaluation evaluation = evaluate(model, data_.valid, options_.level, repository_.pool(), silent);
+      const Evaluation evaluation = evaluate(model, data_.valid, options_.level, pool_, silent);
       Figures figures{{"loss", evaluation.loss}};
       figures.insert(figures.end(), evaluation.metrics.begin(), evaluation.metrics.end());
       return figures;
@@ -233,13 +227,17 @@ class Loop {
     }
   }
 
+  bool checkpoint_is_due() const {
+    return is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
+  }
+
   // A checkpoint never holds what is not finite.
   void checkpoint() {
-    metrics_.flush();
     CheckpointState state = now_;
     state.tensors = training_.state();
     check_finite(state.tensors);
-    checkpoints_.save(std::move(state), std::exchange(improved_, false));
+    sink_.save_checkpoint(std::move(state), std::exchange(improved_, false));
+    saved_ = seconds_now();
   }
 
   void check_finite(const graph::Tensors& tensors) {
@@ -247,18 +245,16 @@ class Loop {
     if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1, true);
   }
 
-  // `step`, counted from 0: the last that was run; `done`: to its end, with what it wrote.
+  // `step`: the last one that was run, counted from 0. `done`: it ran to its end and wrote the state.
   [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step, bool done) {
-    metrics_.flush();
-    checkpoints_.finish();
+    sink_.end();
     progress_.end();
     const BatchOf batch_of = [this](std::int64_t at) -> const data::BatchView& {
       source_->start(static_cast<std::uint64_t>(at / steps_per_epoch_), at % steps_per_epoch_);
       return *source_->next();
     };
     const auto origin = find_origin(
-        training_, starting_point(true), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); },
-        progress_);
+        training_, starting_point(), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); }, progress_);
     std::string message = fmt::format("{} at step {}", what, step + 1);
     if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
     throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
@@ -267,15 +263,16 @@ class Loop {
   // The signal is put aside while the checkpoint is written; a second one ends that too.
   [[noreturn]] void stop_interrupted() {
     const int signal = g_interrupted.exchange(0);
-    checkpoints_.finish();
+    sink_.wait_for_checkpoint();
     checkpoint();
-    const bool kept = checkpoints_.finish();
+    const bool kept = sink_.wait_for_checkpoint();
+    sink_.end();
     g_interrupted = signal;
     progress_.end();
     throw Error(ErrorKind::kInterrupted,
                 kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)
                      : fmt::format("interrupted after step {} of {}", now_.step, total_steps_),
-                how_to_resume(config_, options_.run));
+                options_.how_to_resume);
   }
 
   void show(std::int64_t epoch) {
@@ -311,19 +308,19 @@ class Loop {
     return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
-  registry::Repository& repository_;
   const TrainConfig& config_;
   const nn::Built& built_;
   const TrainingData& data_;
   const LoopOptions& options_;
+  RunSink& sink_;
+  Pool& pool_;
   Progress& progress_;
   TrainingStep training_;
   std::unique_ptr<data::BatchSource> source_;
-  MetricLog metrics_;
-  Checkpointer checkpoints_;
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;
   CheckpointState now_;    // without the session's tensors
   bool improved_ = false;  // since the last checkpoint
+  double saved_;           // when that was made, of seconds_now(); or this process began
   double training_seconds_ = 0;
   std::int64_t from_ = 0;           // the step that this process began with
   std::int64_t trained_units_ = 0;  // in training_seconds_: images, rows or tokens
@@ -331,13 +328,9 @@ class Loop {
 
 }  // namespace
 
-std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
-}
-
-TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
-                            const TrainingData& data, const LoopOptions& options, Progress& progress) {
-  return Loop(repository, config, built, data, options, progress).run();
+TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
+                            const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress) {
+  return Loop(config, built, data, options, sink, pool, progress).run();
 }
 
 }  // namespace mlx::train

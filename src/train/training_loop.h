@@ -1,20 +1,18 @@
-// The steps of one training: batches in, metrics and checkpoints out. Used by trainer.cpp, which owns the run around
-// it.
+// The steps of one training: batches in, metrics and checkpoints out, through a sink (run_sink.h). It knows no
+// repository: whoever calls it owns the run around it (trainer.cpp).
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "data/split.h"
 #include "graph/session.h"
 #include "nn/model.h"
-#include "registry/versions/runs.h"
 #include "train/config.h"
-#include "train/evaluate.h"
 #include "train/memory.h"
 #include "train/profile.h"
+#include "train/run_sink.h"
 #include "train/selection.h"
 #include "train/training_data.h"
 
@@ -26,32 +24,30 @@ struct TrainingResult {
   std::int64_t kept = 0;   // the step whose model it is
   std::int64_t from = 0;   // the step that this process went on from
   bool stopped_early = false;
-  double loss = 0;                     // of the last epoch's training batches, as they were trained on
-  std::optional<double> accuracy;      // the same; not of numbers
+  double loss = 0;                     // mean over the last epoch's training batches, each before its step
+  std::optional<double> accuracy;      // over the same; none where targets are numbers
   Figures valid;                       // of the model that is kept, where there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
   MemoryForecast memory;
 };
 
 struct LoopOptions {
-  std::string run;
-  Digest key;
-  bool resume = false;         // from the run's last checkpoint
-  std::optional<Digest> from;  // another run's checkpoint, which it starts from
-  bool keep_state = false;     // a checkpoint of the end, too
+  bool resume = false;  // the sink has checkpoints, or an earlier process began the run
+  // Reads the checkpoint of another run that this one starts from; none where it starts with a model. May be called
+  // again, where the origin of a number that is not finite is looked for.
+  std::function<CheckpointState()> from;
+  bool keep_state = false;  // a checkpoint of the end, too
   kernels::Level level = kernels::Level::kOneDnn;
   Profiler* profiler = nullptr;
   const graph::Tensors* initial = nullptr;       // where the training starts; null: drawn by the seed
   std::int64_t memory = 0;                       // bytes that it may take at its peak; 0: as many as it wants
   std::function<void(const std::string&)> tell;  // gets a line about it before the first step
+  std::string how_to_resume;                     // a hint for whoever interrupted it
 };
 
-// "go on with: mlx train …", as a hint.
-std::string how_to_resume(const TrainConfig& config, const std::string& run);
-
-// Throws kDiverged in the step in which the loss, a weight or what the optimizer keeps is not finite any more: step and
-// first operation are named, the last checkpoint is one from before. kInterrupted after a checkpoint.
-TrainingResult run_training(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
-                            const TrainingData& data, const LoopOptions& options, Progress& progress);
+// Throws kDiverged in the step that makes the loss, a weight or the optimizer's state not finite: the error names the
+// step and the first such operation, and the last checkpoint is from before. Throws kInterrupted after a checkpoint.
+TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
+                            const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress);
 
 }  // namespace mlx::train

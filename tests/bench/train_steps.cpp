@@ -21,12 +21,12 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/path.h"
+#include "base/process_use.h"
 #include "graph/passes.h"
 #include "graph/session.h"
 #include "nn/family.h"
 #include "tests/bench/train_floor.h"
 #include "train/config.h"
-#include "train/process_use.h"
 #include "train/training_step.h"
 
 namespace {
@@ -146,7 +146,7 @@ void run(const std::string& folder, const How& how) {
   }
   if (how.profile) print_profile(session);
   const double peak =
-      how.gpu ? static_cast<double>(kernels::cuda_device().peak_bytes()) : static_cast<double>(train::peak_memory());
+      how.gpu ? static_cast<double>(kernels::cuda_device().peak_bytes()) : static_cast<double>(peak_memory());
   const double peak_mib = peak / (1 << 20);
   std::vector<std::int64_t> sizes;
   for (const std::string& symbol : training.graph.symbols)

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "probe.h"
 #include "tests/train/world.h"
-#include "train/checkpoint.h"
+#include "train/repository_sink.h"
 #include "train/training_step.h"
 
 namespace mlx::train::test {

@@ -1,10 +1,11 @@
 """The layers of DESIGN 4: a file includes only its own layer and the layers below it, and nobody includes cmd/.
 
-usage: check_layers.py SOURCE_FOLDER [BUILD_FOLDER]. Prints every include that breaks the rule; exits with 1 where there is one.
+usage: check_layers.py SOURCE_FOLDER BUILD_FOLDER. Prints every include that breaks the rule; exits with 1 where there is one.
 The check is first tried on a made-up tree, so that a rule that matches nothing does not pass.
 """
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -76,33 +77,82 @@ def floor_of(layer, path, root):
     return 0
 
 
-# A cached answer's key holds every source that its body links: what hashes them is made of the layer and all below it.
+# The key of a known answer holds every source that its body links: a file that calls run_once names the digest of its own
+# layer's sources, and CMake makes that of the layer and all below it.
 # bug: a quantization's did not hold src/compress and src/formats, so that other code answered `unchanged`.
 def unhashed(root, build):
     found = []
     for layer, folder in FOLDERS.items():
-        header = os.path.join(build, "generated", f"{layer}_sources.h")
-        texts = {
-            os.path.relpath(os.path.join(place, file), root): open(os.path.join(place, file), encoding="utf-8").read()
-            for place, _, files in os.walk(os.path.join(root, folder)) for file in files if file.endswith((".cpp", ".h"))
-        }
-        asking = sorted(name for name, text in texts.items() if re.search(r"\b(run_key|numerics_id)\(", text))
-        if not asking:
+        if layer == "work":
             continue
-        own = f'#include "{layer}_sources.h"'
-        if not any(own in text for text in texts.values()):
-            found.append(f"{asking[0]}: makes the key of a run, and {layer} has no {own}")
-            continue
-        for name in asking:
-            if layer != "train" and "train_sources()" in texts[name]:
-                found.append(f"{name}: its key hashes the sources of train, not those of {layer}")
-        if not os.path.exists(header):
-            found.append(f"{asking[0]}: {header} is not there: build mlx first")
-            continue
-        hashed = set(HASHED.search(open(header, encoding="utf-8").read())[1].split())
-        linked = {FOLDERS[one] for one in BELOW[layer] | {layer}}
-        for missing in sorted(linked - hashed):
-            found.append(f"{asking[0]}: {layer} links {missing}, which is not in the keys of its runs")
+        for place, _, files in sorted(os.walk(os.path.join(root, folder))):
+            for file in sorted(files):
+                text = open(os.path.join(place, file), encoding="utf-8").read() if file.endswith((".cpp", ".h")) else ""
+                if not re.search(r"\brun_once\(", text):
+                    continue
+                shown = os.path.relpath(os.path.join(place, file), root)
+                if set(re.findall(r"\bMLX_(\w+)_SOURCES\b", text)) != {layer.upper()}:
+                    found.append(f"{shown}: calls run_once, and its key is not made of MLX_{layer.upper()}_SOURCES")
+                    continue
+                header = os.path.join(build, "generated", f"{layer}_sources.h")
+                if not os.path.exists(header):
+                    found.append(f"{shown}: {header} is not there: build mlx first")
+                    continue
+                linked = {FOLDERS[one] for one in BELOW[layer] | {layer}}
+                for missing in sorted(linked - hashed_folders(header)):
+                    found.append(f"{shown}: {layer} links {missing}, which is not in the keys of its runs")
+    return found
+
+
+def hashed_folders(header):
+    return set(HASHED.search(open(header, encoding="utf-8").read())[1].split())
+
+
+# A changed source in any folder that a layer's keys hold makes another digest, as the build makes it.
+def unchanged_by_a_source(root, build):
+    found = []
+    script = os.path.join(root, "kernels/sources_digest.cmake")
+    headers = [f"{layer}_sources.h" for layer in FOLDERS if os.path.exists(os.path.join(build, "generated", f"{layer}_sources.h"))]
+    with tempfile.TemporaryDirectory() as copy:
+        folders = sorted(set().union(*(hashed_folders(os.path.join(build, "generated", header)) for header in headers)))
+        for folder in folders:
+            os.makedirs(os.path.join(copy, folder), exist_ok=True)
+        for header in headers:
+            out = os.path.join(copy, header)
+            hashed = sorted(hashed_folders(os.path.join(build, "generated", header)))
+            seen = set()
+            for folder in [None] + hashed:
+                if folder:
+                    open(os.path.join(copy, folder, "changed.cpp"), "a").write("// changed\n")
+                subprocess.run(["cmake", f"-DROOT={copy}", f"-DOUT={out}", "-DNAME=SOURCES", "-DFOLDERS=" + ";".join(hashed), "-P", script],
+                               check=True)
+                digest = open(out, encoding="utf-8").read().split('"')[1]
+                if digest in seen:
+                    found.append(f"{header}: a changed source in {folder} does not change it")
+                seen.add(digest)
+    return found
+
+
+# What knows no repository, with all that it includes: whoever has data and a sink can train.
+WITHOUT_REPOSITORY = ("src/train/training_loop.cpp", "src/train/training_step.cpp", "src/train/diverged.cpp", "src/train/build_model.cpp",
+                      "src/train/training_data.cpp")
+
+
+def knows_repository(root, sources=WITHOUT_REPOSITORY):
+    found = []
+    for source in sources:
+        todo, seen = [source], set()
+        while todo:
+            path = todo.pop()
+            for include in INCLUDE.findall(open(os.path.join(root, path), encoding="utf-8").read()):
+                layer = include.split("/")[0]
+                if layer not in FOLDERS or include in seen:
+                    continue
+                seen.add(include)
+                if layer in ("registry", "work"):
+                    found.append(f'{source}: {path} includes "{include}", and it is to know no repository')
+                else:
+                    todo.append(os.path.relpath(include_path(root, include), root))
     return found
 
 
@@ -131,14 +181,20 @@ def self_test():
             hashed = FOLDERS.values() if name == "train" else [FOLDERS[one] for one in BELOW["train"]]
             open(os.path.join(root, f"generated/{name}_sources.h"), "w").write(
                 f"// Made by kernels/sources_digest.cmake of: {' '.join(hashed)}\n")
-            open(os.path.join(root, f"src/{name}/a.cpp"), "w").write(f'#include "{name}_sources.h"\nrun_key(numerics_id());\n')
-        open(os.path.join(root, "src/serve/a.cpp"), "w").write("numerics_id(train_sources())\n")
+            open(os.path.join(root, f"src/{name}/a.cpp"), "w").write(f"MLX_{name.upper()}_SOURCES; work::run_once(x);\n")
+        open(os.path.join(root, "src/compress/other.cpp"), "w").write("MLX_TRAIN_SOURCES; run_once(x)\n")
+        open(os.path.join(root, "src/serve/none.cpp"), "w").write("run_once(x)\n")
         told = [line.split(":")[0] for line in unhashed(root, root)]
-        expected = ["src/compress/a.cpp"] * 2 + ["src/serve/a.cpp"]
+        expected = ["src/compress/a.cpp"] * 2 + ["src/compress/other.cpp", "src/serve/none.cpp"]
         assert told == expected, f"self-test: found {told}, expected {expected}"
+        open(os.path.join(root, "src/train/b.cpp"), "w").write('#include "nn/c.h"\n#include "store/d.h"\n')
+        open(os.path.join(root, "src/nn/c.h"), "w").write('#include "nn/c.h"\n#include "registry/e.h"\n')
+        open(os.path.join(root, "store/d.h"), "w").write("#include <registry/e.h>\n")
+        told = knows_repository(root, ["src/train/b.cpp"])
+        assert len(told) == 1 and "src/nn/c.h includes" in told[0], f"self-test: {told}"
 
 
 self_test()
-problems = violations(sys.argv[1]) + (unhashed(*sys.argv[1:3]) if len(sys.argv) > 2 else [])
+problems = violations(sys.argv[1]) + unhashed(*sys.argv[1:3]) + unchanged_by_a_source(*sys.argv[1:3]) + knows_repository(sys.argv[1])
 print("\n".join(problems) or "layers hold")
 sys.exit(1 if problems else 0)

@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
+#include "data/dataset.h"
 #include "kernels/philox.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
@@ -17,23 +18,38 @@ inline void put_big_endian(Bytes& out, std::uint32_t v) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(v >> shift));
 }
 
-inline void write_split(const std::string& folder, const std::string& name, std::uint32_t count, std::uint64_t stream) {
-  Bytes images, labels;
-  put_big_endian(images, 0x803);
-  for (const std::uint32_t dim : {count, 12u, 12u}) put_big_endian(images, dim);
-  put_big_endian(labels, 0x801);
-  put_big_endian(labels, count);
+inline constexpr std::uint32_t kSide = 12;
+
+inline data::Examples make_examples(std::uint32_t count, std::uint64_t stream) {
+  data::Examples out;
+  out.count = count;
+  out.height = out.width = kSide;
+  out.channels = 1;
+  out.classes = 3;
+  out.class_names = {"0", "1", "2"};
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t label = i % 3;
-    labels.push_back(static_cast<std::uint8_t>(label));
-    for (std::uint32_t y = 0; y < 12; ++y) {
-      for (std::uint32_t x = 0; x < 12; ++x) {
+    out.labels.push_back(static_cast<std::int32_t>(label));
+    for (std::uint32_t y = 0; y < kSide; ++y) {
+      for (std::uint32_t x = 0; x < kSide; ++x) {
         const std::uint32_t at = label == 0 ? x : label == 1 ? y : x + y;
-        const std::uint32_t noise = kernels::random_u32(7, stream, i, y * 12 + x) % 90;
-        images.push_back(static_cast<std::uint8_t>((at % 4 < 2 ? 140 : 10) + noise));
+        const std::uint32_t noise = kernels::random_u32(7, stream, i, y * kSide + x) % 90;
+        out.pixels.push_back(static_cast<std::uint8_t>((at % 4 < 2 ? 140 : 10) + noise));
       }
     }
   }
+  return out;
+}
+
+inline void write_split(const std::string& folder, const std::string& name, std::uint32_t count, std::uint64_t stream) {
+  const data::Examples examples = make_examples(count, stream);
+  Bytes images, labels;
+  put_big_endian(images, 0x803);
+  for (const std::uint32_t dim : {count, kSide, kSide}) put_big_endian(images, dim);
+  images.insert(images.end(), examples.pixels.begin(), examples.pixels.end());
+  put_big_endian(labels, 0x801);
+  put_big_endian(labels, count);
+  labels.insert(labels.end(), examples.labels.begin(), examples.labels.end());
   make_folders(folder);
   write_file_atomically(join_path(folder, name + "-images-idx3-ubyte"), images);
   write_file_atomically(join_path(folder, name + "-labels-idx1-ubyte"), labels);

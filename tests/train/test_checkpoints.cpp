@@ -8,9 +8,10 @@
 #include <filesystem>
 
 #include "../store/fault_disk.h"
+#include "base/json.h"
 #include "graph/not_finite.h"
-#include "train/checkpoint.h"
 #include "train/checkpoint_interval.h"
+#include "train/repository_sink.h"
 #include "world.h"
 
 namespace mlx::train::test {
@@ -80,6 +81,32 @@ TEST_CASE("a disk that is full costs checkpoints, with warnings, and not the tra
   CHECK(world.id() == expected.id());
   CHECK(progress.warnings.find("no checkpoint at step 12") != std::string::npos);
   CHECK(progress.warnings.find("No space left on device") != std::string::npos);
+}
+
+TEST_CASE(
+    "a disk that is full when the model is to be stored: the error says how to go on, and that gives the same bits") {
+  World expected;
+  expected.train();
+  const auto full = std::make_shared<std::atomic<bool>>(false);
+  World world(2, synthetic::kConfig, std::make_unique<SmallDisk>(full));
+  Tripwire last_step(24, [&] { *full = true; });
+  std::string hint;
+  try {
+    world.train(last_step);
+  } catch (const Error& error) {
+    CHECK(error.kind == ErrorKind::kIo);
+    hint = error.hint;
+  }
+  CHECK(hint.find("make room") == 0);
+  CHECK(hint.find("--resume " + world.run()) != std::string::npos);
+  CHECK(registry::versions(*world.repository, "clf").empty());
+  *full = false;
+  world.open();  // the process that failed is gone
+  const TrainOutcome resumed = world.train();
+  // The checkpoint of step 16 was recorded when that of step 20 was made, which may have come too late itself.
+  CHECK(parse_json(resumed.run.summary, "summary").at("resumed_from").get<int>() >= 16);
+  CHECK(world.id() == expected.id());
+  CHECK(registry::runs(*world.repository).size() == 1);
 }
 
 TEST_CASE("killed while a checkpoint may be written, at any step, and resumed: never stopped" *

@@ -9,7 +9,7 @@
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/worktree.h"
-#include "train/evaluate.h"
+#include "train/evaluate_version.h"
 #include "train/predict_rows.h"
 #include "train/trainer.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "train/process_use.h"
+#include "base/process_use.h"
 #include "world.h"
 
 namespace mlx::train::test {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/versions/pointers.h"
-#include "train/evaluate.h"
+#include "train/evaluate_version.h"
 #include "world.h"
 
 namespace mlx {

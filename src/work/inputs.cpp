@@ -1,13 +1,13 @@
 // References of work commands to versions.
 
-#include "train/inputs.h"
+#include "work/inputs.h"
 
 #include "base/error.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "store/worktree/worktree.h"
 
-namespace mlx::train {
+namespace mlx::work {
 namespace {
 
 registry::Version resolve_kind(registry::Repository& repository, const std::string& reference,
@@ -43,4 +43,4 @@ registry::Version resolve_model(registry::Repository& repository, const std::str
   return resolve_kind(repository, reference, registry::ArtifactKind::kModel);
 }
 
-}  // namespace mlx::train
+}  // namespace mlx::work

@@ -1,5 +1,5 @@
 // getrusage(2), getrlimit(2), proc(5), cgroups(7), mallopt(3).
-#include "train/process_use.h"
+#include "base/process_use.h"
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace mlx::train {
+namespace mlx {
 
 double cpu_seconds() {
   rusage use{};
@@ -61,4 +61,4 @@ std::int64_t settled_memory() {
   return resident_memory();
 }
 
-}  // namespace mlx::train
+}  // namespace mlx

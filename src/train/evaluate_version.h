@@ -1,0 +1,21 @@
+// Evaluation through the repository: a run with a key, and an attachment on the model's version.
+#pragma once
+
+#include <string>
+
+#include "registry/versions/artifacts.h"
+#include "train/evaluate.h"
+
+namespace mlx::train {
+
+struct EvaluateOutcome {
+  bool unchanged = false;
+  bool recorded = true;  // false where the repository could not be written, which the progress was told
+  Evaluation evaluation;
+  registry::Version model;
+};
+EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
+                                 const std::string& split, bool force, const std::string& title, kernels::Level level,
+                                 Progress& progress);
+
+}  // namespace mlx::train

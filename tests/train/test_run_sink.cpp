@@ -1,0 +1,105 @@
+// A training without a repository: data in memory, and a sink that keeps in memory what it is told. The bits are those
+// of a training through the repository.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <map>
+
+#include "train/build_model.h"
+#include "train/training_loop.h"
+#include "world.h"
+
+namespace mlx::train::test {
+namespace {
+
+struct MemorySink final : RunSink {
+  void begin(std::int64_t step) override {
+    began.push_back(step);
+    for (auto& [name, series] : metrics) series.erase(series.upper_bound(step), series.end());
+  }
+  void log_metric(std::int64_t step, std::string name, double value) override { metrics[name][step] = value; }
+  void end_step() override { ++steps; }
+  void save_checkpoint(CheckpointState state, bool) override {
+    saved.push_back(state.step);
+    last = std::move(state);
+  }
+  bool wait_for_checkpoint() override { return last.has_value(); }
+  std::optional<CheckpointState> last_checkpoint() override { return last; }
+  void end() override { ++ends; }
+
+  std::vector<std::int64_t> began, saved;
+  std::map<std::string, std::map<std::int64_t, double>> metrics;
+  std::optional<CheckpointState> last;
+  int steps = 0, ends = 0;
+};
+
+TrainConfig config_of(const std::string& text) {
+  const TempFolder folder;
+  const std::string file = join_path(folder.path(), "train.toml");
+  write_file_atomically(file, text);
+  return read_train_config(file);
+}
+
+// As a program would that has the images already.
+TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress& progress, bool resume = false) {
+  TrainConfig config = config_of(text);
+  Pool pool(2);
+  TrainingData data = make_training_data(config, data::as_split(synthetic::make_examples(300, 1)), std::nullopt);
+  LoopOptions options;
+  options.level = kernels::best_level();
+  options.resume = resume;
+  config.precision = name_of(precision_of(config, data.train.about, options.level));
+  const nn::Built built = build_model(config, data.train.about, nullptr);
+  return run_training(config, built, data, options, sink, pool, progress);
+}
+
+TEST_CASE("a training needs no repository: a sink of its own gets the same bits, metrics and checkpoints") {
+  World world;
+  const TrainOutcome expected = world.train();
+  const nn::Model stored = nn::load_model(world.repository->store(), expected.version.digest);
+  MemorySink sink;
+  NoProgress silent;
+  const TrainingResult result = train_in_memory(synthetic::kConfig, sink, silent);
+  CHECK(nn::encode_tensors(result.tensors) == nn::encode_tensors(stored.tensors));
+  CHECK(result.steps == 24);
+  CHECK(sink.began == std::vector<std::int64_t>{0});
+  CHECK(sink.saved == std::vector<std::int64_t>{4, 8, 12, 16, 20});
+  CHECK(sink.steps == 24);
+  CHECK(sink.ends == 1);
+  for (const char* name : {"train/loss", "train/accuracy", "valid/loss", "valid/accuracy"}) {
+    CAPTURE(name);
+    const std::vector<registry::MetricPoint> points = registry::metrics(*world.repository, expected.run.id, name);
+    REQUIRE(points.size() == sink.metrics[name].size());
+    for (const registry::MetricPoint& point : points) CHECK(sink.metrics[name].at(point.step) == point.value);
+  }
+}
+
+TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to the same bits") {
+  NoProgress silent;
+  MemorySink whole, stopped;
+  const TrainingResult expected = train_in_memory(synthetic::kConfig, whole, silent);
+  Tripwire tripwire(11, [] { g_interrupted = SIGTERM; });
+  CHECK_THROWS_WITH_AS(train_in_memory(synthetic::kConfig, stopped, tripwire),
+                       "interrupted after step 11 of 24; a checkpoint is kept", Error);
+  g_interrupted = 0;
+  CHECK(stopped.saved.back() == 11);
+  CHECK(stopped.ends == 1);
+  const TrainingResult resumed = train_in_memory(synthetic::kConfig, stopped, silent, true);
+  CHECK(resumed.from == 11);
+  CHECK(stopped.began == std::vector<std::int64_t>{0, 11});
+  CHECK(nn::encode_tensors(resumed.tensors) == nn::encode_tensors(expected.tensors));
+  CHECK(stopped.metrics["train/loss"] == whole.metrics["train/loss"]);
+}
+
+TEST_CASE("a training that diverges tells its sink so, and looks for the origin from the sink's last checkpoint") {
+  std::string config = replaced(synthetic::kConfig, "learning_rate = 0.05", "learning_rate = 1000.0");
+  for (int layer = 0; layer < 2; ++layer) config = replaced(config, "norm = \"batch\", ", "");
+  MemorySink sink;
+  NoProgress silent;
+  CHECK_THROWS_WITH_AS(train_in_memory(config, sink, silent),
+                       doctest::Contains("was the first not to be finite, at step "), Error);
+  CHECK(sink.ends == 1);
+}
+
+}  // namespace
+}  // namespace mlx::train::test
