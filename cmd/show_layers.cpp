@@ -79,11 +79,11 @@ std::string short_count(double count) {
 // "28x28x16" of one example; "u8" before it where it is no f32.
 std::string output_text(const graph::Graph& graph, const graph::LayerRow& row) {
   std::string text;
-  for (const graph::Dim dim : row.output) {
-    const bool batch = dim.symbolic() && graph.symbols[static_cast<std::size_t>(dim.symbol)] == "batch";
-    if (batch) continue;
+  for (const graph::Dim& dim : row.output) {
+    const std::string size = graph::to_text(graph, dim);
+    if (size == "batch") continue;
     if (!text.empty()) text += 'x';
-    text += dim.symbolic() ? graph.symbols[static_cast<std::size_t>(dim.symbol)] : std::to_string(dim.size);
+    text += size;
   }
   return row.dtype == kernels::DType::kF32 ? text : fmt::format("{} {}", kernels::name_of(row.dtype), text);
 }
@@ -156,7 +156,7 @@ void add_layers(Json& json, const ModelLayers& layers) {
   Json list = Json::array();
   for (const graph::LayerRow& row : layers.summary.layers) {
     Json output = Json::array();
-    for (const graph::Dim dim : row.output) output.push_back(dim.symbolic() ? -1 : dim.size);
+    for (const graph::Dim& dim : row.output) output.push_back(dim.symbolic() ? -1 : dim.size);
     list.push_back({{"name", row.name},
                     {"operation", row.operation},
                     {"output", output},

@@ -1,5 +1,5 @@
-// What problems are checked with: shapes, ranks and dtypes of tensors, and the first thing that is wrong in words. Used
-// by geometry.cpp and geometry_sequence.cpp only.
+// Checks of problems: shapes, ranks and dtypes of tensors, and the first fault in words. Used by the families' checks:
+// geometry.cpp, geometry_sequence.cpp, and for primitive operations the files of kernels/ref.
 #pragma once
 
 #include <fmt/format.h>
@@ -129,7 +129,9 @@ inline Dims without_last(const Shape& shape) {
   return dims;
 }
 
-// Norms over rows, gated activations and everything over sequences of tokens; false where `problem.op` is none of them.
-bool check_sequence(Checker& check, const Problem& problem, Geometry& g);
+// One function for each family of operations: checks `problem` against op_list.h and sets what Geometry says of it.
+#define MLX_OP(op, name, family, ...) void check_##family(Checker& check, const Problem& problem, Geometry& g);
+#define MLX_VIEW(...)
+#include "kernels/op_list.h"
 
 }  // namespace mlx::kernels

@@ -1,6 +1,6 @@
-// Checks every problem against op.h and reduces it to plain numbers (geometry.h). One function a family (those of
-// sequences stand in geometry_sequence.cpp); a kernel that is handed a Geometry never sees a size that would take it
-// outside its tensors.
+// Checks every problem against op_list.h and reduces it to plain numbers (geometry.h). One function for each family
+// (those of sequences are in geometry_sequence.cpp): a kernel that is handed a Geometry never sees a size that would take
+// it outside its tensors.
 #include "kernels/geometry.h"
 
 #include <algorithm>
@@ -37,7 +37,120 @@ bool weights_are(Checker& check, int least_rank, const Shape& factor) {
   return check.input_is(1, least_rank);
 }
 
-void linear(Checker& check, const Problem& problem, Geometry& g) {
+// kernel, stride and pad of attrs, and the window count on `size` elements.
+bool window(Checker& check, const Attrs& attrs, Geometry& g) {
+  g.kh = attrs.kernel[0], g.kw = attrs.kernel[1], g.sh = attrs.stride[0], g.sw = attrs.stride[1];
+  g.pt = attrs.pad[0], g.pl = attrs.pad[2], g.groups = attrs.groups;
+  constexpr std::int64_t kMost = 1 << 20;
+  bool sane = true;
+  for (const std::int64_t value : {g.kh, g.kw, g.sh, g.sw, g.groups}) sane = sane && value >= 1 && value <= kMost;
+  for (const std::int64_t value : attrs.pad) sane = sane && value >= 0 && value <= kMost;
+  check.require(sane, "kernel, stride and groups must be at least 1, pad at least 0");
+  if (!sane) return false;
+  const std::int64_t high = g.h + attrs.pad[0] + attrs.pad[1] - g.kh, wide = g.w + attrs.pad[2] + attrs.pad[3] - g.kw;
+  check.require(high >= 0 && wide >= 0, "the kernel is larger than the padded image");
+  g.oh = high / g.sh + 1, g.ow = wide / g.sw + 1;
+  return check.ok();
+}
+
+void image(const Shape& shape, Geometry& g) {
+  g.n = dim(shape, 0), g.h = dim(shape, 1), g.w = dim(shape, 2), g.c = dim(shape, 3);
+}
+
+// Everything whose tensors all have one shape; `inputs` of them.
+void same_shape(Checker& check, int inputs) {
+  if (!check.input_is(0, 0)) return;
+  for (int i = 1; i < inputs; ++i) check.input_equals(i, Checker::dims_of(check.input(0)));
+  check.outputs_like(0, 0);
+}
+
+// The same where each of them may be stored in half precision.
+void activation(Checker& check, int inputs) {
+  if (!check.input_is(0, 0, kReal)) return;
+  const Dims dims = Checker::dims_of(check.input(0));
+  for (int i = 1; i < inputs; ++i) check.input_stored(i, dims);
+  check.output_stored(0, dims);
+}
+
+void add(Checker& check, const Problem& problem) {
+  same_shape(check, 2);
+  check.require(problem.attrs.activation != Activation::kGelu, "addition fuses no gelu");
+}
+
+void max_pool(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kMaxPool;
+  if (forward ? !check.input_is(0, 4, kRealOrBytes) : !check.output_is(0, 4, kReal)) return;
+  image(forward ? check.input(0) : check.output(0), g);
+  if (!window(check, problem.attrs, g)) return;
+  g.o = g.c;
+  check.require(g.h * g.w <= std::numeric_limits<std::int32_t>::max(), "the image is too large for an s32 index");
+  const Dims y{g.n, g.oh, g.ow, g.c};
+  if (forward) {
+    if (is_quantized(check.input(0)))
+      check.output_equals(0, y, check.input(0).dtype);
+    else
+      check.output_stored(0, y);
+    return check.optional_output(1, y, DType::kS32);
+  }
+  check.input_stored(0, y);
+  check.input_equals(1, y, DType::kS32);
+}
+
+void avg_pool(Checker& check, const Problem& problem, Geometry& g) {
+  const bool forward = problem.op == Op::kAvgPool;
+  if (forward ? !check.input_is(0, 4, kFloatOrBytes) : !check.output_is(0, 4)) return;
+  image(forward ? check.input(0) : check.output(0), g);
+  g.quantized = forward && is_quantized(check.input(0));
+  if (forward)
+    check.output_equals(0, {g.n, g.c});
+  else
+    check.input_equals(0, {g.n, g.c});
+}
+
+// What every loss gives, and the factor of its gradient.
+void loss_outputs(Checker& check, Geometry& g) {
+  if (check.has_input(2) && check.input_is(2, 1)) check.require(check.input(2).count() > 0, "the factor is missing");
+  check.output_equals(0, {1});
+  if (!check.has_output(1)) return;
+  check.output_stored(1, Checker::dims_of(check.input(0)));
+  g.gradient_type = check.output(1).dtype;
+}
+
+void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1, kReal)) return;
+  check.input_equals(1, without_last(check.input(0)), DType::kS32);
+  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
+  loss_outputs(check, g);
+  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
+}
+
+void target_loss(Checker& check, const Problem& problem, Geometry& g) {
+  const bool regression = problem.op == Op::kRegressionLoss;
+  if (!check.input_is(0, 1, regression ? kFloat : kReal)) return;
+  check.input_equals(1, Checker::dims_of(check.input(0)));
+  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
+  check.require(problem.attrs.delta >= 0.0f, "delta must be at least 0");
+  loss_outputs(check, g);
+  if (regression) return;
+  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
+}
+
+void muon_direction(Checker& check, const Problem& problem) {
+  same_shape(check, 2);
+  if (!check.ok()) return;
+  check.output_equals(1, Checker::dims_of(check.input(0)));
+  check.optional_input(2, {1});
+}
+
+void norm(Checker& check) {
+  if (!check.input_is(0, 0)) return;
+  check.optional_input(1, {1});
+  check.output_equals(0, {1});
+}
+
+}  // namespace
+
+void check_linear(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kLinear, data = problem.op == Op::kLinearBackwardData;
   if (!check.input_is(0, 1, forward ? kRealOrBytes : kReal)) return;
   const Shape& first = check.input(0);
@@ -72,27 +185,7 @@ void linear(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
-// kernel, stride and pad of attrs, and the window count on `size` elements.
-bool window(Checker& check, const Attrs& attrs, Geometry& g) {
-  g.kh = attrs.kernel[0], g.kw = attrs.kernel[1], g.sh = attrs.stride[0], g.sw = attrs.stride[1];
-  g.pt = attrs.pad[0], g.pl = attrs.pad[2], g.groups = attrs.groups;
-  constexpr std::int64_t kMost = 1 << 20;
-  bool sane = true;
-  for (const std::int64_t value : {g.kh, g.kw, g.sh, g.sw, g.groups}) sane = sane && value >= 1 && value <= kMost;
-  for (const std::int64_t value : attrs.pad) sane = sane && value >= 0 && value <= kMost;
-  check.require(sane, "kernel, stride and groups must be at least 1, pad at least 0");
-  if (!sane) return false;
-  const std::int64_t high = g.h + attrs.pad[0] + attrs.pad[1] - g.kh, wide = g.w + attrs.pad[2] + attrs.pad[3] - g.kw;
-  check.require(high >= 0 && wide >= 0, "the kernel is larger than the padded image");
-  g.oh = high / g.sh + 1, g.ow = wide / g.sw + 1;
-  return check.ok();
-}
-
-void image(const Shape& shape, Geometry& g) {
-  g.n = dim(shape, 0), g.h = dim(shape, 1), g.w = dim(shape, 2), g.c = dim(shape, 3);
-}
-
-void conv(Checker& check, const Problem& problem, Geometry& g) {
+void check_conv(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kConv2d, data = problem.op == Op::kConv2dBackwardData;
   if (!check.input_is(0, 4, forward ? kRealOrBytes : kReal)) return;
   const Shape& first = check.input(0);
@@ -121,7 +214,7 @@ void conv(Checker& check, const Problem& problem, Geometry& g) {
 }
 
 // What is kept for the backward pass, or only goes into products, may be stored in half precision.
-void batch_norm(Checker& check, const Problem& problem) {
+void check_batch_norm(Checker& check, const Problem& problem, Geometry& g) {
   const bool training = problem.op != Op::kBatchNormInference;
   if (!check.input_is(0, 1, training ? kReal : kFloat)) return;
   const Dims dims = Checker::dims_of(check.input(0));
@@ -143,91 +236,13 @@ void batch_norm(Checker& check, const Problem& problem) {
     for (const int i : {1, 2, 3, 4}) check.output_equals(i, channels);
 }
 
-// Everything whose tensors all have one shape; `inputs` of them.
-void same_shape(Checker& check, int inputs) {
-  if (!check.input_is(0, 0)) return;
-  for (int i = 1; i < inputs; ++i) check.input_equals(i, Checker::dims_of(check.input(0)));
-  check.outputs_like(0, 0);
-}
-
-// The same where each of them may be stored in half precision.
-void activation(Checker& check, int inputs) {
-  if (!check.input_is(0, 0, kReal)) return;
-  const Dims dims = Checker::dims_of(check.input(0));
-  for (int i = 1; i < inputs; ++i) check.input_stored(i, dims);
-  check.output_stored(0, dims);
-}
-
-void add(Checker& check, const Problem& problem) {
-  same_shape(check, 2);
-  check.require(problem.attrs.activation != Activation::kGelu, "addition fuses no gelu");
-}
-
-void dropout(Checker& check, const Problem& problem, Geometry& g) {
+void check_dropout(Checker& check, const Problem& problem, Geometry& g) {
   same_shape(check, 1);
   if (problem.attrs.whole_example && check.input_is(0, 1)) g.n = dim(check.input(0), 0);
   check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "the dropout rate must be in [0, 1)");
 }
 
-void max_pool(Checker& check, const Problem& problem, Geometry& g) {
-  const bool forward = problem.op == Op::kMaxPool;
-  if (forward ? !check.input_is(0, 4, kRealOrBytes) : !check.output_is(0, 4, kReal)) return;
-  image(forward ? check.input(0) : check.output(0), g);
-  if (!window(check, problem.attrs, g)) return;
-  g.o = g.c;
-  check.require(g.h * g.w <= std::numeric_limits<std::int32_t>::max(), "the image is too large for an s32 index");
-  const Dims y{g.n, g.oh, g.ow, g.c};
-  if (forward) {
-    if (is_quantized(check.input(0)))
-      check.output_equals(0, y, check.input(0).dtype);
-    else
-      check.output_stored(0, y);
-    return check.optional_output(1, y, DType::kS32);
-  }
-  check.input_stored(0, y);
-  check.input_equals(1, y, DType::kS32);
-}
-
-void avg_pool(Checker& check, const Problem& problem, Geometry& g) {
-  const bool forward = problem.op == Op::kAvgPool;
-  if (forward ? !check.input_is(0, 4, kFloatOrBytes) : !check.output_is(0, 4)) return;
-  image(forward ? check.input(0) : check.output(0), g);
-  g.quantized = forward && is_quantized(check.input(0));
-  if (forward)
-    check.output_equals(0, {g.n, g.c});
-  else
-    check.input_equals(0, {g.n, g.c});
-}
-
-// What every loss gives, and the factor of its gradient.
-void loss(Checker& check, Geometry& g) {
-  if (check.has_input(2) && check.input_is(2, 1)) check.require(check.input(2).count() > 0, "the factor is missing");
-  check.output_equals(0, {1});
-  if (!check.has_output(1)) return;
-  check.output_stored(1, Checker::dims_of(check.input(0)));
-  g.gradient_type = check.output(1).dtype;
-}
-
-void cross_entropy(Checker& check, const Problem& problem, Geometry& g) {
-  if (!check.input_is(0, 1, kReal)) return;
-  check.input_equals(1, without_last(check.input(0)), DType::kS32);
-  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
-  loss(check, g);
-  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
-}
-
-void target_loss(Checker& check, const Problem& problem, Geometry& g) {
-  const bool regression = problem.op == Op::kRegressionLoss;
-  if (!check.input_is(0, 1, regression ? kFloat : kReal)) return;
-  check.input_equals(1, Checker::dims_of(check.input(0)));
-  check.require(problem.attrs.rate >= 0.0f && problem.attrs.rate < 1.0f, "label smoothing must be in [0, 1)");
-  check.require(problem.attrs.delta >= 0.0f, "delta must be at least 0");
-  loss(check, g);
-  if (regression) return;
-  for (const int i : {2, 3}) check.optional_output(i, {1}, DType::kS32);
-}
-
-void quantize(Checker& check, const Problem& problem) {
+void check_quantize(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kQuantize;
 
   if (!(forward ? check.input_is(0, 0) : check.input_is(0, 0, kBytes))) return;
@@ -236,13 +251,13 @@ void quantize(Checker& check, const Problem& problem) {
   check_scales(check, problem.attrs);
 }
 
-void cast(Checker& check) {
+void check_cast(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 0, kReal) || !check.output_is(0, 0, kReal)) return;
   check.require(check.input(0).dtype != check.output(0).dtype, "a cast is between f32 and bf16 or f16");
   check.output_equals(0, Checker::dims_of(check.input(0)), check.output(0).dtype);
 }
 
-void optimizer(Checker& check, const Problem& problem) {
+void check_optimizer(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 0)) return;
   const Dims w = Checker::dims_of(check.input(0));
   check.input_equals(1, w);
@@ -255,14 +270,7 @@ void optimizer(Checker& check, const Problem& problem) {
   for (int i = 0; i < states; ++i) check.input_equals(2 + i, w), check.output_equals(1 + i, w);
 }
 
-void muon_direction(Checker& check, const Problem& problem) {
-  same_shape(check, 2);
-  if (!check.ok()) return;
-  check.output_equals(1, Checker::dims_of(check.input(0)));
-  check.optional_input(2, {1});
-}
-
-void gradient_scale(Checker& check, const Problem& problem) {
+void check_gradient_scale(Checker& check, const Problem& problem, Geometry& g) {
   check.input_equals(0, {1});
   check.optional_input(1, {2});
   for (const int i : {0, 1}) check.output_equals(i, {1});
@@ -271,13 +279,7 @@ void gradient_scale(Checker& check, const Problem& problem) {
   check.require(problem.attrs.clip >= 0.0f, "clip must be at least 0");
 }
 
-void norm(Checker& check) {
-  if (!check.input_is(0, 0)) return;
-  check.optional_input(1, {1});
-  check.output_equals(0, {1});
-}
-
-void augment(Checker& check, Geometry& g) {
+void check_augment(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 4, {DType::kU8})) return;
   image(check.input(0), g);
   const Dims pixels{g.n, g.h, g.w, g.c}, changes{g.n, kChangeFields};
@@ -293,74 +295,58 @@ void augment(Checker& check, Geometry& g) {
   check.require(g.h * g.w * g.c <= kMostImageElements, "the images are too large");
 }
 
-void check_family(Checker& check, const Problem& problem, Geometry& g) {
-  if (check_sequence(check, problem, g)) return;
+void check_pointwise(Checker& check, const Problem& problem, Geometry& g) {
   switch (problem.op) {
-    case Op::kLinear:
-    case Op::kLinearBackwardData:
-    case Op::kLinearBackwardWeights:
-      return linear(check, problem, g);
-    case Op::kConv2d:
-    case Op::kConv2dBackwardData:
-    case Op::kConv2dBackwardWeights:
-      return conv(check, problem, g);
-    case Op::kBatchNorm:
-    case Op::kBatchNormBackward:
-    case Op::kBatchNormInference:
-      return batch_norm(check, problem);
     case Op::kRelu:
     case Op::kRelu6:
     case Op::kGelu:
       return activation(check, 1);
-    case Op::kReluBackward:
-    case Op::kRelu6Backward:
-    case Op::kGeluBackward:
-      return activation(check, 2);
     case Op::kAdd:
       return add(check, problem);
-    case Op::kMaxPool:
-    case Op::kMaxPoolBackward:
-      return max_pool(check, problem, g);
-    case Op::kAvgPool:
-    case Op::kAvgPoolBackward:
-      return avg_pool(check, problem, g);
-    case Op::kDropout:
-    case Op::kDropoutBackward:
-      return dropout(check, problem, g);
-    case Op::kSoftmaxCrossEntropy:
-      return cross_entropy(check, problem, g);
-    case Op::kBinaryCrossEntropy:
-    case Op::kRegressionLoss:
-    case Op::kSoftCrossEntropy:
-      return target_loss(check, problem, g);
-    case Op::kSoftmax:
-      check.input_is(0, 1);
-      return same_shape(check, 1);
-    case Op::kQuantize:
-    case Op::kDequantize:
-      return quantize(check, problem);
-    case Op::kSgd:
-    case Op::kAdamW:
-    case Op::kLion:
-      return optimizer(check, problem);
-    case Op::kMuonDirection:
-      return muon_direction(check, problem);
     case Op::kScaledAdd:
       return same_shape(check, 2);
-    case Op::kAccumulate:
-      check.input_equals(2, {2});
-      return same_shape(check, 2);
-    case Op::kNorm:
-      return norm(check);
-    case Op::kCast:
-      return cast(check);
-    case Op::kGradientScale:
-      return gradient_scale(check, problem);
-    case Op::kAugment:
-      return augment(check, g);
-    default:
-      check.require(false, "there is no kernel for this operation");
+    default:  // gradients of activations
+      return activation(check, 2);
   }
+}
+
+void check_pool(Checker& check, const Problem& problem, Geometry& g) {
+  if (problem.op == Op::kMaxPool || problem.op == Op::kMaxPoolBackward) return max_pool(check, problem, g);
+  avg_pool(check, problem, g);
+}
+
+void check_loss(Checker& check, const Problem& problem, Geometry& g) {
+  if (problem.op == Op::kSoftmaxCrossEntropy) return cross_entropy(check, problem, g);
+  if (problem.op == Op::kSoftCrossEntropy) return target_loss(check, problem, g);
+  check.input_is(0, 1);
+  same_shape(check, 1);
+}
+
+void check_target_loss(Checker& check, const Problem& problem, Geometry& g) {
+  target_loss(check, problem, g);
+}
+
+void check_gradients(Checker& check, const Problem& problem, Geometry& g) {
+  if (problem.op == Op::kMuonDirection) return muon_direction(check, problem);
+  if (problem.op == Op::kNorm) return norm(check);
+  check.input_equals(2, {2});
+  same_shape(check, 2);
+}
+
+namespace {
+
+// In the order of enum Op; null for a view.
+using Check = void (*)(Checker& check, const Problem& problem, Geometry& g);
+constexpr Check kChecks[] = {
+#define MLX_OP(op, name, family, ...) check_##family,
+#define MLX_VIEW(...) nullptr,
+#include "kernels/op_list.h"
+};
+
+void check_family(Checker& check, const Problem& problem, Geometry& g) {
+  const Check family = problem.op < Op::kCount ? kChecks[static_cast<std::size_t>(problem.op)] : nullptr;
+  if (!family) return check.require(false, "there is no kernel for this operation");
+  family(check, problem, g);
 }
 
 }  // namespace

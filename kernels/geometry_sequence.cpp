@@ -13,7 +13,25 @@ void residual(Checker& check, const Problem& problem, int input, int output, Geo
   g.residual_type = problem.inputs[input].dtype;
 }
 
-void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
+// qkv[B,T,(H + 2·G)·d] by attrs.heads and kv_heads.
+bool grouped(Checker& check, const Problem& problem, Geometry& g, std::initializer_list<DType> dtypes = kFloat) {
+  if (!check.input_is(0, 3, dtypes)) return false;
+  const Shape& qkv = check.input(0);
+  constexpr std::int64_t kMost = 1 << 20;
+  g.heads = problem.attrs.heads, g.kv_heads = problem.attrs.kv_heads > 0 ? problem.attrs.kv_heads : g.heads;
+  const bool sane = g.heads >= 1 && g.heads <= kMost && g.kv_heads <= g.heads && g.heads % g.kv_heads == 0;
+  check.require(sane, "kv_heads must divide heads");
+  if (!sane) return false;
+  check.require(dim(qkv, 2) % (g.heads + 2 * g.kv_heads) == 0, "the width must be a multiple of heads + 2 kv_heads");
+  g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.head = dim(qkv, 2) / (g.heads + 2 * g.kv_heads);
+  g.dim = g.heads * g.head, g.kv_dim = g.kv_heads * g.head;
+  check.input_equals(0, {g.batch, g.time, dim(qkv, 2)}, qkv.dtype);
+  return check.ok();
+}
+
+}  // namespace
+
+void check_layer_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
   const bool forward = problem.op == Op::kLayerNorm;
@@ -31,7 +49,7 @@ void layer_norm(Checker& check, const Problem& problem, Geometry& g) {
   for (const int i : {1, 2}) check.output_equals(i, {last(x)});
 }
 
-void rms_norm(Checker& check, const Problem& problem, Geometry& g) {
+void check_rms_norm(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1)) return;
   const Shape& x = check.input(0);
   const bool forward = problem.op == Op::kRmsNorm;
@@ -48,7 +66,7 @@ void rms_norm(Checker& check, const Problem& problem, Geometry& g) {
   check.output_equals(1, {last(x)});
 }
 
-void swiglu(Checker& check, const Problem& problem) {
+void check_swiglu(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1, kReal)) return;
   const Shape& x = check.input(0);
   check.require(last(x) % 2 == 0, "the last dim must be gate and up of one width");
@@ -58,7 +76,7 @@ void swiglu(Checker& check, const Problem& problem) {
   check.output_stored(0, Checker::dims_of(x));
 }
 
-void embedding(Checker& check, const Problem& problem, Geometry& g) {
+void check_embedding(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 0, {DType::kS32})) return;
   const Dims ids = Checker::dims_of(check.input(0));
   const bool forward = problem.op == Op::kEmbedding;
@@ -75,7 +93,7 @@ void embedding(Checker& check, const Problem& problem, Geometry& g) {
   check.output_equals(0, {g.table, g.dim});
 }
 
-void add_positions(Checker& check, const Problem& problem, Geometry& g) {
+void check_positions(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 3)) return;
   const Shape& x = check.input(0);
   g.batch = dim(x, 0), g.time = dim(x, 1), g.dim = dim(x, 2);
@@ -92,23 +110,7 @@ void add_positions(Checker& check, const Problem& problem, Geometry& g) {
   check.output_equals(0, {g.table, g.dim});
 }
 
-// qkv[B,T,(H + 2·G)·d] by attrs.heads and kv_heads.
-bool grouped(Checker& check, const Problem& problem, Geometry& g, std::initializer_list<DType> dtypes = kFloat) {
-  if (!check.input_is(0, 3, dtypes)) return false;
-  const Shape& qkv = check.input(0);
-  constexpr std::int64_t kMost = 1 << 20;
-  g.heads = problem.attrs.heads, g.kv_heads = problem.attrs.kv_heads > 0 ? problem.attrs.kv_heads : g.heads;
-  const bool sane = g.heads >= 1 && g.heads <= kMost && g.kv_heads <= g.heads && g.heads % g.kv_heads == 0;
-  check.require(sane, "kv_heads must divide heads");
-  if (!sane) return false;
-  check.require(dim(qkv, 2) % (g.heads + 2 * g.kv_heads) == 0, "the width must be a multiple of heads + 2 kv_heads");
-  g.batch = dim(qkv, 0), g.time = dim(qkv, 1), g.head = dim(qkv, 2) / (g.heads + 2 * g.kv_heads);
-  g.dim = g.heads * g.head, g.kv_dim = g.kv_heads * g.head;
-  check.input_equals(0, {g.batch, g.time, dim(qkv, 2)}, qkv.dtype);
-  return check.ok();
-}
-
-void rope(Checker& check, const Problem& problem, Geometry& g) {
+void check_rope(Checker& check, const Problem& problem, Geometry& g) {
   if (!grouped(check, problem, g)) return;
   check.require(g.head % 2 == 0, "the width of a head must be even");
   check.require(problem.attrs.theta > 0.0f, "theta must be positive");
@@ -118,7 +120,7 @@ void rope(Checker& check, const Problem& problem, Geometry& g) {
   check.outputs_like(0, 0);
 }
 
-void attention(Checker& check, const Problem& problem, Geometry& g) {
+void check_attention(Checker& check, const Problem& problem, Geometry& g) {
   if (!grouped(check, problem, g, problem.op == Op::kAttentionCached ? kFloat : kReal)) return;
   const DType type = check.input(0).dtype;
   const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
@@ -135,44 +137,6 @@ void attention(Checker& check, const Problem& problem, Geometry& g) {
   const Dims cache{g.batch, g.table, g.kv_dim};
   for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
   check.input_equals(3, {g.batch}, DType::kS32);
-}
-
-}  // namespace
-
-bool check_sequence(Checker& check, const Problem& problem, Geometry& g) {
-  switch (problem.op) {
-    case Op::kLayerNorm:
-    case Op::kLayerNormBackward:
-      layer_norm(check, problem, g);
-      return true;
-    case Op::kRmsNorm:
-    case Op::kRmsNormBackward:
-      rms_norm(check, problem, g);
-      return true;
-    case Op::kSwiGlu:
-    case Op::kSwiGluBackward:
-      swiglu(check, problem);
-      return true;
-    case Op::kAddPositions:
-    case Op::kAddPositionsBackward:
-      add_positions(check, problem, g);
-      return true;
-    case Op::kEmbedding:
-    case Op::kEmbeddingBackward:
-      embedding(check, problem, g);
-      return true;
-    case Op::kRope:
-    case Op::kRopeBackward:
-      rope(check, problem, g);
-      return true;
-    case Op::kAttention:
-    case Op::kAttentionBackward:
-    case Op::kAttentionCached:
-      attention(check, problem, g);
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace mlx::kernels

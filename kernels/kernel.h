@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "kernels/op.h"
@@ -23,7 +24,7 @@ constexpr bool is_half(DType dtype) {  // the types of half precision (half.h)
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);  // "f32", "bf16", "f16", "s32", "s8", "u8", "i64"
 
-inline constexpr int kMaxRank = 6;
+inline constexpr int kMaxRank = 8;
 struct Shape {
   DType dtype = DType::kF32;
   int rank = 0;
@@ -40,7 +41,22 @@ struct Shape {
 // gelu: tanh approximation (Hendrycks & Gimpel 2016); relu6: relu cut off at 6 (Krizhevsky 2010)
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kRelu6 };
 
-// What an operation needs beside its tensors; plain data, unused fields keep their defaults. op.h says which are read.
+// What an arithmetic operation computes of two elements, and what a reduction makes of many.
+enum class Arithmetic : std::uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPow };
+enum class Reduction : std::uint8_t { kSum, kMean, kMax, kMin };
+
+// One integer for each of some dims. Entries from count on are 0.
+struct IntList {
+  std::array<std::int64_t, kMaxRank> at{};
+  int count = 0;
+  bool operator==(const IntList&) const = default;
+};
+IntList int_list(std::initializer_list<std::int64_t> values);  // at most kMaxRank
+
+inline constexpr std::int64_t kToEnd = std::int64_t{1} << 40;  // the end of a slice: that of its dim
+
+// What an operation needs beside its tensors; plain data, unused fields keep their defaults. op_list.h says which are
+// read.
 struct Attrs {
   Activation activation = Activation::kNone;
   std::array<std::int64_t, 2> kernel{1, 1}, stride{1, 1};
@@ -66,6 +82,12 @@ struct Attrs {
   bool tf32 = false;           // products: factors in f32 may be rounded to tf32
   float delta = 0.0f;          // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
   bool pre_output = false;     // linear: output 1 is there (for the graph's shape rule; kernels see the tensor)
+  IntList axes;                // transpose: which input dim each output dim is; reduce, slice: which dims
+  IntList starts, ends, steps;  // slice: for each of axes; no steps: all 1
+  Arithmetic arithmetic = Arithmetic::kAdd;
+  Reduction reduction = Reduction::kSum;
+  bool keep_dims = false;                         // reduce: the reduced dims stay, with size 1
+  bool transpose_a = false, transpose_b = false;  // matmul
   bool operator==(const Attrs&) const = default;
 };
 

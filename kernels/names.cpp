@@ -1,73 +1,31 @@
-// Names of operations, dtypes and backends. They stand in model.json, in errors and in reports, so none ever changes.
+// Rows of operations, names of dtypes and backends. They stand in model.json, in errors and in reports, so none ever changes.
 #include "kernels/kernel.h"
 
 namespace mlx::kernels {
 namespace {
 
 // In the order of enum Op.
-constexpr const char* kOpNames[] = {
-    "linear",
-    "linear_backward_data",
-    "linear_backward_weights",
-    "conv2d",
-    "conv2d_backward_data",
-    "conv2d_backward_weights",
-    "batch_norm",
-    "batch_norm_backward",
-    "batch_norm_inference",
-    "layer_norm",
-    "layer_norm_backward",
-    "relu",
-    "relu_backward",
-    "relu6",
-    "relu6_backward",
-    "gelu",
-    "gelu_backward",
-    "add",
-    "add_positions",
-    "add_positions_backward",
-    "max_pool",
-    "max_pool_backward",
-    "avg_pool",
-    "avg_pool_backward",
-    "dropout",
-    "dropout_backward",
-    "softmax_cross_entropy",
-    "softmax",
-    "embedding",
-    "embedding_backward",
-    "attention",
-    "attention_backward",
-    "attention_cached",
-    "quantize",
-    "dequantize",
-    "sgd",
-    "adamw",
-    "lion",
-    "muon_direction",
-    "scaled_add",
-    "accumulate",
-    "norm",
-    "rms_norm",
-    "rms_norm_backward",
-    "swiglu",
-    "swiglu_backward",
-    "rope",
-    "rope_backward",
-    "binary_cross_entropy",
-    "regression_loss",
-    "cast",
-    "soft_cross_entropy",
-    "gradient_scale",
-    "augment",
-    "reshape",
+constexpr OpRow kRows[] = {
+#define MLX_OP(op, name, family, required, most) {name, required, most, false, false},
+#define MLX_PRIMITIVE(op, name, family, required, most) {name, required, most, true, false},
+#define MLX_VIEW(op, name, family, required, most) {name, required, most, false, true},
+#include "kernels/op_list.h"
 };
-static_assert(sizeof(kOpNames) / sizeof(*kOpNames) == static_cast<std::size_t>(Op::kCount));
 
 }  // namespace
 
+const OpRow& row_of(Op op) {
+  return kRows[static_cast<std::size_t>(op)];
+}
+
 const char* name_of(Op op) {
-  return op < Op::kCount ? kOpNames[static_cast<std::size_t>(op)] : "unknown";
+  return op < Op::kCount ? row_of(op).name : "unknown";
+}
+
+IntList int_list(std::initializer_list<std::int64_t> values) {
+  IntList list;
+  for (const std::int64_t value : values) list.at[static_cast<std::size_t>(list.count++)] = value;
+  return list;
 }
 
 const char* name_of(DType dtype) {

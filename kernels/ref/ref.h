@@ -13,27 +13,10 @@
 
 namespace mlx::kernels::ref {
 
-bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards
-bool prepare_conv(const Problem& problem, Plan& plan);
-bool prepare_batch_norm(const Problem& problem, Plan& plan);
-bool prepare_layer_norm(const Problem& problem, Plan& plan);
-bool prepare_rms_norm(const Problem& problem, Plan& plan);
-bool prepare_swiglu(const Problem& problem, Plan& plan);
-bool prepare_rope(const Problem& problem, Plan& plan);
-bool prepare_pointwise(const Problem& problem, Plan& plan);  // relu, relu6, gelu, add and their backwards
-bool prepare_pool(const Problem& problem, Plan& plan);
-bool prepare_dropout(const Problem& problem, Plan& plan);
-bool prepare_loss(const Problem& problem, Plan& plan);         // softmax, softmax cross-entropy of both kinds
-bool prepare_target_loss(const Problem& problem, Plan& plan);  // sigmoid cross-entropy, squared error, Huber
-bool prepare_embedding(const Problem& problem, Plan& plan);
-bool prepare_positions(const Problem& problem, Plan& plan);
-bool prepare_attention(const Problem& problem, Plan& plan);
-bool prepare_quantize(const Problem& problem, Plan& plan);
-bool prepare_cast(const Problem& problem, Plan& plan);
-bool prepare_optimizer(const Problem& problem, Plan& plan);
-bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
-bool prepare_gradient_scale(const Problem& problem, Plan& plan);
-bool prepare_augment(const Problem& problem, Plan& plan);
+// One for each family of operations.
+#define MLX_OP(op, name, family, ...) bool prepare_##family(const Problem& problem, Plan& plan);
+#define MLX_VIEW(...)
+#include "kernels/op_list.h"
 
 inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);

@@ -1,6 +1,5 @@
-// The rows that this folder gives to the kernel table, the same for each instruction set that it is compiled for. Data,
-// so that nothing of it is run before table.cpp has asked the CPU. Of several rows of an operation the first that
-// serves a problem is taken.
+// The rows that this folder gives to the kernel table, the same for each instruction set that it is compiled for. They
+// are data, so that none of this code runs before table.cpp has asked the CPU.
 #include "kernels/simd/rows.h"
 
 #include "kernels/simd/simd.h"
@@ -9,66 +8,8 @@
 namespace mlx::kernels::MLX_ISA {
 
 const Kernel kRows[] = {
-    {Op::kLinear, kBackend, prepare_linear},
-    {Op::kLinear, kBackend, prepare_int8},
-    {Op::kLinearBackwardData, kBackend, prepare_linear},
-    {Op::kLinearBackwardWeights, kBackend, prepare_linear},
-    {Op::kConv2d, kBackend, prepare_conv_first},
-    {Op::kConv2d, kBackend, prepare_depthwise},
-    {Op::kConv2d, kBackend, prepare_conv},
-    {Op::kConv2d, kBackend, prepare_depthwise_int8},
-    {Op::kConv2d, kBackend, prepare_int8},
-    {Op::kConv2dBackwardData, kBackend, prepare_depthwise},
-    {Op::kConv2dBackwardData, kBackend, prepare_conv},
-    {Op::kConv2dBackwardWeights, kBackend, prepare_conv_first_weights},
-    {Op::kConv2dBackwardWeights, kBackend, prepare_depthwise_weights},
-    {Op::kConv2dBackwardWeights, kBackend, prepare_conv_weights},
-    {Op::kBatchNorm, kBackend, prepare_batch_norm},
-    {Op::kBatchNormBackward, kBackend, prepare_batch_norm},
-    {Op::kBatchNormInference, kBackend, prepare_batch_norm},
-    {Op::kLayerNorm, kBackend, prepare_layer_norm},
-    {Op::kLayerNormBackward, kBackend, prepare_layer_norm},
-    {Op::kRelu, kBackend, prepare_pointwise},
-    {Op::kReluBackward, kBackend, prepare_pointwise},
-    {Op::kRelu6, kBackend, prepare_pointwise},
-    {Op::kRelu6Backward, kBackend, prepare_pointwise},
-    {Op::kGelu, kBackend, prepare_pointwise},
-    {Op::kGeluBackward, kBackend, prepare_pointwise},
-    {Op::kAdd, kBackend, prepare_pointwise},
-    {Op::kAddPositions, kBackend, prepare_positions},
-    {Op::kAddPositionsBackward, kBackend, prepare_positions},
-    {Op::kMaxPool, kBackend, prepare_max_pool},
-    {Op::kMaxPoolBackward, kBackend, prepare_max_pool},
-    {Op::kAvgPool, kBackend, prepare_avg_pool},
-    {Op::kAvgPoolBackward, kBackend, prepare_avg_pool},
-    {Op::kDropout, kBackend, prepare_dropout},
-    {Op::kDropoutBackward, kBackend, prepare_dropout},
-    {Op::kSoftmaxCrossEntropy, kBackend, prepare_loss},
-    {Op::kSoftCrossEntropy, kBackend, prepare_loss},
-    {Op::kSoftmax, kBackend, prepare_loss},
-    {Op::kBinaryCrossEntropy, kBackend, prepare_target_loss},
-    {Op::kRegressionLoss, kBackend, prepare_target_loss},
-    {Op::kEmbedding, kBackend, prepare_embedding},
-    {Op::kEmbeddingBackward, kBackend, prepare_embedding},
-    {Op::kAttention, kBackend, prepare_attention},
-    {Op::kAttentionBackward, kBackend, prepare_attention_backward},
-    {Op::kAttentionCached, kBackend, prepare_attention},
-    {Op::kRmsNorm, kBackend, prepare_rms_norm},
-    {Op::kRmsNormBackward, kBackend, prepare_rms_norm},
-    {Op::kSwiGlu, kBackend, prepare_swiglu},
-    {Op::kSwiGluBackward, kBackend, prepare_swiglu},
-    {Op::kRope, kBackend, prepare_rope},
-    {Op::kRopeBackward, kBackend, prepare_rope},
-    {Op::kQuantize, kBackend, prepare_quantize},
-    {Op::kDequantize, kBackend, prepare_quantize},
-    {Op::kCast, kBackend, prepare_cast},
-    {Op::kSgd, kBackend, prepare_optimizer},
-    {Op::kAdamW, kBackend, prepare_optimizer},
-    {Op::kLion, kBackend, prepare_optimizer},
-    {Op::kMuonDirection, kBackend, prepare_gradients},
-    {Op::kScaledAdd, kBackend, prepare_pointwise},
-    {Op::kAccumulate, kBackend, prepare_gradients},
-    {Op::kNorm, kBackend, prepare_gradients},
+#define MLX_SIMD(op, file) {Op::op, kBackend, prepare_##file},
+#include "kernels/simd/row_list.h"
 };
 const int kRowCount = sizeof(kRows) / sizeof(*kRows);
 

@@ -106,7 +106,7 @@ Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_s
   }
   std::vector<std::size_t> workspace(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].op == Op::kReshape) continue;
+    if (op_def(graph.nodes[i].op).view) continue;
     bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.level));
     workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
   }

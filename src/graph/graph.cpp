@@ -2,6 +2,7 @@
 
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -16,10 +17,11 @@ ValueId add_value(Graph& graph, std::string name, DType dtype, Dims dims, Role r
   if (dims.size() > kernels::kMaxRank) {
     fail(ErrorKind::kUsage, "'{}' has {} dimensions; at most {} are possible", name, dims.size(), kernels::kMaxRank);
   }
-  for (const Dim dim : dims) {
-    if (!dim.symbolic() && dim.size < 1) {
-      fail(ErrorKind::kUsage, "'{}' has the shape {}; every size must be at least 1", name, to_text(graph, dims));
-    }
+  for (const Dim& dim : dims) {
+    if (!dim.symbolic() && dim.size < 0)
+      fail(ErrorKind::kUsage, "'{}' has the shape {}; no size may be negative", name, to_text(graph, dims));
+    if (dim.symbolic() && dim.symbol() < 0)
+      fail(ErrorKind::kUsage, "'{}' has the shape {}; its sizes must be numbers or symbols", name, to_text(graph, dims));
   }
   graph.values.push_back({std::move(name), dtype, std::move(dims), role});
   return static_cast<ValueId>(graph.values.size() - 1);
@@ -83,13 +85,12 @@ kernels::Shape concrete(const Value& value, const std::vector<std::int64_t>& sym
   kernels::Shape shape;
   shape.dtype = value.dtype;
   shape.rank = static_cast<int>(value.dims.size());
-  auto bytes = static_cast<std::int64_t>(kernels::size_of(value.dtype));
+  auto bytes = static_cast<std::int64_t>(kernels::size_of(value.dtype));  // as if no size were 0
   for (std::size_t i = 0; i < value.dims.size(); ++i) {
-    const Dim dim = value.dims[i];
-    const std::int64_t size = dim.symbolic() ? symbol_sizes.at(static_cast<std::size_t>(dim.symbol)) : dim.size;
-    if (size < 1 || __builtin_mul_overflow(bytes, size, &bytes) || bytes > kMaxBytes) {
-      fail(ErrorKind::kUsage, "'{}': dimension {} of size {} makes it empty or too large", value.name, i, size);
-    }
+    const std::int64_t size = value.dims[i].bound(symbol_sizes);
+    if (size < 0) fail(ErrorKind::kUsage, "'{}': dimension {} is negative, {}", value.name, i, size);
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) || bytes > kMaxBytes)
+      fail(ErrorKind::kUsage, "'{}': dimension {} of size {} makes it too large", value.name, i, size);
     shape.dims[i] = size;
   }
   return shape;

@@ -1,7 +1,8 @@
 // The intermediate representation: one flat list of operations over values with inferred shapes and dtypes. The same
 // graph is trained, quantized, exported and served; passes are functions from graph to graph.
 //
-// Sizes may be symbolic (batch, sequence); a session binds them. Activations are written once; parameters and states
+// Sizes may be symbolic (batch, sequence); a session binds them, each to at least 1. Inputs and states have numbers and
+// plain symbols; parameters and constants have numbers; activations may have any expression (dim.h), and be empty. Activations are written once; parameters and states
 // may be written in place by a node that lists them as an output (optimizers, running statistics, KV caches).
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/json_fwd.h"
+#include "graph/dim.h"
 #include "kernels/kernel.h"
 
 namespace mlx::graph {
@@ -24,16 +26,6 @@ using kernels::Op;
 
 using ValueId = std::int32_t;
 inline constexpr ValueId kNone = -1;  // an absent optional input or output
-
-struct Dim {
-  std::int64_t size = 0;  // unused where symbolic
-  int symbol = -1;        // index into Graph::symbols
-  static Dim of(std::int64_t size) { return {size, -1}; }
-  static Dim sym(int symbol) { return {0, symbol}; }
-  bool symbolic() const { return symbol >= 0; }
-  bool operator==(const Dim&) const = default;
-};
-using Dims = std::vector<Dim>;
 
 enum class Role : std::uint8_t {
   kActivation,  // lives within one step, in the arena
@@ -91,6 +83,7 @@ struct Tensor {
 using Tensors = std::map<std::string, Tensor>;  // by value name
 
 std::string to_text(const Graph& graph, const Dims& dims);  // "[batch,28,28,1]"
+std::string to_text(const Graph& graph, const Dim& dim);    // "2*batch*sequence+1"
 // Checks that every index, shape and order holds; kCorrupt naming what does not (a graph from a file is hostile).
 void validate(const Graph& graph);
 

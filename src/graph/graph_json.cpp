@@ -19,7 +19,19 @@ constexpr std::int64_t kMaxAttr = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNames = 1 << 20;
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
+// The words of attributes that are an enumeration, in its order.
 const char* const kActivations[] = {"none", "relu", "gelu", "relu6"};
+const char* const kArithmetics[] = {"add", "sub", "mul", "div", "max", "min", "pow"};
+const char* const kReductions[] = {"sum", "mean", "max", "min"};
+constexpr auto& words_of(Activation) {
+  return kActivations;
+}
+constexpr auto& words_of(kernels::Arithmetic) {
+  return kArithmetics;
+}
+constexpr auto& words_of(kernels::Reduction) {
+  return kReductions;
+}
 const DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64};
 
 // The shortest decimal that is this float again, as a double: 0.1f stands as 0.1.
@@ -33,6 +45,8 @@ double shortest(float value) {
 // One list of the attributes for writing and reading: `visit(key, member)`.
 template <typename AttrsType, typename Visitor>
 void each_attr(AttrsType& attrs, Visitor&& visit) {
+  visit("activation", attrs.activation);
+  visit("output", attrs.output);
   visit("kernel", attrs.kernel);
   visit("stride", attrs.stride);
   visit("pad", attrs.pad);
@@ -58,6 +72,15 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("delta", attrs.delta);
   visit("tf32", attrs.tf32);
   visit("pre_output", attrs.pre_output);
+  visit("axes", attrs.axes);
+  visit("starts", attrs.starts);
+  visit("ends", attrs.ends);
+  visit("steps", attrs.steps);
+  visit("arithmetic", attrs.arithmetic);
+  visit("reduction", attrs.reduction);
+  visit("keep_dims", attrs.keep_dims);
+  visit("transpose_a", attrs.transpose_a);
+  visit("transpose_b", attrs.transpose_b);
 }
 
 struct Writer {
@@ -70,12 +93,19 @@ struct Writer {
   void put(const char* key, const std::array<std::int64_t, kCount>& value) {
     out[key] = value;
   }
+  void put(const char* key, const kernels::IntList& value) {
+    out[key] = std::vector<std::int64_t>(value.at.begin(), value.at.begin() + value.count);
+  }
+  void put(const char* key, DType value) { out[key] = kernels::name_of(value); }
+  template <typename Word>
+    requires std::is_enum_v<Word>
+  void put(const char* key, Word value) {
+    out[key] = words_of(value)[static_cast<std::size_t>(value)];
+  }
 };
 
 Json attrs_to_json(const Attrs& attrs) {
   Json out = Json::object();
-  if (attrs.activation != Activation::kNone) out["activation"] = kActivations[static_cast<int>(attrs.activation)];
-  if (attrs.output != DType::kF32) out["output"] = kernels::name_of(attrs.output);
   Writer writer{out};
   const Attrs defaults;
   each_attr(attrs, [&](const char* key, const auto& value) {
@@ -90,14 +120,31 @@ Json attrs_to_json(const Attrs& attrs) {
   return out;
 }
 
+// Where `text` stands in `words`; kCorrupt naming it where it does not.
+template <std::size_t kCount>
+std::size_t one_of(const std::string& text, const char* const (&words)[kCount], std::string_view what) {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (text == words[i]) return i;
+  }
+  fail(ErrorKind::kCorrupt, "{}: unknown word '{}'", what, text);
+}
+
+DType dtype_named(const std::string& name, std::string_view what) {
+  for (const DType dtype : kDTypes) {
+    if (name == kernels::name_of(dtype)) return dtype;
+  }
+  fail(ErrorKind::kCorrupt, "{}: unknown dtype '{}'", what, name);
+}
+
 struct Reader {
   const Json& in;
   const std::string& what;
   std::size_t found = 0;
 
-  std::int64_t integer(const Json& value, const char* key) const {
-    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > static_cast<double>(kMaxAttr)) {
-      fail(ErrorKind::kCorrupt, "{}: '{}' must be an integer from 0 to {}", what, key, kMaxAttr);
+  std::int64_t integer(const Json& value, const char* key, std::int64_t least = 0) const {
+    if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
+        value.get<double>() > static_cast<double>(kMaxAttr)) {
+      fail(ErrorKind::kCorrupt, "{}: '{}' must be an integer from {} to {}", what, key, least, kMaxAttr);
     }
     return value.get<std::int64_t>();
   }
@@ -123,37 +170,28 @@ struct Reader {
       fail(ErrorKind::kCorrupt, "{}: '{}' must be {} integers", what, key, kCount);
     for (std::size_t i = 0; i < kCount; ++i) to[i] = integer(value[i], key);
   }
+  void get(const Json& value, const char* key, kernels::IntList& to) {
+    if (!value.is_array() || value.size() > to.at.size())
+      fail(ErrorKind::kCorrupt, "{}: '{}' must be at most {} integers", what, key, to.at.size());
+    for (const Json& each : value) to.at[static_cast<std::size_t>(to.count++)] = integer(each, key, -kMaxAttr);
+  }
+  void get(const Json& value, const char* key, DType& to) { to = dtype_named(word(value, key), what); }
+  template <typename Word>
+    requires std::is_enum_v<Word>
+  void get(const Json& value, const char* key, Word& to) {
+    to = static_cast<Word>(one_of(word(value, key), words_of(to), what));
+  }
+  const std::string& word(const Json& value, const char* key) const {
+    if (!value.is_string()) fail(ErrorKind::kCorrupt, "{}: '{}' must be a string", what, key);
+    return value.get_ref<const std::string&>();
+  }
 };
-
-// Where `text` stands in `words`; kCorrupt naming it where it does not.
-template <std::size_t kCount>
-std::size_t one_of(const std::string& text, const char* const (&words)[kCount], std::string_view what) {
-  for (std::size_t i = 0; i < kCount; ++i) {
-    if (text == words[i]) return i;
-  }
-  fail(ErrorKind::kCorrupt, "{}: unknown word '{}'", what, text);
-}
-
-DType dtype_named(const std::string& name, std::string_view what) {
-  for (const DType dtype : kDTypes) {
-    if (name == kernels::name_of(dtype)) return dtype;
-  }
-  fail(ErrorKind::kCorrupt, "{}: unknown dtype '{}'", what, name);
-}
 
 Attrs attrs_from_json(const Json& json, const std::string& what) {
   if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: 'attrs' must be an object", what);
   Attrs attrs;
   Reader reader{json, what};
   std::size_t known = 0;
-  if (json.contains("activation")) {
-    attrs.activation = static_cast<Activation>(one_of(json_string(json, "activation", what), kActivations, what));
-    ++known;
-  }
-  if (json.contains("output")) {
-    attrs.output = dtype_named(json_string(json, "output", what), what);
-    ++known;
-  }
   each_attr(attrs, [&](const char* key, auto& value) {
     const auto at = json.find(key);
     if (at == json.end()) return;
@@ -163,7 +201,7 @@ Attrs attrs_from_json(const Json& json, const std::string& what) {
   if (known != json.size()) {
     for (const auto& item : json.items()) {
       const std::string& key = item.key();
-      bool is_known = key == "activation" || key == "output";
+      bool is_known = false;
       each_attr(attrs, [&](const char* other, auto&) { is_known = is_known || key == other; });
       if (!is_known) fail(ErrorKind::kCorrupt, "{}: unknown attribute '{}'", what, key);
     }
@@ -194,25 +232,55 @@ Json names_of(const Graph& graph, const std::vector<ValueId>& ids) {
   return names;
 }
 
+Dim symbol_named(const Json& name, const Graph& graph, const std::string& where) {
+  for (std::size_t i = 0; name.is_string() && i < graph.symbols.size(); ++i) {
+    if (name.get_ref<const std::string&>() == graph.symbols[i]) return Dim::sym(static_cast<int>(i));
+  }
+  fail(ErrorKind::kCorrupt, "{}: unknown symbol {}", where, name.dump());
+}
+
+// An array of a number, where it is not 0, and of terms: [factor, symbol, symbol …].
+Json terms_to_json(const Graph& graph, const Dim& dim) {
+  Json terms = Json::array();
+  if (dim.size != 0) terms.push_back({dim.size});
+  for (const Dim::Term& term : dim.terms) {
+    if (term.factor == 0) break;
+    Json& item = terms.emplace_back(Json::array({term.factor}));
+    for (const std::int16_t symbol : term.symbols)
+      if (symbol >= 0) item.push_back(graph.symbols[static_cast<std::size_t>(symbol)]);
+  }
+  return terms;
+}
+
+Json dim_to_json(const Graph& graph, const Dim& dim) {
+  if (!dim.symbolic()) return dim.size;
+  if (dim.symbol() >= 0) return graph.symbols[static_cast<std::size_t>(dim.symbol())];
+  return terms_to_json(graph, dim);
+}
+
+Dim dim_from_json(const Json& json, const Graph& graph, const std::string& where) {
+  const Reader reader{json, where};
+  if (json.is_string()) return symbol_named(json, graph, where);
+  if (!json.is_array()) return Dim::of(reader.integer(json, "dims"));
+  Dim sum;
+  for (const Json& item : json) {
+    if (!item.is_array() || item.empty() || item.size() > 1 + Dim::kMaxSymbols || json.size() > 1 + Dim::kMaxTerms)
+      fail(ErrorKind::kCorrupt, "{}: a size must be a sum of products", where);
+    Dim term = Dim::of(reader.integer(item[0], "dims", -kMaxAttr));
+    for (std::size_t i = 1; i < item.size(); ++i) term = term * symbol_named(item[i], graph, where);
+    sum = sum + term;
+  }
+  if (dim_to_json(graph, sum) != json) fail(ErrorKind::kCorrupt, "{}: a size is not in its normal form", where);
+  return sum;
+}
+
 Value value_from_json(const Json& json, const Graph& graph, std::string_view what) {
   Value value;
   value.name = json_string(json, "name", what);
   const std::string where = fmt::format("{}: value '{}'", what, value.name);
   if (json.contains("dtype")) value.dtype = dtype_named(json_string(json, "dtype", where), where);
   if (json.contains("role")) value.role = static_cast<Role>(one_of(json_string(json, "role", where), kRoles, where));
-  for (const Json& size : json_array(json, "dims", where)) {
-    if (size.is_string()) {
-      int symbol = -1;
-      for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
-        if (size.get_ref<const std::string&>() == graph.symbols[i]) symbol = static_cast<int>(i);
-      }
-      if (symbol < 0) fail(ErrorKind::kCorrupt, "{}: unknown symbol '{}'", where, size.get<std::string>());
-      value.dims.push_back(Dim::sym(symbol));
-    } else {
-      const Reader reader{json, where};
-      value.dims.push_back(Dim::of(reader.integer(size, "dims")));
-    }
-  }
+  for (const Json& size : json_array(json, "dims", where)) value.dims.push_back(dim_from_json(size, graph, where));
   return value;
 }
 
@@ -246,9 +314,7 @@ Json to_json(const Graph& graph) {
     if (value.role != Role::kActivation) item["role"] = kRoles[static_cast<int>(value.role)];
     if (value.dtype != DType::kF32) item["dtype"] = kernels::name_of(value.dtype);
     Json& dims = item["dims"] = Json::array();
-    for (const Dim dim : value.dims) {
-      dims.push_back(dim.symbolic() ? Json(graph.symbols[static_cast<std::size_t>(dim.symbol)]) : Json(dim.size));
-    }
+    for (const Dim& dim : value.dims) dims.push_back(dim_to_json(graph, dim));
     values.push_back(std::move(item));
   }
   Json& nodes = out["nodes"] = Json::array();

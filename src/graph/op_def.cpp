@@ -1,7 +1,8 @@
-// The table of operations: rows come from the families in src/graph/ops/.
+// The table of operations: the rows of kernels/op_list.h with what the families in src/graph/ops/ say of them.
 
 #include "graph/op_def.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -13,14 +14,22 @@ namespace {
 
 constexpr std::size_t kOps = static_cast<std::size_t>(Op::kCount);
 
+// The row of `op` among those of its family.
+OpDef row_of(Op op, const std::vector<OpDef>& family) {
+  const auto found = std::ranges::find(family, op, &OpDef::op);
+  CHECK(found != family.end() && found->infer != nullptr);
+  OpDef def = *found;
+  def.required_inputs = kernels::row_of(op).required_inputs;
+  def.max_inputs = kernels::row_of(op).max_inputs;
+  def.view = kernels::row_of(op).view;
+  return def;
+}
+
 std::array<OpDef, kOps> make_table() {
-  std::array<OpDef, kOps> table;
-  for (auto* family : {linear_ops, conv_ops, norm_ops, pointwise_ops, pool_ops, dropout_ops, loss_ops, embedding_ops,
-                       attention_ops, rope_ops, quantize_ops, cast_ops, optimizer_ops, reshape_ops, augment_ops}) {
-    for (const OpDef& def : family()) table[static_cast<std::size_t>(def.op)] = def;
-  }
-  for (const OpDef& def : table) CHECK(def.infer != nullptr);
-  return table;
+  return {
+#define MLX_OP(op, name, family, ...) row_of(Op::op, family##_ops()),
+#include "kernels/op_list.h"
+  };
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the graph knows of an operation: shape rule, backward, cost. One file a family in src/graph/ops/, one row in
-// op_def.cpp.
+// What the graph knows of an operation: shape rule, backward, cost, properties that passes ask for. A family of
+// kernels/op_list.h has one file in src/graph/ops/, which defines FAMILY_ops().
 #pragma once
 
 #include <span>
@@ -16,7 +16,9 @@ struct Cost {
 
 struct OpDef {
   Op op{};
-  int required_inputs = 0, max_inputs = 0;  // inputs from required_inputs on may be absent
+  // From kernels/op_list.h: inputs from required_inputs on may be absent; a view has no kernel.
+  int required_inputs = 0, max_inputs = 0;
+  bool view = false;
   unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
   unsigned in_place = 0;                    // bit i: output in_place_output may take the memory of input i
   std::size_t in_place_output = 0;
@@ -25,10 +27,15 @@ struct OpDef {
                              // half factors
   std::size_t half_output = 0;
   bool half_on_gpu = false;       // reads_half and stores_half hold in graphs for a GPU only
-  unsigned half_with_result = 0;  // bit i: input i, all of them and output 0 with them, may be half instead of f32
-  std::size_t addend = 0;  // the optional input that a norm adds to x, giving the output of that number; that its
-                           // gradient adds to dx; 0 for none
-  bool loss = false;       // output 0 is what training makes small; it computes its own gradient
+  unsigned half_with_result = 0;  // bit i: input i may be half instead of f32, if all of these and output 0 are
+  std::size_t addend = 0;  // a norm: the optional residual input, which is the sum's output too; its gradient: the
+                           // optional input that is added to dx; 0 for none
+  bool loss = false;       // output 0 is what training minimizes; it computes its own gradient
+  bool product = false;    // multiplies matrices: its factors may be half or tf32
+  bool layer = false;      // a product of activations, input 0, and weights, input 1
+  bool random = false;     // draws random numbers, or takes what was drawn, for each example
+  Activation activation = Activation::kNone;  // the operation is this activation
+  unsigned fuses = 0;                         // bit i: it computes Activation i as attrs.activation
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
                                 const Dims* output, const std::string& name) = nullptr;
@@ -39,6 +46,10 @@ struct OpDef {
   Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs,
                std::span<const kernels::Shape> outputs) = nullptr;
 };
+
+constexpr unsigned bit_of(Activation activation) {
+  return 1u << static_cast<unsigned>(activation);
+}
 
 const OpDef& op_def(Op op);
 // Whether a node adds what op_def(op).addend says.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 #include "graph/passes.h"
 #include "graph/rewrite.h"
 
@@ -71,7 +72,7 @@ void fold_batch_norm(Graph& graph, Tensors& tensors) {
     const std::size_t at = producer(graph, norm.inputs[0]);
     if (at >= graph.nodes.size() || uses[index(norm.inputs[0])] != 1) continue;
     Node& layer = graph.nodes[at];
-    if ((layer.op != Op::kConv2d && layer.op != Op::kLinear) || layer.attrs.activation != Activation::kNone) continue;
+    if (!op_def(layer.op).layer || layer.attrs.activation != Activation::kNone) continue;
     const auto alone = [&](ValueId id) { return uses[index(id)] == 1 && graph.value(id).role == Role::kParameter; };
     const bool bias = layer.inputs.size() > 2 && layer.inputs[2] != kNone;
     if (graph.value(layer.inputs[1]).dtype != DType::kF32 || !alone(layer.inputs[1]) ||

@@ -50,11 +50,9 @@ ValueId half_output(const Node& node) {
 
 // Whether the kernels of a node can store that output, computed in f32, as half: products those of half factors.
 bool can_narrow(const Graph& graph, const Node& node, bool gpu) {
-  const bool product = node.op == Op::kLinear || node.op == Op::kLinearBackwardData || node.op == Op::kConv2d ||
-                       node.op == Op::kConv2dBackwardData;
   const OpDef& def = op_def(node.op);
   if (!def.stores_half || (def.half_on_gpu && !gpu)) return false;
-  return !product || kernels::is_half(graph.value(node.inputs[0]).dtype);
+  return !def.product || kernels::is_half(graph.value(node.inputs[0]).dtype);
 }
 
 bool takes_narrow(const Node& node, std::size_t input, bool gpu) {

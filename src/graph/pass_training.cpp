@@ -144,18 +144,7 @@ DType factor_type(Precision precision) {
 
 void multiply_in_tf32(Graph& graph) {
   for (Node& node : graph.nodes) {
-    switch (node.op) {
-      case Op::kLinear:
-      case Op::kLinearBackwardData:
-      case Op::kLinearBackwardWeights:
-      case Op::kConv2d:
-      case Op::kConv2dBackwardData:
-      case Op::kConv2dBackwardWeights:
-        node.attrs.tf32 = true;
-        break;
-      default:
-        break;
-    }
+    if (op_def(node.op).product) node.attrs.tf32 = true;
   }
 }
 

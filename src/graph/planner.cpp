@@ -43,7 +43,7 @@ std::vector<int> last_reads(const Graph& graph) {
 void share_memory(const Graph& graph, std::span<const std::size_t> bytes, std::vector<int>& last,
                   std::vector<ValueId>& root) {
   for (const Node& node : graph.nodes) {
-    if (node.op != Op::kReshape) continue;
+    if (!op_def(node.op).view) continue;
     const ValueId shown = root[index(node.inputs[0])];
     root[index(node.outputs[0])] = shown;
     last[index(shown)] = std::max(last[index(shown)], last[index(node.outputs[0])]);
@@ -160,7 +160,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> bytes, s
   } else {
     std::ranges::fill(last, nodes);
     for (const Node& node : graph.nodes) {
-      if (node.op == Op::kReshape) plan.root[index(node.outputs[0])] = plan.root[index(node.inputs[0])];
+      if (op_def(node.op).view) plan.root[index(node.outputs[0])] = plan.root[index(node.inputs[0])];
     }
   }
   for (int i = 0; i < nodes; ++i) {

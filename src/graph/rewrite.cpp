@@ -19,18 +19,10 @@ bool written_in_place(const Graph& graph, ValueId id) {
   return id != kNone && graph.value(id).role != Role::kActivation;
 }
 
-// What a node computes beside others as attrs.activation; kNone where it is something else.
-Activation activation_of(Op op) {
-  if (op == Op::kRelu) return Activation::kRelu;
-  if (op == Op::kRelu6) return Activation::kRelu6;
-  return op == Op::kGelu ? Activation::kGelu : Activation::kNone;
-}
-
 bool takes(const Node& producer, Activation activation, bool gelu) {
   if (producer.attrs.activation != Activation::kNone || producer.attrs.output != DType::kF32) return false;
-  if (activation == Activation::kGelu) return gelu && producer.op == Op::kLinear;
-  return producer.op == Op::kConv2d || producer.op == Op::kLinear || producer.op == Op::kBatchNorm ||
-         producer.op == Op::kBatchNormInference || producer.op == Op::kAdd;
+  if (activation == Activation::kGelu && !gelu) return false;
+  return (op_def(producer.op).fuses & bit_of(activation)) != 0;
 }
 
 }  // namespace
@@ -77,7 +69,7 @@ void fuse_activations(Graph& graph, bool gelu) {
   std::vector<char> fused(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const Activation activation = activation_of(node.op);
+    const Activation activation = op_def(node.op).activation;
     if (activation == Activation::kNone) continue;
     const ValueId before = node.inputs[0];
     const std::size_t at = producer(graph, before);

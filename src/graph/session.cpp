@@ -165,10 +165,10 @@ Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& opti
   if (!s.device.host) s.on_device = std::make_unique<OnDevice>(s.device, values);
   for (const Value& value : s.graph.values) {
     if (!outlives_step(value.role)) continue;
-    for (const Dim dim : value.dims) {
+    for (const Dim& dim : value.dims) {
       if (!dim.symbolic()) continue;
       if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
-      s.fixed_symbol[static_cast<std::size_t>(dim.symbol)] = 1;
+      s.fixed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;
     }
   }
   s.start(tensors);

@@ -65,7 +65,7 @@ void Session::State::start(const Tensors& tensors) {
 
 bool Session::State::known(const Value& value) const {
   return std::ranges::all_of(
-      value.dims, [&](Dim dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol)] > 0; });
+      value.dims, [&](const Dim& dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol())] > 0; });
 }
 
 // Those whose sizes are all known by now and that are not there yet; zero where `tensors` does not say otherwise.
@@ -103,10 +103,10 @@ void Session::State::check(const Feed& feed) const {
   const Value& value = graph.value(feed.value);
   bool fits = feed.dims.size() == value.dims.size() && feed.data;
   for (std::size_t axis = 0; fits && axis < feed.dims.size(); ++axis) {
-    const Dim dim = value.dims[axis];
+    const Dim& dim = value.dims[axis];
     if (dim.symbolic() && feed.dims[axis] < 1) {
       fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name,
-           graph.symbols[static_cast<std::size_t>(dim.symbol)], feed.dims[axis]);
+           to_text(graph, dim), feed.dims[axis]);
     }
     fits = dim.symbolic() || dim.size == feed.dims[axis];
   }
@@ -115,7 +115,7 @@ void Session::State::check(const Feed& feed) const {
 }
 
 void Session::State::bind_symbol_of_feed(const Value& value, std::size_t axis, std::int64_t size) {
-  const auto symbol = static_cast<std::size_t>(value.dims[axis].symbol);
+  const auto symbol = static_cast<std::size_t>(value.dims[axis].symbol());
   if (sizes[symbol] > 0 && sizes[symbol] != size) {
     fail(ErrorKind::kUsage, "'{}': {} is {}, but it was {} before{}", value.name, graph.symbols[symbol], size,
          sizes[symbol], bound[symbol] > 0 ? " and the session's state has that size" : "");

@@ -53,7 +53,7 @@ Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes) {
   Summary summary;
   std::unordered_set<ValueId> counted;
   for (const Node& node : graph.nodes) {
-    if (node.op == Op::kReshape) continue;
+    if (op_def(node.op).view) continue;
     summary.layers.push_back(row_of(graph, node, sizes, counted));
     summary.parameters += summary.layers.back().parameter_count;
     summary.flops += summary.layers.back().flops;

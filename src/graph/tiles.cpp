@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 #include "graph/summary.h"
 
 namespace mlx::graph {
@@ -26,10 +27,6 @@ std::size_t index(ValueId id) {
   return static_cast<std::size_t>(id);
 }
 
-bool is_random(Op op) {
-  return op == Op::kDropout || op == Op::kAugment;
-}
-
 // The only symbol of the graph, where examples do not meet; -1 otherwise.
 int example_symbol(const Graph& graph) {
   int symbol = -1;
@@ -38,13 +35,13 @@ int example_symbol(const Graph& graph) {
       if (std::ranges::any_of(value.dims, &Dim::symbolic)) return -1;
       continue;
     }
-    if (value.dims.empty() || !value.dims[0].symbolic()) return -1;
+    if (value.dims.empty() || value.dims[0].symbol() < 0) return -1;
     if (std::ranges::any_of(value.dims.begin() + 1, value.dims.end(), &Dim::symbolic)) return -1;
-    if (symbol >= 0 && value.dims[0].symbol != symbol) return -1;
-    symbol = value.dims[0].symbol;
+    if (symbol >= 0 && value.dims[0].symbol() != symbol) return -1;
+    symbol = value.dims[0].symbol();
   }
   for (const Node& node : graph.nodes) {
-    if (is_random(node.op)) return -1;
+    if (op_def(node.op).random) return -1;
     for (const ValueId id : node.outputs)
       if (id != kNone && outlives_step(graph.value(id).role)) return -1;
   }
@@ -53,7 +50,7 @@ int example_symbol(const Graph& graph) {
 
 bool multiplies_bytes(const Graph& graph) {
   return std::ranges::any_of(graph.nodes, [&](const Node& node) {
-    if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
+    if (!op_def(node.op).layer) return false;
     const DType dtype = graph.value(node.inputs[0]).dtype;
     return dtype == DType::kU8 || dtype == DType::kS8;
   });
@@ -64,7 +61,7 @@ double activation_bytes(const Graph& graph, const std::vector<std::int64_t>& one
   double bytes = 0;
   const auto add = [&](ValueId id) { bytes += static_cast<double>(concrete(graph.value(id), one).bytes()); };
   for (const Node& node : graph.nodes) {
-    if (node.op != Op::kConv2d && node.op != Op::kLinear) continue;
+    if (!op_def(node.op).layer) continue;
     add(node.inputs[0]);
     add(node.outputs[0]);
   }

@@ -16,6 +16,14 @@ bool exists(const Graph& graph, ValueId id) {
   return id >= 0 && static_cast<std::size_t>(id) < graph.values.size();
 }
 
+// Its fixed sizes make a tensor that is possible; what depends on symbols is checked when they are bound.
+void check_size(const Value& value) {
+  Value fixed{value.name, value.dtype, value.dims};
+  for (Dim& dim : fixed.dims)
+    if (dim.symbolic()) dim = Dim::of(1);
+  concrete(fixed, {});
+}
+
 void check_values(const Graph& graph) {
   if (graph.values.size() > kMaxValues || graph.nodes.size() > kMaxValues) {
     fail(ErrorKind::kCorrupt, "graph: {} values and {} nodes are too many", graph.values.size(), graph.nodes.size());
@@ -27,7 +35,6 @@ void check_values(const Graph& graph) {
     }
   }
   names.clear();
-  const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
   for (const Value& value : graph.values) {
     if (value.name.empty() || !names.insert(value.name).second) {
       fail(ErrorKind::kCorrupt, "graph: the value name '{}' is empty or there twice", value.name);
@@ -35,12 +42,13 @@ void check_values(const Graph& graph) {
     if (value.dims.size() > kernels::kMaxRank) {
       fail(ErrorKind::kCorrupt, "graph: '{}' has {} dimensions", value.name, value.dims.size());
     }
-    for (const Dim dim : value.dims) {
-      if (dim.symbol < -1 || dim.symbol >= static_cast<int>(graph.symbols.size())) {
-        fail(ErrorKind::kCorrupt, "graph: '{}' has a size with the unknown symbol {}", value.name, dim.symbol);
-      }
+    for (const Dim& dim : value.dims) {
+      if (dim.last_symbol() >= static_cast<int>(graph.symbols.size()))
+        fail(ErrorKind::kCorrupt, "graph: '{}' has a size with the unknown symbol {}", value.name, dim.last_symbol());
+      if (value.role != Role::kActivation && dim.symbolic() && dim.symbol() < 0)
+        fail(ErrorKind::kCorrupt, "graph: '{}' must have sizes that are numbers or symbols", value.name);
     }
-    concrete(value, ones);
+    check_size(value);
   }
 }
 

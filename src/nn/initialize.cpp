@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "graph/op_def.h"
 #include "kernels/philox.h"
 #include "nn/family.h"
 
@@ -94,7 +95,7 @@ bool before_rectifier(const Graph& graph, const Node* node) {
     if (node->attrs.activation != kernels::Activation::kNone) return true;
     const Node* const next = first_use(graph, node->outputs[0]).node;
     if (next == nullptr) return false;
-    if (next->op == Op::kRelu || next->op == Op::kRelu6 || next->op == Op::kGelu) return true;
+    if (graph::op_def(next->op).activation != kernels::Activation::kNone) return true;
     if (next->op != Op::kBatchNorm && next->op != Op::kLayerNorm && next->op != Op::kDropout && next->op != Op::kAdd) {
       return false;
     }
@@ -167,7 +168,7 @@ graph::Tensors initialize(const Graph& graph, const std::string& family, std::ui
     const graph::Value& value = graph.values[i];
     if (value.role != graph::Role::kParameter && value.role != graph::Role::kState) continue;
     bool symbolic = false;
-    for (const graph::Dim dim : value.dims) symbolic = symbolic || dim.symbolic();
+    for (const graph::Dim& dim : value.dims) symbolic = symbolic || dim.symbolic();
     if (symbolic) continue;  // a cache: the session makes it
     graph::Tensor& tensor = tensors[value.name];
     tensor.shape = graph::concrete(value, {});

@@ -64,7 +64,7 @@ void check_tensors(const Model& model, const std::string& what) {
   std::size_t expected = 0;
   for (const graph::Value& value : model.graph.values) {
     if (value.role == graph::Role::kActivation || value.role == graph::Role::kInput) continue;
-    for (const graph::Dim dim : value.dims) {
+    for (const graph::Dim& dim : value.dims) {
       if (dim.symbolic()) fail(ErrorKind::kCorrupt, "{}: '{}' has a symbolic size, weights must not", what, value.name);
     }
     const auto found = model.tensors.find(value.name);

@@ -19,7 +19,7 @@ using graph::ValueId;
 using kernels::DType;
 
 constexpr const char* kFormat = "mlx-model";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2, kOldest = 1;
 constexpr const char* kPrecisions[] = {"f32", "int8"};
 constexpr const char* kNumerics[] = {"native", "portable"};
 
@@ -49,7 +49,7 @@ Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {
   for (const ValueId id : ids) {
     const graph::Value& value = graph.value(id);
     Json shape = Json::array();
-    for (const graph::Dim dim : value.dims) shape.push_back(dim.symbolic() ? -1 : dim.size);
+    for (const graph::Dim& dim : value.dims) shape.push_back(dim.symbolic() ? -1 : dim.size);
     out.push_back({{"name", value.name}, {"datatype", protocol_name(value.dtype)}, {"shape", shape}});
   }
   return out;
@@ -139,7 +139,7 @@ Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, cons
   out.channels = json_int(*found, "channels", where);
   const graph::Value& input = graph.value(images);
   const graph::Dims expected{graph::Dim::of(out.height), graph::Dim::of(out.width), graph::Dim::of(out.channels)};
-  if (input.dtype != DType::kF32 || input.dims.size() != 4 || !input.dims[0].symbolic() ||
+  if (input.dtype != DType::kF32 || input.dims.size() != 4 || input.dims[0].symbol() < 0 ||
       !std::equal(expected.begin(), expected.end(), input.dims.begin() + 1)) {
     fail(ErrorKind::kCorrupt, "{}: images of {}x{}x{} do not match the graph's input {}", where, out.height, out.width,
          out.channels, graph::to_text(graph, input.dims));
@@ -193,7 +193,7 @@ void check_model_format(const Json& json, const std::string& what) {
   const std::string format = json_string(json, "format", what);
   if (format != kFormat) fail(ErrorKind::kCorrupt, "{}: 'format': expected \"{}\", got \"{}\"", what, kFormat, format);
   const std::int64_t version = json_int(json, "version", what);
-  if (version != kVersion) {
+  if (version < kOldest || version > kVersion) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: format version {} is not known", what, version),
                 "a newer mlx may read it");
   }

@@ -34,7 +34,7 @@ inline Tensors random_tensors(const Graph& graph, std::uint64_t seed = 1) {
   const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
   for (const Value& value : graph.values) {
     bool symbolic = false;
-    for (const Dim dim : value.dims) symbolic = symbolic || dim.symbolic();
+    for (const Dim& dim : value.dims) symbolic = symbolic || dim.symbolic();
     if (symbolic || (value.role != Role::kParameter && value.role != Role::kState)) continue;
     const kernels::Shape shape = concrete(value, ones);
     const auto count = static_cast<std::size_t>(shape.count());

@@ -24,9 +24,9 @@ struct Problem {
 
 std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
   std::vector<std::int64_t> sizes;
-  for (const Dim dim : dims) {
+  for (const Dim& dim : dims) {
     sizes.push_back(!dim.symbolic()                                                  ? dim.size
-                    : graph.symbols[static_cast<std::size_t>(dim.symbol)] == "batch" ? 3
+                    : to_text(graph, dim) == "batch" ? 3
                                                                                      : 5);
   }
   return sizes;

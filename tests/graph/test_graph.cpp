@@ -95,7 +95,7 @@ TEST_CASE("errors name node and shapes") {
              "[batch,100]"));
   CHECK(says(refusal([&] { g.add(Op::kAdd, {}, {images, w}, "sum"); }), "sum (add)"));
   CHECK(says(refusal([&] { g.parameter("w", {Dim::of(1)}); }), "'w'"));
-  CHECK(says(refusal([&] { g.parameter("empty", {Dim::of(0)}); }), "at least 1"));
+  CHECK(says(refusal([&] { g.parameter("negative", {Dim::of(-1)}); }), "no size may be negative"));
   CHECK(says(refusal([&] { g.add(Op::kRelu, {}, {99}, "r"); }), "does not exist"));
   const ValueId fitting = g.parameter("fitting", {Dim::of(8), Dim::of(3), Dim::of(3), Dim::of(3)});
   conv.pad = {3, 0, 0, 0};

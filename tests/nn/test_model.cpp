@@ -123,7 +123,7 @@ TEST_CASE("model: model.json speaks the Open Inference Protocol") {
 TEST_CASE("model: a description that lies is corrupt, and the message says what") {
   CHECK(changed([](Json&) {}) == "no error");
   CHECK(says(changed([](Json& j) { j["format"] = "onnx"; }), "m: 'format': expected \"mlx-model\", got \"onnx\""));
-  CHECK(says(changed([](Json& j) { j["version"] = 2; }), "format version 2 is not known | a newer mlx may read it"));
+  CHECK(says(changed([](Json& j) { j["version"] = 3; }), "format version 3 is not known | a newer mlx may read it"));
   CHECK(says(changed([](Json& j) { j.erase("graph"); }), "the key 'graph' is missing"));
   CHECK(says(changed([](Json& j) { j["family"] = "vgg"; }), "unknown word 'vgg'"));
   CHECK(says(changed([](Json& j) { j["precision"] = "int3"; }), "unknown word 'int3'"));

@@ -93,19 +93,15 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
 std::vector<OpDef> attention_ops() {
   return {
       {.op = Op::kAttention,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .half_with_result = 1u << 0,
        .infer = infer,
        .backward = backward,
        .cost = cost},
       {.op = Op::kAttentionBackward,
-       .required_inputs = 4,
-       .max_inputs = 4,
        .half_with_result = (1u << 0) | (1u << 1) | (1u << 3),
        .infer = infer_backward,
        .cost = cost_backward},
-      {.op = Op::kAttentionCached, .required_inputs = 4, .max_inputs = 4, .infer = infer_cached, .cost = cost_cached},
+      {.op = Op::kAttentionCached, .infer = infer_cached, .cost = cost_cached},
   };
 }
 

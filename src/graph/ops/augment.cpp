@@ -38,9 +38,8 @@ std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<V
 
 std::vector<OpDef> augment_ops() {
   return {{.op = Op::kAugment,
-           .required_inputs = 3,
-           .max_inputs = 6,
            .stores_half = true,
+           .random = true,
            .infer = infer,
            .cost = per_output<1>}};
 }

@@ -17,7 +17,7 @@ std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<V
 }  // namespace
 
 std::vector<OpDef> cast_ops() {
-  return {{.op = Op::kCast, .required_inputs = 1, .max_inputs = 1, .infer = infer, .cost = per_output<1>}};
+  return {{.op = Op::kCast, .infer = infer, .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

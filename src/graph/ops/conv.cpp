@@ -24,7 +24,7 @@ std::int64_t output_size(const Rule& rule, std::int64_t size, const Attrs& attrs
 Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims& w) {
   rule.require(x.size() == 4 && w.size() == 4, "images and weights must have 4 dimensions");
   for (std::size_t i = 0; i < 4; ++i) {
-    rule.require((i == 0 || !x[i].symbolic()) && !w[i].symbolic(), "only the number of images may be symbolic");
+    rule.require((i == 0 || (!x[i].symbolic() && x[i].size >= 1)) && !w[i].symbolic(), "only the number of images may be symbolic");
   }
   rule.require(w[1].size == attrs.kernel[0] && w[2].size == attrs.kernel[1],
                "the weights do not have the kernel's size");
@@ -93,22 +93,21 @@ Cost cost_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
 std::vector<OpDef> conv_ops() {
   return {
       {.op = Op::kConv2d,
-       .required_inputs = 2,
-       .max_inputs = 4,
        .stores_half = true,
+       .product = true,
+       .layer = true,
+       .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer,
        .backward = backward,
        .cost = cost},
       {.op = Op::kConv2dBackwardData,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .stores_half = true,
+       .product = true,
        .infer = infer_backward_data,
        .cost = cost_backward_data},
       {.op = Op::kConv2dBackwardWeights,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .optional_outputs = 1u << 1,
+       .product = true,
        .infer = infer_backward_weights,
        .cost = cost_backward_weights},
   };

@@ -26,14 +26,11 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 std::vector<OpDef> dropout_ops() {
   return {
       {.op = Op::kDropout,
-       .required_inputs = 1,
-       .max_inputs = 1,
+       .random = true,
        .infer = infer<Op::kDropout>,
        .backward = backward,
        .cost = per_output<2>},
       {.op = Op::kDropoutBackward,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .infer = infer<Op::kDropoutBackward>,
        .cost = per_output<2>},
   };

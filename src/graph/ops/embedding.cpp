@@ -43,8 +43,8 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> embedding_ops() {
   return {
-      {.op = Op::kEmbedding, .required_inputs = 2, .max_inputs = 2, .infer = infer, .backward = backward, .cost = cost},
-      {.op = Op::kEmbeddingBackward, .required_inputs = 2, .max_inputs = 2, .infer = infer_backward},
+      {.op = Op::kEmbedding, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kEmbeddingBackward, .infer = infer_backward},
   };
 }
 

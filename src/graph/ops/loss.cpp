@@ -67,8 +67,6 @@ Ids infer_softmax(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, co
 std::vector<OpDef> loss_ops() {
   return {
       {.op = Op::kSoftmaxCrossEntropy,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .reads_half = 1u << 0,
        .stores_half = true,
        .half_output = 1,
@@ -77,9 +75,22 @@ std::vector<OpDef> loss_ops() {
        .infer = infer_cross_entropy,
        .backward = backward_loss,
        .cost = per_input<12>},
+      {.op = Op::kSoftCrossEntropy,
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .half_output = 1,
+       .half_on_gpu = true,
+       .loss = true,
+       .infer = infer_target_loss<Op::kSoftCrossEntropy>,
+       .backward = backward_loss,
+       .cost = per_input<12>},
+      {.op = Op::kSoftmax, .infer = infer_softmax, .cost = per_output<10>},
+  };
+}
+
+std::vector<OpDef> target_loss_ops() {
+  return {
       {.op = Op::kBinaryCrossEntropy,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .reads_half = 1u << 0,
        .stores_half = true,
        .half_output = 1,
@@ -89,8 +100,6 @@ std::vector<OpDef> loss_ops() {
        .backward = backward_loss,
        .cost = per_input<12>},
       {.op = Op::kRegressionLoss,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .stores_half = true,
        .half_output = 1,
        .half_on_gpu = true,
@@ -98,18 +107,6 @@ std::vector<OpDef> loss_ops() {
        .infer = infer_target_loss<Op::kRegressionLoss>,
        .backward = backward_loss,
        .cost = per_input<4>},
-      {.op = Op::kSoftCrossEntropy,
-       .required_inputs = 2,
-       .max_inputs = 3,
-       .reads_half = 1u << 0,
-       .stores_half = true,
-       .half_output = 1,
-       .half_on_gpu = true,
-       .loss = true,
-       .infer = infer_target_loss<Op::kSoftCrossEntropy>,
-       .backward = backward_loss,
-       .cost = per_input<12>},
-      {.op = Op::kSoftmax, .required_inputs = 1, .max_inputs = 1, .infer = infer_softmax, .cost = per_output<10>},
   };
 }
 

@@ -160,31 +160,30 @@ Ids backward_rms_norm(Graph& graph, const Node& node, const Ids& gradients) {
 
 }  // namespace
 
-std::vector<OpDef> norm_ops() {
+std::vector<OpDef> batch_norm_ops() {
   return {
       {.op = Op::kBatchNorm,
-       .required_inputs = 5,
-       .max_inputs = 5,
        .reads_half = 1u << 0,
        .stores_half = true,
+       .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_batch_norm,
        .backward = backward_batch_norm,
        .cost = per_output<8>},
       {.op = Op::kBatchNormBackward,
-       .required_inputs = 5,
-       .max_inputs = 6,
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_batch_norm_backward,
        .cost = per_output<10>},
       {.op = Op::kBatchNormInference,
-       .required_inputs = 5,
-       .max_inputs = 5,
+       .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_batch_norm_inference,
        .cost = per_output<2>},
+  };
+}
+
+std::vector<OpDef> layer_norm_ops() {
+  return {
       {.op = Op::kLayerNorm,
-       .required_inputs = 3,
-       .max_inputs = 4,
        .in_place = (1u << 0) | (1u << 3),
        .in_place_output = 3,
        .reads_half = 1u << 3,
@@ -194,16 +193,17 @@ std::vector<OpDef> norm_ops() {
        .backward = backward_layer_norm,
        .cost = norm_cost<8>},
       {.op = Op::kLayerNormBackward,
-       .required_inputs = 5,
-       .max_inputs = 6,
        .in_place = 1u << 5,
        .reads_half = 1u << 1,
        .addend = 5,
        .infer = infer_layer_norm_backward,
        .cost = norm_cost<12>},
+  };
+}
+
+std::vector<OpDef> rms_norm_ops() {
+  return {
       {.op = Op::kRmsNorm,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .in_place = (1u << 0) | (1u << 2),
        .in_place_output = 2,
        .reads_half = 1u << 2,
@@ -213,8 +213,6 @@ std::vector<OpDef> norm_ops() {
        .backward = backward_rms_norm,
        .cost = norm_cost<5>},
       {.op = Op::kRmsNormBackward,
-       .required_inputs = 4,
-       .max_inputs = 5,
        .in_place = 1u << 4,
        .reads_half = 1u << 1,
        .addend = 4,

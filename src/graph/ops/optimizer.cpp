@@ -61,27 +61,6 @@ Ids infer_muon_direction(Graph& graph, const Attrs& attrs, const Ids& inputs, co
   return {velocity, rule.out({}, DType::kF32, rule.dims(0))};
 }
 
-Ids infer_scaled_add(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
-  Rule rule(graph, Op::kScaledAdd, inputs, name);
-  rule.require_f32();
-  rule.require_shape(1, rule.dims(0));
-  return {rule.out({}, DType::kF32, rule.dims(0))};
-}
-
-// The gradient of each is the sum's times its factor; of one that is both, times both.
-Ids backward_scaled_add(Graph& graph, const Node& node, const Ids& gradients) {
-  const auto scaled = [&](float factor, const char* what) {
-    Attrs attrs;
-    attrs.scale_a = factor;
-    attrs.scale_b = 0;
-    return graph.add(Op::kScaledAdd, attrs, {gradients[0], gradients[0]}, node.name + what)[0];
-  };
-  const float a = node.attrs.scale_a, b = node.attrs.scale_b;
-  if (node.inputs[0] == node.inputs[1]) return {scaled(a + b, ".backward"), kNone};
-  const ValueId da = scaled(a, ".backward_a");
-  return {da, scaled(b, ".backward_b")};
-}
-
 Ids infer_accumulate(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   const Rule rule(graph, Op::kAccumulate, inputs, name);
   rule.require_f32();
@@ -115,29 +94,28 @@ Ids infer_gradient_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, co
 
 std::vector<OpDef> optimizer_ops() {
   return {
-      {.op = Op::kSgd, .required_inputs = 2, .max_inputs = 5, .infer = infer_sgd, .cost = per_output<6>},
-      {.op = Op::kAdamW, .required_inputs = 5, .max_inputs = 6, .infer = infer_adamw, .cost = per_output<14>},
-      {.op = Op::kLion, .required_inputs = 4, .max_inputs = 5, .infer = infer_lion, .cost = per_output<9>},
+      {.op = Op::kSgd, .infer = infer_sgd, .cost = per_output<6>},
+      {.op = Op::kAdamW, .infer = infer_adamw, .cost = per_output<14>},
+      {.op = Op::kLion, .infer = infer_lion, .cost = per_output<9>},
+  };
+}
+
+std::vector<OpDef> gradients_ops() {
+  return {
       {.op = Op::kMuonDirection,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .infer = infer_muon_direction,
        .cost = per_output<7>},
-      {.op = Op::kScaledAdd,
-       .required_inputs = 2,
-       .max_inputs = 2,
-       .in_place = (1u << 0) | (1u << 1),
-       .infer = infer_scaled_add,
-       .backward = backward_scaled_add,
-       .cost = per_output<3>},
-      {.op = Op::kAccumulate, .required_inputs = 3, .max_inputs = 3, .infer = infer_accumulate, .cost = per_output<3>},
+      {.op = Op::kAccumulate, .infer = infer_accumulate, .cost = per_output<3>},
+      {.op = Op::kNorm, .infer = infer_norm, .cost = per_input<2>},
+  };
+}
+
+std::vector<OpDef> gradient_scale_ops() {
+  return {
       {.op = Op::kGradientScale,
-       .required_inputs = 1,
-       .max_inputs = 2,
        .optional_outputs = 1u << 2,
        .infer = infer_gradient_scale,
        .cost = per_output<4>},
-      {.op = Op::kNorm, .required_inputs = 1, .max_inputs = 2, .infer = infer_norm, .cost = per_input<2>},
   };
 }
 

@@ -66,6 +66,27 @@ Ids backward_add(Graph& graph, const Node& node, const Ids& gradients) {
   return {gradient, gradient};
 }
 
+Ids infer_scaled_add(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kScaledAdd, inputs, name);
+  rule.require_f32();
+  rule.require_shape(1, rule.dims(0));
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
+// The gradient of each is the sum's times its factor; of one that is both, times both.
+Ids backward_scaled_add(Graph& graph, const Node& node, const Ids& gradients) {
+  const auto scaled = [&](float factor, const char* what) {
+    Attrs attrs;
+    attrs.scale_a = factor;
+    attrs.scale_b = 0;
+    return graph.add(Op::kScaledAdd, attrs, {gradients[0], gradients[0]}, node.name + what)[0];
+  };
+  const float a = node.attrs.scale_a, b = node.attrs.scale_b;
+  if (node.inputs[0] == node.inputs[1]) return {scaled(a + b, ".backward"), kNone};
+  const ValueId da = scaled(a, ".backward_a");
+  return {da, scaled(b, ".backward_b")};
+}
+
 // x[B,T,D]; `positions` (input `at`), where present, is s32[B].
 void require_positions(const Rule& rule, std::size_t at) {
   rule.require_rank(0, 3);
@@ -108,84 +129,81 @@ Ids backward_add_positions(Graph& graph, const Node& node, const Ids& gradients)
 std::vector<OpDef> pointwise_ops() {
   return {
       {.op = Op::kRelu,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .in_place = 1u << 0,
        .stores_half = true,
+       .activation = Activation::kRelu,
        .infer = infer_activation<Op::kRelu>,
        .backward = backward_from_output<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kReluBackward,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .in_place = 1u << 1,
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_activation<Op::kReluBackward>,
        .cost = per_output<1>},
       {.op = Op::kRelu6,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .in_place = 1u << 0,
        .stores_half = true,
+       .activation = Activation::kRelu6,
        .infer = infer_activation<Op::kRelu6>,
        .backward = backward_from_output<Op::kRelu6Backward>,
        .cost = per_output<2>},
       {.op = Op::kRelu6Backward,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .in_place = 1u << 1,
        .reads_half = 1u << 1,
        .stores_half = true,
        .infer = infer_activation<Op::kRelu6Backward>,
        .cost = per_output<2>},
       {.op = Op::kGelu,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .reads_half = 1u << 0,
        .stores_half = true,
+       .activation = Activation::kGelu,
        .infer = infer_activation<Op::kGelu>,
        .backward = backward_gelu,
        .cost = per_output<10>},
       {.op = Op::kGeluBackward,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .in_place = 1u << 1,
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_activation<Op::kGeluBackward>,
        .cost = per_output<16>},
+      {.op = Op::kAdd,
+       .in_place = (1u << 0) | (1u << 1),
+       .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
+       .infer = infer_add,
+       .backward = backward_add,
+       .cost = per_output<1>},
+      {.op = Op::kScaledAdd,
+       .in_place = (1u << 0) | (1u << 1),
+       .infer = infer_scaled_add,
+       .backward = backward_scaled_add,
+       .cost = per_output<3>},
+  };
+}
+
+std::vector<OpDef> swiglu_ops() {
+  return {
       {.op = Op::kSwiGlu,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .reads_half = 1u << 0,
        .stores_half = true,
        .infer = infer_swiglu,
        .backward = backward_swiglu,
        .cost = per_output<12>},
       {.op = Op::kSwiGluBackward,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_swiglu_backward,
        .cost = per_output<10>},
-      {.op = Op::kAdd,
-       .required_inputs = 2,
-       .max_inputs = 2,
-       .in_place = (1u << 0) | (1u << 1),
-       .infer = infer_add,
-       .backward = backward_add,
-       .cost = per_output<1>},
+  };
+}
+
+std::vector<OpDef> positions_ops() {
+  return {
       {.op = Op::kAddPositions,
-       .required_inputs = 2,
-       .max_inputs = 3,
        .infer = infer_add_positions,
        .backward = backward_add_positions,
        .cost = per_output<1>},
       {.op = Op::kAddPositionsBackward,
-       .required_inputs = 1,
-       .max_inputs = 2,
        .infer = infer_add_positions_backward,
        .cost = per_input<1>},
   };

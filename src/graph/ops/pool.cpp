@@ -22,7 +22,7 @@ std::int64_t pooled(const Rule& rule, std::int64_t size, const Attrs& attrs, std
 
 Dims pooled_dims(const Rule& rule, const Attrs& attrs, const Dims& x) {
   rule.require(x.size() == 4, "images must have 4 dimensions");
-  for (std::size_t i = 1; i < 4; ++i) rule.require(!x[i].symbolic(), "only the number of images may be symbolic");
+  for (std::size_t i = 1; i < 4; ++i) rule.require(!x[i].symbolic() && x[i].size >= 1, "only the number of images may be symbolic");
   return {x[0], Dim::of(pooled(rule, x[1].size, attrs, 0)), Dim::of(pooled(rule, x[2].size, attrs, 1)), x[3]};
 }
 
@@ -81,8 +81,6 @@ Cost cost_max(const Node& node, std::span<const kernels::Shape> inputs, std::spa
 std::vector<OpDef> pool_ops() {
   return {
       {.op = Op::kMaxPool,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .optional_outputs = 1u << 1,
        .reads_half = 1u << 0,
        .stores_half = true,
@@ -90,21 +88,15 @@ std::vector<OpDef> pool_ops() {
        .backward = backward<Op::kMaxPoolBackward>,
        .cost = cost_max},
       {.op = Op::kMaxPoolBackward,
-       .required_inputs = 2,
-       .max_inputs = 2,
        .reads_half = 1u << 0,
        .stores_half = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
       {.op = Op::kAvgPool,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .infer = infer_average,
        .backward = backward<Op::kAvgPoolBackward>,
        .cost = per_input<1>},
       {.op = Op::kAvgPoolBackward,
-       .required_inputs = 1,
-       .max_inputs = 1,
        .infer = infer_average_backward,
        .cost = per_output<1>},
   };

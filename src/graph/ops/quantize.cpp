@@ -26,8 +26,8 @@ Ids infer_dequantize(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
 
 std::vector<OpDef> quantize_ops() {
   return {
-      {.op = Op::kQuantize, .required_inputs = 1, .max_inputs = 1, .infer = infer_quantize, .cost = per_output<2>},
-      {.op = Op::kDequantize, .required_inputs = 1, .max_inputs = 1, .infer = infer_dequantize, .cost = per_output<1>},
+      {.op = Op::kQuantize, .infer = infer_quantize, .cost = per_output<2>},
+      {.op = Op::kDequantize, .infer = infer_dequantize, .cost = per_output<1>},
   };
 }
 

@@ -9,31 +9,21 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// The product of the fixed sizes and the sorted symbols: equal for two shapes exactly if they always hold as many
-// elements.
-struct Elements {
-  std::int64_t fixed = 1;
-  std::vector<int> symbols;
-  bool operator==(const Elements&) const = default;
-};
-
-Elements elements(const Rule& rule, const Dims& dims) {
-  Elements all;
-  for (const Dim dim : dims) {
-    if (dim.symbolic()) {
-      all.symbols.push_back(dim.symbol);
-    } else {
-      rule.require(dim.size >= 1 && !__builtin_mul_overflow(all.fixed, dim.size, &all.fixed), "the shape is too large");
-    }
+// Whether two shapes hold as many elements, whatever the symbols are. Sizes that both have need not be multiplied.
+bool same_count(Dims a, Dims b) {
+  for (auto dim = a.begin(); dim != a.end();) {
+    const auto other = std::ranges::find(b, *dim);
+    const bool cancels = other != b.end() && *dim != Dim::of(0);
+    if (cancels) b.erase(other);
+    dim = cancels ? a.erase(dim) : dim + 1;
   }
-  std::ranges::sort(all.symbols);
-  return all;
+  return product_of(a) == product_of(b);
 }
 
 Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims* given, const std::string& name) {
   Rule rule(graph, Op::kReshape, inputs, name);
   rule.require(given != nullptr && given->size() <= kernels::kMaxRank, "the output's shape must be given");
-  rule.require(elements(rule, rule.dims(0)) == elements(rule, *given),
+  rule.require(same_count(rule.dims(0), *given),
                fmt::format("the shape {} holds another number of elements", to_text(graph, *given)));
   return {rule.out({}, rule.dtype(0), *given)};
 }
@@ -51,7 +41,7 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> reshape_ops() {
   return {
-      {.op = Op::kReshape, .required_inputs = 1, .max_inputs = 1, .infer = infer, .backward = backward, .cost = cost}};
+      {.op = Op::kReshape, .infer = infer, .backward = backward, .cost = cost}};
 }
 
 }  // namespace mlx::graph

@@ -33,15 +33,11 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 std::vector<OpDef> rope_ops() {
   return {
       {.op = Op::kRope,
-       .required_inputs = 1,
-       .max_inputs = 2,
        .in_place = 1u << 0,
        .infer = infer<Op::kRope>,
        .backward = backward,
        .cost = per_output<3>},
       {.op = Op::kRopeBackward,
-       .required_inputs = 1,
-       .max_inputs = 2,
        .in_place = 1u << 0,
        .infer = infer<Op::kRopeBackward>,
        .cost = per_output<3>},

@@ -28,7 +28,8 @@ std::int64_t Rule::size(std::size_t input, int axis) const {
   if (at < 0 || at >= static_cast<std::int64_t>(of.size()))
     refuse(fmt::format("input {} has too few dimensions", input));
   const Dim dim = of[static_cast<std::size_t>(at)];
-  if (dim.symbolic()) refuse(fmt::format("dimension {} of input {} must be a fixed size", at, input));
+  if (dim.symbolic() || dim.size < 1)
+    refuse(fmt::format("dimension {} of input {} must be a fixed size of at least 1", at, input));
   return dim.size;
 }
 

@@ -23,7 +23,7 @@ class Rule {
   DType dtype(std::size_t input) const { return graph_.value(inputs_[input]).dtype; }
   Role role(std::size_t input) const { return graph_.value(inputs_[input]).role; }
   std::size_t rank(std::size_t input) const { return graph_.value(inputs_[input]).dims.size(); }
-  // The size of a dimension that must not be symbolic; negative axes count from the end.
+  // The size of a dimension that must be a number, at least 1; negative axes count from the end.
   std::int64_t size(std::size_t input, int axis) const;
 
   void require(bool holds, std::string_view what) const {
@@ -84,20 +84,8 @@ DType stored_type(const Rule& rule, const Attrs& attrs);
 // x and dy, inputs 0 and 1, are of one type, f32, bf16 or f16.
 void require_same_reals(const Rule& rule);
 
-std::vector<OpDef> linear_ops();
-std::vector<OpDef> conv_ops();
-std::vector<OpDef> norm_ops();
-std::vector<OpDef> pointwise_ops();
-std::vector<OpDef> pool_ops();
-std::vector<OpDef> dropout_ops();
-std::vector<OpDef> loss_ops();
-std::vector<OpDef> embedding_ops();
-std::vector<OpDef> attention_ops();
-std::vector<OpDef> rope_ops();
-std::vector<OpDef> quantize_ops();
-std::vector<OpDef> cast_ops();
-std::vector<OpDef> optimizer_ops();
-std::vector<OpDef> reshape_ops();
-std::vector<OpDef> augment_ops();
+// The rows of each family, defined in the family's file of this folder.
+#define MLX_OP(op, name, family, ...) std::vector<OpDef> family##_ops();
+#include "kernels/op_list.h"
 
 }  // namespace mlx::graph
