@@ -64,7 +64,7 @@ complete -c mlx -n '__mlx_at ""' -f -a eval -d 'Measure a model on a split: accu
 complete -c mlx -n '__mlx_at ""' -f -a predict -d 'Ask a model: images and rows get labels or numbers, text goes on from a prompt'
 complete -c mlx -n '__mlx_at ""' -f -a quantize -d 'Make an int8 child of a model, with activations calibrated on data'
 complete -c mlx -n '__mlx_at ""' -f -a serve -d 'Answer inference requests over HTTP (KServe Open Inference Protocol v2)'
-complete -c mlx -n '__mlx_at ""' -f -a help -d 'Show help on a command, or list all commands'
+complete -c mlx -n '__mlx_at ""' -f -a help -d 'Show help on a command or a guide, or list all commands'
 complete -c mlx -n '__mlx_at ""' -f -a completion -d 'Print the completion script of a shell'
 complete -c mlx -n '__mlx_at ""' -f -a config -d 'Read and write settings'
 complete -c mlx -n '__mlx_at ""' -f -a report -d 'Write one self-contained HTML page about a model'

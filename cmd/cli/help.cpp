@@ -1,6 +1,7 @@
-// mlx help: the overview or one command's page; with --generate, writes man pages and completions from the same
-// declarations.
+// mlx help: the overview, one command's help, or a guide, which `man` shows. With --generate it writes man pages and
+// completions from the same declarations.
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -58,11 +59,26 @@ void generate(Context& context, const std::string& root) {
   write_where_changed(context, join_path(completions, "mlx.fish"), fish_completion());
 }
 
+bool is_guide(const std::string& name) {
+  for (const auto& [guide, summary] : guides()) {
+    if (guide == name) return true;
+  }
+  return name.starts_with("format-");
+}
+
+// Becomes `man mlx-NAME`; returns only by an error.
+[[noreturn]] void show_guide(const std::string& name) {
+  const std::string page = "mlx-" + name;
+  execlp("man", "man", page.c_str(), static_cast<char*>(nullptr));
+  throw Error(ErrorKind::kMissing, fmt::format("cannot run man to show {}", page), "install man-db or mandoc");
+}
+
 int run_help(const HelpOptions& options, Context& context) {
   if (!options.generate.empty()) {
     generate(context, options.generate);
     return 0;
   }
+  if (options.names.size() == 1 && is_guide(options.names[0])) show_guide(options.names[0]);
   context.start_pager();
   if (options.names.empty()) {
     context.out(overview());
@@ -81,16 +97,16 @@ Command add_help() {
   auto options = std::make_shared<HelpOptions>();
   Command command;
   command.name = "help";
-  command.summary = "Show help on a command, or list all commands";
+  command.summary = "Show help on a command or a guide, or list all commands";
   command.group = "meta";
   command.json = false;
   command.options = {
-      arguments("COMMAND", options->names, "The command, and its subcommand", Complete::kCommand, false),
+      arguments("COMMAND", options->names, "A command and its subcommand, or a guide", Complete::kCommand, false),
       option("--generate", "FOLDER", options->generate, "Write man/*.1 and completions/ below this folder",
              Complete::kFolder),
   };
   command.options.back().hidden = true;
-  command.examples = {"mlx help add", "mlx help remote add"};
+  command.examples = {"mlx help add", "mlx help remote add", "mlx help tutorial"};
   command.run = [options](Context& context) { return run_help(*options, context); };
   return command;
 }

@@ -17,6 +17,8 @@ std::string version_text();
 std::vector<Command> all_commands();
 // The groups of the overview in their order, with a title each.
 const std::vector<std::pair<std::string, std::string>>& command_groups();
+// The pages mlx-NAME(7), with a summary each.
+const std::vector<std::pair<std::string, std::string>>& guides();
 
 // `prose` is the text of man/prose/NAME.md, "" where there is none: "# SECTION", paragraphs, "- item", four spaces for
 // code, `literal`.

@@ -107,6 +107,15 @@ const std::vector<std::pair<std::string, std::string>>& command_groups() {
   return kGroups;
 }
 
+const std::vector<std::pair<std::string, std::string>>& guides() {
+  static const std::vector<std::pair<std::string, std::string>> kGuides = {
+      {"tutorial", "A tour, from raw files to a served model"},
+      {"gpu", "NVIDIA GPUs: what they need, what has run where"},
+      {"security", "Who is trusted with what, and what an attacker can do"},
+  };
+  return kGuides;
+}
+
 std::vector<Command> all_commands() {
   std::vector<Command> all;
   all.reserve(kCommands.size());
@@ -126,6 +135,7 @@ std::string overview() {
     }
     if (!rows.empty()) text += "\n" + title + "\n" + two_columns(rows);
   }
+  text += "\nGuides, for `mlx help GUIDE`\n" + two_columns(guides());
   return text + "\n`mlx help COMMAND` or `mlx COMMAND --help` says more. Start with `mlx init`.\n";
 }
 

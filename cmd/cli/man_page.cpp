@@ -162,6 +162,9 @@ std::string man_overview(const std::string& prose) {
     }
     if (!entries.empty()) text += fmt::format(".SS {}\n{}", roff(title), entries);
   }
+  text += ".SS Guides\n";
+  for (const auto& [name, summary] : guides())
+    text += fmt::format(".TP\n.BR mlx\\-{} (7)\n{}.\n", roff(name), inline_roff(summary));
   return text + kExitStatus;
 }
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs the demo and the benchmarks that README.md shows and writes its figures: they are those of one run on one commit.
+"""Runs the demo and the benchmarks and writes their figures into tests/bench/README.md: those of one run on one commit.
 
   tests/bench/readme.py BUILD_FOLDER [--only SECTION]... [--python PYTHON]
 
-About a quarter of an hour on two cores. The worktree has nothing uncommitted (README.md itself may be), and the programs
-are built from it first. Each section stands between markers of its name in README.md; nothing is written where any of
-them fails. Figures are printed and not written where something else kept the machine busy before a section, and where
---only leaves out sections whose figures are of another commit. A target that was missed is no failure: the figures stand.
+This takes about a quarter of an hour on two cores. The worktree must be committed (tests/bench/README.md may differ); the
+programs are built from it first. Each section of the page stands between markers of its name. The script writes nothing if
+a section fails. It prints the figures instead of writing them if another program kept the machine busy before a section,
+or if --only leaves out sections whose figures are of another commit. A missed target is no failure: its figures are
+written.
 
-Peers: torch and numpy of --python (a virtual environment's; else of the interpreter that runs this), for inference also
-onnx and onnxruntime, for the store dvc and oxenai; Debian's git, git-lfs, restic and borgbackup. Training and inference
-need their peers; of the store's, one that is missing has no column, and is named. The demo needs dataset-fashion-mnist,
-curl and jq.
+Peers: torch and numpy of --python (default: the interpreter that runs this script), for inference also onnx and
+onnxruntime, for the store dvc and oxenai; Debian's git, git-lfs, restic and borgbackup. Training and inference need their
+peers. A peer of the store that is missing has no column and is named. The demo needs dataset-fashion-mnist, curl and jq.
 """
 import argparse
 import ctypes
@@ -31,9 +31,10 @@ from store_table import busy_seconds, wait_for_quiet
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-README = os.path.join(ROOT, "README.md")
+PAGE = os.path.join(HERE, "README.md")
+SHOWN = "tests/bench/README.md"
 DEMO_FOLDER = "/tmp/mlx-demo"
-PROGRESS = re.compile(r"\w+ +\d+ %  ")
+CLOSING = "# What came of it"  # the heading of the demo's closing table
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- /figures -->\n)", re.S)
 COMMIT = re.compile(r"\bcommit ([0-9a-f]{12})\b")
 TRAINED = {"mlp": "MLP 784-512-512-10, batch 128", "demo cnn": "CNN 28x28, 4 convolutions, batch 128",
@@ -104,7 +105,7 @@ def measure(run, name, command, extra=(), interpreter=()):
     except (OSError, ValueError):
         out = None
     if done.returncode not in (0, 1) or out is None:
-        fail(f"{typed(command)} failed; README.md is as it was")
+        fail(f"{typed(command)} failed; {SHOWN} is as it was")
     if done.returncode == 1:
         say(f"{name}: a target was missed; the figures stand as they are")
     return out
@@ -127,18 +128,9 @@ def demo(run):
     finally:
         shutil.rmtree(DEMO_FOLDER, ignore_errors=True)
     if done.returncode != 0:
-        fail(f"the demo failed; README.md is as it was\n{done.stdout[-2000:]}")
-    lines = [line for line in done.stdout.split("\n") if not PROGRESS.match(line)]
-    return f"What `./bootstrap demo` prints ({run.where}; the figures are the demo's own):\n\n" + fenced("\n".join(lines))
-
-
-def versions(run):
-    command = [os.path.join(ROOT, "tests/demo/versions.sh"), run.build]
-    done = subprocess.run(command, text=True, stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        fail(f"{typed(command)} failed; README.md is as it was")
-    return (f"Forty images and a table, after one cell was changed, one row deleted and one image renamed; the second version\n"
-            f"costs what changed (`{typed(command)}`, commit {COMMIT.search(run.where)[1]}):\n\n" + fenced(done.stdout))
+        fail(f"the demo failed; {SHOWN} is as it was\n{done.stdout[-2000:]}")
+    closing = done.stdout[done.stdout.index(CLOSING):done.stdout.index("  report: ")]
+    return f"The closing table of `./bootstrap demo` ({run.where}):\n\n" + fenced(closing)
 
 
 def training_table(rows):
@@ -160,7 +152,7 @@ def training(run):
     rows = measure(run, "training", command, interpreter=[run.python])["rows"]
     apart = [row["case"] for row in rows if not row["same_losses"]]
     if apart:
-        fail(f"mlx and PyTorch do not compute the same: {', '.join(apart)}; README.md is as it was")
+        fail(f"mlx and PyTorch do not compute the same: {', '.join(apart)}; {SHOWN} is as it was")
     torch = peers(run.python, ["torch"])["torch"]
     return f"PyTorch {torch}, {run.where}; `{typed(command)}`:\n\n" + training_table(rows)
 
@@ -215,18 +207,17 @@ def store(run):
     return f"{run.where}; `{typed(command)}`:\n\n" + store_table(measure(run, "store", command, ["--venv", venv]))
 
 
-SECTIONS = {"versions": versions, "demo": demo, "store": store, "inference": inference, "training": training}
+SECTIONS = {"demo": demo, "store": store, "inference": inference, "training": training}
 
 
 def check_ready(wanted, text, python):
     """What would stop a section later stops the run now."""
     lacking = [name for name in wanted if name not in [match[2] for match in BLOCK.finditer(text)]]
     if lacking:
-        fail(f"README.md has no place for {', '.join(lacking)}")
+        fail(f"{SHOWN} has no place for {', '.join(lacking)}")
     if "demo" in wanted and os.path.exists(DEMO_FOLDER):
         fail(f"{DEMO_FOLDER} is in the way")
-    programs = {"demo": ["curl", "jq", "git", "python3"], "versions": ["git"]}
-    for program in {program for name in wanted for program in programs.get(name, [])}:
+    for program in ["curl", "jq", "git", "python3"] if "demo" in wanted else []:
         if not shutil.which(program):
             fail(f"{program} is not installed")
     packages = {package for name in wanted for package in NEEDED.get(name, [])}
@@ -292,10 +283,10 @@ def main():
     wanted = [name for name in SECTIONS if name in (args.only or SECTIONS)]
     python = os.path.abspath(shutil.which(args.python) or fail(f"there is no {args.python}"))
     git = ["git", "-C", ROOT]
-    if subprocess.check_output([*git, "status", "--porcelain", "--", ".", ":!README.md"]):
+    if subprocess.check_output([*git, "status", "--porcelain", "--", ".", f":!{SHOWN}"]):
         fail("commit first, so that the figures are those of a commit")
     commit = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], text=True).strip()[:12]
-    with open(README) as f:
+    with open(PAGE) as f:
         text = f.read()
     check_ready(wanted, text, python)
     build = os.path.realpath(args.build)
@@ -303,17 +294,17 @@ def main():
         fail(f"{args.build} is not in this worktree")
     build_programs(build)
     adopt_orphans()
-    with tempfile.TemporaryDirectory(prefix="mlx-readme.") as scratch:
+    with tempfile.TemporaryDirectory(prefix="mlx-figures.") as scratch:
         where = f"{machine()}, {datetime.date.today()}, commit {commit}"
         bodies, quiet = measure_all(wanted, Run(build, python, where, scratch))
     after = replace(text, bodies)
     others = commits(after) - {commit}
     if others:
-        say(f"README.md has figures of {', '.join(sorted(others))}: run all sections")
+        say(f"{SHOWN} has figures of {', '.join(sorted(others))}: run all sections")
     if others or not quiet:
         print("\n".join(bodies.values()), end="")
-        return say("README.md is as it was")
-    with open(README, "w") as f:
+        return say(f"{SHOWN} is as it was")
+    with open(PAGE, "w") as f:
         f.write(after)
 
 

@@ -46,6 +46,15 @@ for command in $(mlx completion --words command); do
   expect 0 mlx "$command" -h
   same "$out" "$text"
 done
+# Every guide has a page and every page of section 7 is listed; man shows it.
+mkdir guides && printf '#!/bin/sh\necho "man $*"\n' >guides/man && chmod +x guides/man
+for page in "$here"/../../man/mlx-*.7; do
+  guide=$(basename "$page" .7) guide=${guide#mlx-}
+  has "$overview" "  $guide "
+  expect 0 env PATH="$work/guides:$PATH" "$mlx_binary" help "$guide"
+  same "$out" "man mlx-$guide"
+done
+error 8 "cannot run man" env PATH="$work/none" "$mlx_binary" help tutorial
 expect 0 mlx help remote add
 has "$out" "usage: mlx remote add [OPTION]... NAME URL"
 expect 0 mlx --version
