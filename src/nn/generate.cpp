@@ -26,13 +26,10 @@ graph::SessionOptions options_of(kernels::Level level) {
 
 struct Generator::State {
   State(const Model& model, kernels::Level level, Pool& pool)
-      : tensors(model.tensors),
-        decoding(graph::to_decoding(graph::fuse(graph::to_inference(model.graph), tensors))),
-        session(decoding.graph, tensors, options_of(level), pool) {
-    tensors.clear();
-  }
+      : State(graph::fuse(graph::to_inference(model.graph), *model.weights), level, pool) {}
+  State(const graph::Fused& fused, kernels::Level level, Pool& pool)
+      : decoding(graph::to_decoding(fused.graph)), session(decoding.graph, fused.weights, options_of(level), pool) {}
 
-  graph::Tensors tensors;
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;  // positions that the cache holds

@@ -67,17 +67,17 @@ void check_tensors(const Model& model, const std::string& what) {
     for (const graph::Dim dim : value.dims) {
       if (dim.symbolic()) fail(ErrorKind::kCorrupt, "{}: '{}' has a symbolic size, weights must not", what, value.name);
     }
-    const auto found = model.tensors.find(value.name);
-    if (found == model.tensors.end()) fail(ErrorKind::kCorrupt, "{}: the tensor '{}' is missing", what, value.name);
+    const auto found = model.weights->find(value.name);
+    if (!found) fail(ErrorKind::kCorrupt, "{}: the tensor '{}' is missing", what, value.name);
     const kernels::Shape shape = graph::concrete(value, {});
-    if (!(found->second.shape == shape)) {
+    if (!(found->shape() == shape)) {
       fail(ErrorKind::kCorrupt, "{}: '{}' does not have the graph's dtype and shape, {} {}", what, value.name,
            kernels::name_of(value.dtype), graph::to_text(model.graph, value.dims));
     }
     ++expected;
   }
-  if (model.tensors.size() != expected) {
-    for (const auto& [name, tensor] : model.tensors) {
+  if (model.weights->size() != expected) {
+    for (const auto& [name, weight] : model.weights->all()) {
       const graph::ValueId id = model.graph.find(name);
       const bool held = id != graph::kNone && model.graph.value(id).role != graph::Role::kActivation &&
                         model.graph.value(id).role != graph::Role::kInput;
@@ -118,7 +118,8 @@ Model read_description(const Files& files) {
 Model read_model(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
-  model.tensors = decode_tensors(read_needed(files, kWeightsFile), what);
+  const auto file = std::make_shared<const Bytes>(read_needed(files, kWeightsFile));
+  model.weights = std::make_shared<const graph::Weights>(view_tensors(*file, what), file);
   check_tensors(model, what);
   return model;
 }
@@ -127,7 +128,9 @@ Model read_model(const Files& files) {
 
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base) {
   const std::string description = canonical(model_json(model));
-  const Bytes weights = encode_tensors(model.tensors);
+  const TensorStream stream = stream_tensors(refs_to(*model.weights));
+  Bytes weights(stream.size);
+  stream.read(weights.data(), weights.size());
   const std::unique_ptr<store::Batch> batch = store.begin();
   std::vector<store::Entry> entries;
   entries.push_back({kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))});
