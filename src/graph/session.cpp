@@ -359,6 +359,10 @@ std::size_t Session::arena_bytes() const {
   return state_->current ? state_->current->plan.arena_bytes : 0;
 }
 
+std::int64_t Session::plans() const {
+  return state_->plans;
+}
+
 std::size_t Session::state_bytes() const {
   std::size_t bytes = 0;
   for (const Held& each : state_->held) bytes += each.bytes;

@@ -105,6 +105,7 @@ class Session {
   void set_state(const std::string& name, ByteView bytes);
 
   std::size_t arena_bytes() const;      // of the last bucket
+  std::int64_t plans() const;           // how often the graph was planned for sizes that were new or had been dropped
   std::size_t state_bytes() const;      // of all that outlives a step
   std::size_t own_state_bytes() const;  // the same without shared weights
   // Times each node from now on; the calls of the next `keep_runs` runs are also kept one by one.

@@ -227,6 +227,7 @@ Tiles* Session::State::tiles_for(const RunOptions& run) {
   std::vector<std::int64_t> of_tile = sizes;
   of_tile[symbol] = size;
   std::vector<Bucket> lanes;
+  ++plans;
   for (int i = 0; i < pool.threads(); ++i) {
     lanes.push_back(make_bucket_of(of_tile));
     for (Step& each : lanes.back().steps) {
@@ -245,6 +246,7 @@ Bucket& Session::State::bucket_for_sizes() {
       current = &*found;
     } else {
       Bucket made = make_bucket_of(sizes);
+      ++plans;
       if (buckets.size() >= kMaxBuckets) {
         if (on_device) on_device->forget();
         buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));

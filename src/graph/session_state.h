@@ -46,6 +46,7 @@ struct Session::State {
   std::list<Bucket> buckets;
   Bucket* current = nullptr;
   std::uint64_t uses = 0;
+  std::int64_t plans = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
   Tiling tiling;                    // of inference on the host; other runs are whole

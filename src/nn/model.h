@@ -47,7 +47,8 @@ Json model_json(const Model& model);
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base = {});
 Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
 // The same of a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest of a version that
-// has these files. kNotFound where there is no model.json.
+// has these files. The weights are mapped: the file must not be changed in place while the model is in use (a new one
+// may be renamed over it). kNotFound if there is no model.json.
 struct FolderModel {
   Model model;
   Digest digest;
