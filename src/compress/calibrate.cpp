@@ -56,10 +56,8 @@ class Calibrator {
  public:
   Calibrator(const nn::Model& model, const data::Examples& examples, const Calibration& calibration,
              kernels::Level level, Pool& pool)
-      : examples_(examples),
-        tensors_(model.tensors),
-        loader_(examples, loader_options(model, examples, calibration), pool) {
-    graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
+      : examples_(examples), loader_(examples, loader_options(model, examples, calibration), pool) {
+    auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
     observed_ = values_to_quantize(graph);
     for (const graph::ValueId value : observed_) {
       graph.outputs.push_back(value);
@@ -70,7 +68,7 @@ class Calibrator {
     images_ = graph.inputs.at(0);
     graph::SessionOptions options;
     options.level = level;
-    session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
+    session_ = std::make_unique<graph::Session>(graph, weights, options, pool);
   }
 
   graph::Tensors run(Progress& progress) {
@@ -131,7 +129,6 @@ class Calibrator {
   }
 
   const data::Examples& examples_;
-  graph::Tensors tensors_;
   data::Loader loader_;
   std::unique_ptr<graph::Session> session_;
   graph::ValueId images_ = graph::kNone;

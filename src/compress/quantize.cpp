@@ -42,12 +42,12 @@ work::Work describe(const QuantizeOptions& options, const registry::Version& mod
 
 nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
   if (model.precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", model.precision);
-  graph::Tensors tensors = model.tensors;
+  graph::Tensors tensors = model.weights->tensors();
   const graph::Graph fused = graph::fuse(graph::to_inference(model.graph), tensors);
   Quantized quantized = quantize_graph(fused, tensors, ranges);
   nn::Model out = model;
   out.graph = std::move(quantized.graph);
-  out.tensors = std::move(quantized.tensors);
+  out.weights = std::make_shared<const graph::Weights>(std::move(quantized.tensors));
   out.precision = "int8";
   out.numerics = "native";  // its calibration and int8 kernels are
   return out;

@@ -28,15 +28,13 @@ class Evaluator {
  public:
   Evaluator(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool)
       : about_(split.about),
-        tensors_(model.tensors),
         source_(batches_of(split, model.preprocessing, context_of(model), whole_split(evaluation_batch(model, split)),
                            pool)),
         tally_(tally_of(split, model.preprocessing.rows ? &*model.preprocessing.rows : nullptr, pool)) {
-    const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors_);
+    const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
     graph::SessionOptions options;
     options.level = level;
-    session_ = std::make_unique<graph::Session>(graph, tensors_, options, pool);
-    tensors_.clear();  // the session has its own
+    session_ = std::make_unique<graph::Session>(graph, weights, options, pool);
     input_ = graph.inputs.at(0);
     output_ = graph.outputs.at(0);
   }
@@ -89,7 +87,6 @@ class Evaluator {
   }
 
   const data::Description& about_;
-  graph::Tensors tensors_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<Tally> tally_;
   std::unique_ptr<graph::Session> session_;

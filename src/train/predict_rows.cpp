@@ -34,11 +34,10 @@ RowPredictions predict_rows(const nn::Model& model, const data::Rows& rows, kern
                             Progress& progress) {
   if (!model.preprocessing.rows) fail(ErrorKind::kUsage, "the model takes no rows");
   const data::RowSchema& schema = *model.preprocessing.rows;
-  graph::Tensors tensors = model.tensors;
-  const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors);
+  const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
   graph::SessionOptions options;
   options.level = level;
-  graph::Session session(graph, tensors, options, pool);
+  graph::Session session(graph, weights, options, pool);
   const std::unique_ptr<data::BatchSource> source = data::row_batches(rows, schema, {.batch = kBatch});
   const std::size_t width = schema.outputs().size();
   RowPredictions out;

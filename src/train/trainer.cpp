@@ -134,7 +134,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.family = t.built.family;
   model.config = t.built.config;
   model.graph = t.built.graph;
-  model.tensors = std::move(result.tensors);
+  model.weights = std::make_shared<const graph::Weights>(std::move(result.tensors));
   model.preprocessing = data.preprocessing;
   model.labels = t.data.names;
   if (t.config.portable) model.numerics = "portable";
