@@ -57,7 +57,7 @@ void Session::State::init() {
     for (const Dim dim : value.dims) {
       if (!dim.symbolic()) continue;
       if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
-      fixed_symbol[static_cast<std::size_t>(dim.symbol)] = 1;
+      fixed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;
     }
   }
   const bool may_cut = !on_device && !options.training && options.reuse_memory;
