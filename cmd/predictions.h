@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct PredictSource {
 PredictSource find_source(const std::string& word, Context& context);
 
 // The `top` likeliest classes, the likeliest first.
-std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top);
+std::vector<Ranked> rank_classes(std::span<const double> probabilities, std::int64_t top);
 
 class Predictions {
  public:
@@ -40,7 +41,7 @@ class Predictions {
   void add(const std::string& name, const std::string& text, const Json& members, const PredictionFile::Cells& cells);
   void finish();
 
-  std::string label(std::int64_t index) const;
+  const std::string& label(std::int64_t index) const;
 
  private:
   const char* unit_;

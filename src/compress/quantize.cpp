@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
-#include "graph/passes.h"
+#include "infer/examples.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
 #include "train/inputs.h"
@@ -30,23 +30,20 @@ Inputs read_inputs(registry::Repository& repository, const QuantizeOptions& opti
   in.start.command = "quantize";
   in.start.title = options.title;
   in.start.inputs = {{"model", in.model.digest}, {"data", in.data.digest}};
-  in.start.params = canonical({{"examples", options.calibration.examples},
-                               {"seed", options.calibration.seed},
-                               {"split", options.split},
-                               {"to", "int8"}});
+  const std::int64_t examples =
+      options.calibration.examples > 0
+          ? options.calibration.examples
+          : calibration_examples(data::kind_of(repository.store(), in.data.digest, options.split));
+  in.start.params =
+      canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
   in.start.key =
       train::run_key(in.start.command, in.start.inputs, in.start.params, train::numerics_id(kSources, options.level));
   return in;
 }
 
-// Calibration feeds images; models of other data are refused before a run begins.
-void check_takes_images(registry::Repository& repository, const registry::Version& model) {
-  const Json json = nn::load_model_json(repository.store(), model.digest);
-  const Json preprocessing = json.value("preprocessing", Json());
-  if (preprocessing.is_object() && preprocessing.contains("height")) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{} takes no images: only models of images can be quantized", model.name()),
-              "it is evaluated and used in the precision that it was trained in");
+// Refused before a run begins.
+void check_is_f32(const std::string& precision) {
+  if (precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", precision);
 }
 
 void point_at(registry::Repository& repository, const registry::Version& v) {
@@ -61,10 +58,10 @@ std::optional<registry::Version> known_result(registry::Repository& repository, 
 
 registry::Version quantize_run(registry::Repository& repository, const QuantizeOptions& options, const Inputs& in,
                                const std::string& run, Progress& progress) {
-  const nn::Model model = nn::load_model(repository.store(), in.model.digest);
-  const data::Examples examples = data::load_split(repository.store(), in.data.digest, options.split, progress);
-  const graph::Tensors ranges =
-      calibrate(model, examples, options.calibration, options.level, repository.pool(), progress);
+  const infer::Model model(nn::load_model(repository.store(), in.model.digest), options.level, repository.pool());
+  const data::Split split =
+      data::load(repository.store(), in.data.digest, options.split, infer::reading_of(model.about()), progress);
+  const graph::Tensors ranges = calibrate(model, split, options.calibration, progress);
   registry::NewVersion version;
   version.artifact = in.model.artifact;
   version.kind = registry::ArtifactKind::kModel;
@@ -81,12 +78,10 @@ registry::Version quantize_run(registry::Repository& repository, const QuantizeO
 
 }  // namespace
 
-nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
-  if (model.precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", model.precision);
-  graph::Tensors tensors = model.tensors;
-  const graph::Graph fused = graph::fuse(graph::to_inference(model.graph), tensors);
-  Quantized quantized = quantize_graph(fused, tensors, ranges);
-  nn::Model out = model;
+nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges) {
+  check_is_f32(model.about().precision);
+  nn::Model out = model.about();
+  Quantized quantized = quantize_graph(out.graph, out.tensors, ranges);
   out.graph = std::move(quantized.graph);
   out.tensors = std::move(quantized.tensors);
   out.precision = "int8";
@@ -96,7 +91,7 @@ nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
 
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   Inputs in = read_inputs(repository, options, progress);
-  check_takes_images(repository, in.model);
+  check_is_f32(nn::load_model_json(repository.store(), in.model.digest).value("precision", "f32"));
   QuantizeOutcome outcome;
   outcome.from = in.model;
   std::optional<registry::Version> known;

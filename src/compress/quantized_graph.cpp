@@ -23,9 +23,14 @@ using graph::Tensor;
 using graph::Tensors;
 using graph::ValueId;
 
+// Layers whose weights become eight bits. Weights that another node reads too stay f32, as those of a language model's
+// head, which are its embedding.
 bool is_layer(const Graph& graph, const Node& node) {
-  return (node.op == Op::kConv2d || node.op == Op::kLinear) && graph.value(node.inputs[1]).dtype == DType::kF32 &&
-         graph.value(node.inputs[1]).role == graph::Role::kParameter;
+  if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
+  const ValueId weights = node.inputs[1];
+  const auto reads = [&](const Node& other) { return std::ranges::find(other.inputs, weights) != other.inputs.end(); };
+  return graph.value(weights).dtype == DType::kF32 && graph.value(weights).role == graph::Role::kParameter &&
+         std::ranges::count_if(graph.nodes, reads) == 1;
 }
 
 const Node* producer(const Graph& graph, ValueId value) {

@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "infer/examples.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/live_runs.h"
 #include "registry/versions/pointers.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
-#include "train/batches.h"
 #include "train/goes_on.h"
 #include "train/inputs.h"
 #include "train/merge.h"
@@ -61,7 +61,7 @@ void check_config(const TrainConfig& config, const data::Description& data) {
 
 // Columns and tokens mean to the base's weights what they meant when those were trained.
 void read_as_before(const nn::Model& base, data::Reading& reading) {
-  const data::Reading before = reading_of(base);
+  const data::Reading before = infer::reading_of(base);
   reading.base = before.schema;
   reading.known_tokenizer = before.known_tokenizer;
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "train/batches.h"
+#include "infer/examples.h"
 #include "train/checkpointer.h"
 #include "train/diverged.h"
 #include "train/evaluate.h"
@@ -32,8 +32,8 @@ class Loop {
         options_(options),
         progress_(progress),
         training_(built, config, data.train.about, options.level, repository.pool()),
-        source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config, training_.takes_raw()),
-                           repository.pool())),
+        source_(infer::batches_of(data.train, data.preprocessing, built.context,
+                                  batch_options(config, training_.takes_raw()), repository.pool())),
         metrics_(repository, options.run, progress),
         checkpoints_(repository, options.run, options.key, config.checkpoint_every, progress) {
     steps_per_epoch_ = source_->batches();

@@ -1,6 +1,6 @@
 // Prefill and decoding over one session, whose cache holds one sequence.
 
-#include "nn/generate.h"
+#include "infer/generate.h"
 
 #include <algorithm>
 #include <span>
@@ -10,13 +10,13 @@
 #include "graph/passes.h"
 #include "graph/session.h"
 
-namespace mlx::nn {
+namespace mlx::infer {
 namespace {
 
 constexpr std::int64_t kPrefill =
     128;  // tokens at once: logits of a longer prompt would take more memory than the model
 
-graph::SessionOptions options_of(kernels::Level level) {
+graph::SessionOptions decoding_options(kernels::Level level) {
   graph::SessionOptions options;
   options.level = level;
   return options;
@@ -25,14 +25,10 @@ graph::SessionOptions options_of(kernels::Level level) {
 }  // namespace
 
 struct Generator::State {
-  State(const Model& model, kernels::Level level, Pool& pool)
-      : tensors(model.tensors),
-        decoding(graph::to_decoding(graph::fuse(graph::to_inference(model.graph), tensors))),
-        session(decoding.graph, tensors, options_of(level), pool) {
-    tensors.clear();
-  }
+  explicit State(const Model& model)
+      : decoding(graph::to_decoding(model.graph())),
+        session(decoding.graph, model.about().tensors, decoding_options(model.level()), model.pool()) {}
 
-  graph::Tensors tensors;
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;  // positions that the cache holds
@@ -58,8 +54,7 @@ struct Generator::State {
   }
 };
 
-Generator::Generator(const Model& model, kernels::Level level, Pool& pool)
-    : state_(std::make_unique<State>(model, level, pool)) {}
+Generator::Generator(const Model& model) : state_(std::make_unique<State>(model)) {}
 
 Generator::~Generator() = default;
 
@@ -93,4 +88,12 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
   return out;
 }
 
-}  // namespace mlx::nn
+std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,
+                                        std::string_view what) {
+  if (!prompt.empty()) return tokenizer.encode(prompt, what);
+  std::int64_t unknown = 0;
+  const std::vector<std::int32_t> newline = tokenizer.encode("\n", "a newline", &unknown);
+  return unknown == 0 ? newline : std::vector<std::int32_t>{0};
+}
+
+}  // namespace mlx::infer
