@@ -1,4 +1,4 @@
-// Text out of a language model: the prompt is taken in at once, then one token follows the other with a cache of keys
+// Text out of a language model: the prompt is taken in chunks, then one token follows the other with a cache of keys
 // and values. Used by `mlx predict` and by serving.
 #pragma once
 
@@ -25,6 +25,8 @@ class Generator {
   explicit Generator(const Model& model);
   ~Generator();
   std::int64_t context() const;
+  // How many sizes were planned so far: few, whatever the prompts' lengths are.
+  std::int64_t plans() const;
   // At most `count` tokens, fewer where they end with `stop` (empty: never); `emit` gets each as it is drawn, and what
   // it throws ends the generation. Where the context is full it begins again with the last half of what there is; of a
   // longer prompt the end counts. The prompt has at least one token.

@@ -20,8 +20,7 @@ Predictor::Predictor(const nn::Model& model, std::int64_t max_batch, kernels::Le
                 "serve a model that classifies images; `mlx predict` asks those of rows and text");
   }
   if (max_batch_ < 1) fail(ErrorKind::kUsage, "a batch of {} examples: expected at least 1", max_batch_);
-  graph::Tensors tensors = model.tensors;
-  const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), tensors);
+  const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
   images_ = graph.inputs.at(0);
   logits_ = graph.outputs.at(0);
   input_name_ = graph.value(images_).name;
@@ -36,7 +35,7 @@ Predictor::Predictor(const nn::Model& model, std::int64_t max_batch, kernels::Le
   }
   graph::SessionOptions options;
   options.level = level;
-  session_ = std::make_unique<graph::Session>(graph, tensors, options, pool);
+  session_ = std::make_unique<graph::Session>(graph, weights, options, pool);
   batch_.resize(static_cast<std::size_t>(max_batch_ * example_));
 }
 

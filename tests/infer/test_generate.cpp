@@ -32,12 +32,13 @@ nn::Model model_of(const std::string& family, std::int64_t context = 12) {
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = initialize(made.graph, made.family, 4);
-  for (auto& [name, tensor] : model.tensors) {
+  graph::Tensors tensors = initialize(made.graph, made.family, 4);
+  for (auto& [name, tensor] : tensors) {
     auto* data = reinterpret_cast<float*>(tensor.data.data());
     if (!name.ends_with("gamma"))
       for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
   }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   return model;
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyon
     Pool pool(2);
     graph::SessionOptions options;
     options.level = kernels::best_level();
-    graph::Session session(graph::to_inference(model.graph), model.tensors, options, pool);
+    graph::Session session(graph::to_inference(model.graph), model.weights, options, pool);
     Sampling greedy;
     greedy.temperature = 0;
     const std::vector<std::int32_t> prompt{3, 1, 4}, tokens = generated(model, prompt, 25, greedy);
@@ -119,7 +120,7 @@ TEST_CASE("generate: ends behind the stop sequence; refuses what is no language 
   CHECK(std::ranges::equal(out.tokens, std::span(all).first(out.tokens.size())));
   nn::Model image;
   image.graph = built("family = \"mlp\"\nhidden = [3]\n").graph;
-  image.tensors = initialize(image.graph, "mlp", 1);
+  image.weights = std::make_shared<const graph::Weights>(initialize(image.graph, "mlp", 1));
   const Model no_language(image, kernels::best_level(), pool);
   CHECK_THROWS_AS(Generator{no_language}, Error);
 }

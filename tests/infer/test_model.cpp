@@ -25,7 +25,7 @@ nn::Model initialized(const nn::Built& made) {
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = nn::initialize(made.graph, made.family, 7);
+  model.weights = std::make_shared<const graph::Weights>(nn::initialize(made.graph, made.family, 7));
   return model;
 }
 

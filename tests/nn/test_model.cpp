@@ -22,7 +22,7 @@ Model trained() {
   Model model;
   model.family = built_model.family;
   model.config = built_model.config;
-  model.tensors = initialize(built_model.graph, model.family, 5);
+  model.weights = std::make_shared<const graph::Weights>(initialize(built_model.graph, model.family, 5));
   model.graph = std::move(built_model.graph);
   model.preprocessing = {8, 8, 3, {{0.1f, 0.2f, 0.3f}, {0.9f, 1.0f / 3, 1e-3f}}};
   model.labels = {"cat", "dög", "\"quoted\""};
@@ -79,15 +79,19 @@ TEST_CASE("model: stored, loaded, stored again: the same bits and the same versi
   CHECK(loaded.preprocessing.normalization.mean == model.preprocessing.normalization.mean);
   CHECK(loaded.preprocessing.normalization.std == model.preprocessing.normalization.std);
   CHECK(canonical(graph::to_json(loaded.graph)) == canonical(graph::to_json(model.graph)));
-  REQUIRE(loaded.tensors.size() == model.tensors.size());
-  for (const auto& [name, tensor] : model.tensors) {
-    CHECK(loaded.tensors.at(name).shape == tensor.shape);
-    CHECK(loaded.tensors.at(name).data == tensor.data);
+  REQUIRE(loaded.weights->size() == model.weights->size());
+  for (const auto& [name, weight] : model.weights->all()) {
+    const auto found = loaded.weights->find(name);
+    REQUIRE(found);
+    CHECK(found->shape() == weight->shape());
+    CHECK(std::ranges::equal(found->data(), weight->data()));
   }
   CHECK(store_model(*there.store, loaded).id == stored.id);
 
   Model other = trained();
-  other.tensors.at("conv1.weight").data[0] ^= 1;
+  graph::Tensors tensors = model.weights->tensors();
+  tensors.at("conv1.weight").data[0] ^= 1;
+  other.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   CHECK(store_model(*here.store, other).id != stored.id);
 }
 
@@ -98,7 +102,7 @@ TEST_CASE("model: a language model keeps its tokenizer, which has to fit its log
   model.family = gpt.family;
   model.config = gpt.config;
   model.graph = gpt.graph;
-  model.tensors = initialize(gpt.graph, gpt.family, 1);
+  model.weights = std::make_shared<const graph::Weights>(initialize(gpt.graph, gpt.family, 1));
   model.tokenizer = data::Tokenizer::chars("caab", "text");
   const store::ManifestSummary stored = store_model(*repository.store, model);
   CHECK(stored.files == 3);
@@ -145,7 +149,7 @@ TEST_CASE("model: weights must be the graph's, no more and no less") {
   const Model model = trained();
   const std::string description = canonical(model_json(model));
   const auto wrong = [&](auto change) {
-    graph::Tensors tensors = model.tensors;
+    graph::Tensors tensors = model.weights->tensors();
     change(tensors);
     const Digest id = repository.add(description, encode_tensors(tensors));
     return complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt);

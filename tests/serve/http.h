@@ -52,10 +52,11 @@ inline nn::Model tiny_model() {
   g.values[static_cast<std::size_t>(logits)].name = "logits";
   g.outputs = {logits};
   model.family = "mlp";
-  model.tensors = {{"dense1.weight", floats({8, 16}, -0.4f, 0.09f)},
-                   {"dense1.bias", floats({8}, 0.1f, 0.02f)},
-                   {"classifier.weight", floats({3, 8}, 0.6f, -0.11f)},
-                   {"classifier.bias", floats({3}, 0.0f, 0.05f)}};
+  graph::Tensors tensors{{"dense1.weight", floats({8, 16}, -0.4f, 0.09f)},
+                         {"dense1.bias", floats({8}, 0.1f, 0.02f)},
+                         {"classifier.weight", floats({3, 8}, 0.6f, -0.11f)},
+                         {"classifier.bias", floats({3}, 0.0f, 0.05f)}};
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   model.preprocessing = {4, 4, 1, {{0.3f}, {0.4f}}};
   model.labels = {"boot", "bag \"big\"", "shirt"};
   return model;
