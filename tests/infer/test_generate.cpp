@@ -125,6 +125,37 @@ TEST_CASE("generate: ends behind the stop sequence; refuses what is no language 
   CHECK_THROWS_AS(Generator{no_language}, Error);
 }
 
+TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and padding changes no bit") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    const Model model = model_of(family, 80);
+    Pool pool(2);
+    const auto level = kernels::best_level();
+    Generator generator(model, level, pool);
+    graph::SessionOptions options;
+    options.level = level;
+    const graph::Fused fused = graph::fuse(graph::to_inference(model.graph), *model.weights);
+    const graph::DecodingGraph decoding = graph::to_decoding(fused.graph);
+    graph::Session whole(decoding.graph, fused.weights, options, pool);
+    Sampling sampling;
+    sampling.temperature = 3;  // a changed bit of the logits would soon change a token
+    std::vector<std::int32_t> prompt;
+    for (std::int32_t length = 1; length <= 80; ++length) {
+      prompt.push_back(length * 5 % kVocabulary);
+      const Generated out =
+          generator.generate(prompt, 1, sampling, static_cast<std::uint64_t>(length), {}, [](std::int32_t) {});
+      // The prompt at once, in its own size.
+      const std::int32_t begin = 0;
+      whole.run({{decoding.ids, prompt.data(), {1, length}}, {decoding.positions, &begin, {1}}});
+      const ByteView all = whole.output(decoding.logits);
+      const auto* logits = reinterpret_cast<const float*>(all.data()) + (length - 1) * kVocabulary;
+      CHECK(draw({logits, kVocabulary}, sampling, static_cast<std::uint64_t>(length), 0) == out.tokens.at(0));
+    }
+    CHECK(generator.plans() <= 6);
+    CHECK(whole.plans() == 80);
+  }
+}
+
 TEST_CASE("draw: frequencies are the probabilities; temperature, top-k and top-p do what they say") {
   const std::vector<float> logits{0.0f, 2.0f, -1.0f, 1.0f, 2.0f, -INFINITY};
   const auto frequencies = [&](const Sampling& sampling) {

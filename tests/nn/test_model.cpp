@@ -95,6 +95,53 @@ TEST_CASE("model: stored, loaded, stored again: the same bits and the same versi
   CHECK(store_model(*here.store, other).id != stored.id);
 }
 
+TEST_CASE("model: a folder's weights are mapped and shared; a file cut short or damaged is told") {
+  Repository repository;
+  const Model model = trained();
+  const std::string folder = repository.folder.path() + "/m", file = folder + "/" + kWeightsFile;
+  make_folders(folder);
+  write_file_atomically(folder + "/" + kModelFile, canonical(model_json(model)));
+  const Bytes bytes = encode_tensors(model.weights->tensors());
+  write_file_atomically(file, bytes);
+  FolderModel loaded = load_model_folder(folder);
+  CHECK(loaded.digest == store_model(*repository.store, model).id);
+  // All tensors lie in one mapping, as far apart as in the file.
+  const auto at = [&](const char* name) { return loaded.model.weights->find(name)->data().data(); };
+  const TensorRefs in_file = view_tensors(bytes, "x");
+  CHECK(at("dense1.weight") - at("conv1.weight") ==
+        in_file.at("dense1.weight").data.data() - in_file.at("conv1.weight").data.data());
+  // What is mapped outlives the file's name and the model, as long as somebody refers to it.
+  const auto weight = loaded.model.weights->find("conv1.weight");
+  loaded = {};
+  write_file_atomically(file, ByteView(bytes).first(bytes.size() - 1));
+  CHECK(std::ranges::equal(weight->data(), model.weights->find("conv1.weight")->data()));
+  const auto refusal = [&] { return complaint([&] { (void)load_model_folder(folder); }, ErrorKind::kCorrupt); };
+  CHECK(says(refusal(), kWeightsFile));
+  write_file_atomically(file, Bytes{});
+  CHECK(says(refusal(), kWeightsFile));
+  Bytes damaged = bytes;
+  damaged[9] ^= 0x40;  // in the header
+  write_file_atomically(file, damaged);
+  CHECK(says(refusal(), kWeightsFile));
+  write_file_atomically(file, bytes);
+  CHECK(load_model_folder(folder).model.weights->size() == model.weights->size());
+}
+
+TEST_CASE("model: a version whose weights claim to be longer than its graph's is refused before they are read") {
+  Repository repository;
+  const std::string description = canonical(model_json(trained()));
+  const auto batch = repository.store->begin();
+  const Digest small = batch->add_blob(Bytes(100, 1));
+  const Digest id =
+      batch
+          ->add_manifest({{kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))},
+                          {kWeightsFile, store::kModeFile, std::uint64_t{1} << 45, small}})
+          .id;
+  batch->commit();
+  CHECK(
+      says(complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt), "more than it may have"));
+}
+
 TEST_CASE("model: a language model keeps its tokenizer, which has to fit its logits") {
   Repository repository;
   const Built gpt = built("family = \"gpt2\"\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 4\n", InputSpec::tokens(3));
