@@ -128,15 +128,13 @@ TEST_CASE("generate: ends behind the stop sequence; refuses what is no language 
 TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and padding changes no bit") {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
-    const Model model = model_of(family, 80);
     Pool pool(2);
-    const auto level = kernels::best_level();
-    Generator generator(model, level, pool);
+    const Model model(model_of(family, 80), kernels::best_level(), pool);
+    Generator generator(model);
     graph::SessionOptions options;
-    options.level = level;
-    const graph::Fused fused = graph::fuse(graph::to_inference(model.graph), *model.weights);
-    const graph::DecodingGraph decoding = graph::to_decoding(fused.graph);
-    graph::Session whole(decoding.graph, fused.weights, options, pool);
+    options.level = model.level();
+    const graph::DecodingGraph decoding = graph::to_decoding(model.graph());
+    graph::Session whole(decoding.graph, model.about().weights, options, pool);
     Sampling sampling;
     sampling.temperature = 3;  // a changed bit of the logits would soon change a token
     std::vector<std::int32_t> prompt;
