@@ -1,10 +1,11 @@
-// mlx predict: what a model says to new data. Which kind it is follows from the model's input: images and
-// rows get labels or numbers, text goes on from a prompt.
+// mlx predict: asks a model about new data. The model's signature decides what is asked: images and rows get labels or
+// numbers, a prompt is continued.
 #include "cmd/predict.h"
 
 #include <fmt/format.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "cmd/level.h"
@@ -14,20 +15,23 @@ namespace {
 
 int run_predict(const PredictOptions& options, Context& context) {
   if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
-  const AskedModel inputs = open_model(options.model, context);
-  const auto takes = [&](const char* input) { return inputs.model.graph.find(input) != graph::kNone; };
-  if (takes("images")) return predict_images(options, inputs, context);
-  if (inputs.model.preprocessing.rows) return predict_rows(options, inputs, context);
-  const bool prompts = takes("ids") && options.inputs == std::vector<std::string>{"-"};
+  AskedModel asked = open_model(options.model, context);
+  const infer::Model model(std::move(asked.model), chosen_level(options.device, context.progress()), context.pool());
+  const PredictInputs inputs{asked.version, model};
+  const infer::Takes takes = model.signature().takes;
+  if (takes == infer::Takes::kImages) return predict_images(options, inputs, context);
+  if (takes == infer::Takes::kRows) return predict_rows(options, inputs, context);
+  const bool prompts = takes == infer::Takes::kText && options.inputs == std::vector<std::string>{"-"};
   if (prompts && !options.prompt.empty())
     fail(ErrorKind::kUsage, "--prompt and `-`, standard input, are both the prompt: say one of them");
+  const std::string& family = model.about().family;
   if (!options.inputs.empty() && !prompts)
-    fail(ErrorKind::kUsage, "{} is of family '{}' and takes no files", inputs.version.name(), inputs.model.family);
-  if (takes("ids")) return predict_text(options, inputs, context);
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{} is of family '{}', which takes neither images, rows nor text", inputs.version.name(),
-                          inputs.model.family),
-              "only these can be asked; `mlx show` says what the model takes");
+    fail(ErrorKind::kUsage, "{} is of family '{}' and takes no files", asked.version.name(), family);
+  if (takes == infer::Takes::kText) return predict_text(options, inputs, context);
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("{} is of family '{}', which takes neither images, rows nor text", asked.version.name(), family),
+      "only these can be asked; `mlx show` says what the model takes");
 }
 
 }  // namespace

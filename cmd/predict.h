@@ -8,6 +8,7 @@
 
 #include "cmd/asked_model.h"
 #include "cmd/cli/cli.h"
+#include "infer/model.h"
 
 namespace mlx::cmd {
 
@@ -23,7 +24,10 @@ struct PredictOptions {
   double temperature = 0.8, top_p = 1;
 };
 
-using PredictInputs = AskedModel;
+struct PredictInputs {
+  const registry::Version& version;
+  const infer::Model& model;
+};
 
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context);

@@ -1,26 +1,20 @@
 // mlx predict for models of images: a label and its probability for each.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <span>
 
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
-#include "cmd/level.h"
 #include "cmd/predictions.h"
 #include "data/image_files.h"
-#include "data/normalize.h"
 #include "data/split.h"
+#include "infer/answers.h"
 #include "registry/repository.h"
-#include "serve/predictor.h"
-#include "train/metrics.h"
 
 namespace mlx::cmd {
 namespace {
 
-constexpr std::int64_t kBatch = 64;
-
-// Images that stand together: a file, or a split of a dataset.
+// The images of one file or of one split of a dataset.
 struct Source {
   std::string name;
   data::IdxImages images;
@@ -37,7 +31,7 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
           {examples.count, examples.height, examples.width, examples.channels, std::move(examples.pixels)}};
 }
 
-// `-` is a list of them, a line each.
+// `-` stands for the names on standard input, one a line.
 std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
   std::vector<std::string> all;
   for (const std::string& word : inputs) {
@@ -52,7 +46,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
 }
 
 void check_size(const Source& source, const PredictInputs& inputs) {
-  const nn::Preprocessing& p = inputs.model.preprocessing;
+  const nn::Preprocessing& p = inputs.model.about().preprocessing;
   const data::IdxImages& images = source.images;
   if (images.height == p.height && images.width == p.width && images.channels == p.channels) return;
   throw Error(
@@ -76,22 +70,14 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
-  serve::Predictor predictor(inputs.model, kBatch, chosen_level(options.device, context.progress()), context.pool());
+  infer::Session session(inputs.model);
+  const auto classes = static_cast<std::size_t>(inputs.model.signature().width());
   for (const Source& source : sources) {
-    const std::int64_t size = predictor.example_size();
-    for (std::int64_t first = 0; first < source.images.count; first += kBatch) {
-      check_interrupted();
-      const std::int64_t count = std::min(kBatch, source.images.count - first);
-      const auto elements = static_cast<std::size_t>(count * size);
-      data::normalize(inputs.model.preprocessing.normalization,
-                      ByteView(source.images.pixels).subspan(static_cast<std::size_t>(first * size), elements),
-                      {predictor.input(), elements});
-      const float* logits = predictor.run(count);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::span<const float> scores(logits + i * predictor.classes(),
-                                            static_cast<std::size_t>(predictor.classes()));
-        predictions.add(source.name_of(first + i), rank_classes(train::softmax(scores), options.top));
-      }
+    const infer::Answers answers = infer::answer_images(session, source.images.pixels);
+    for (std::int64_t i = 0; i < answers.count; ++i) {
+      const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
+                                                  classes);
+      predictions.add(source.name_of(i), rank_classes(probabilities, options.top));
     }
   }
   predictions.finish();

@@ -5,17 +5,18 @@
 
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
-#include "cmd/level.h"
 #include "cmd/predictions.h"
 #include "data/split.h"
 #include "data/table.h"
+#include "infer/answers.h"
 #include "registry/repository.h"
-#include "train/predict_rows.h"
 
 namespace mlx::cmd {
 namespace {
 
-// Rows that stand together: a file, or a split of a dataset.
+constexpr std::int64_t kBatch = 256;
+
+// The rows of one file or of one split of a dataset.
 struct Table {
   std::string name;
   data::Rows rows;
@@ -34,7 +35,7 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
   return table;
 }
 
-// What the text of a table begins as: an object is JSON lines, a tab in the first line before any comma TSV.
+// By how the text begins: an object is JSON lines; a tab in the first line before any comma is TSV.
 data::TableKind kind_of_text(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '{') return data::TableKind::kJsonLines;
@@ -80,7 +81,7 @@ void add_labels(const std::string& name, const data::RowSchema& schema, const do
   out.add(name, text, {{"labels", std::move(labels)}}, cells);
 }
 
-// In the units of the table.
+// Numbers in the units of the table.
 void add_numbers(const std::string& name, const data::RowSchema& schema, const double* values, Predictions& out) {
   std::string text;
   Json numbers = Json::object();
@@ -101,19 +102,19 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
                 "files (CSV, TSV, JSON lines), a dataset with --split, or - for standard input");
   }
   Predictions predictions("row", options, inputs, context);
-  const data::RowSchema& schema = *inputs.model.preprocessing.rows;
-  const auto outputs = static_cast<std::int64_t>(schema.outputs().size());
+  const data::RowSchema& schema = *inputs.model.about().preprocessing.rows;
+  const auto outputs = inputs.model.signature().width();
   std::vector<Table> tables;
   tables.reserve(options.inputs.size());
   for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
+  infer::Session session(inputs.model, {.max_batch = kBatch});
   for (const Table& table : tables) {
-    const train::RowPredictions said = train::predict_rows(
-        inputs.model, table.rows, chosen_level(options.device, context.progress()), context.pool(), context.progress());
+    const infer::Answers said = infer::answer_rows(session, table.rows, context.progress());
     for (std::int64_t i = 0; i < said.count; ++i) {
       const std::string name = fmt::format("{}[{}]", table.name, i);
       const double* const row = said.values.data() + i * outputs;
       if (schema.kind == data::TargetKind::kClass)
-        predictions.add(name, rank_classes({row, row + outputs}, options.top));
+        predictions.add(name, rank_classes({row, static_cast<std::size_t>(outputs)}, options.top));
       else if (schema.kind == data::TargetKind::kLabels)
         add_labels(name, schema, row, predictions);
       else

@@ -8,10 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli/standard_input.h"
-#include "cmd/level.h"
 #include "cmd/predict.h"
 #include "cmd/prediction_file.h"
-#include "nn/generate.h"
+#include "infer/generate.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
@@ -35,7 +34,7 @@ void check(const PredictOptions& options) {
     fail(ErrorKind::kUsage, "--top-p: expected a number above 0 and at most 1, got {}", options.top_p);
 }
 
-// Standard input without its last newline; nothing from a terminal, unless that is asked for.
+// Standard input without its last newline. A terminal is read only if `asked`.
 std::string read_prompt(bool asked) {
   if (!asked && isatty(STDIN_FILENO)) return {};
   std::string text = read_standard_input(kLongestPrompt);
@@ -44,20 +43,12 @@ std::string read_prompt(bool asked) {
 }
 
 const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
-  if (inputs.model.tokenizer) return *inputs.model.tokenizer;
+  if (inputs.model.about().tokenizer) return *inputs.model.about().tokenizer;
   throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", inputs.version.name()),
               "a model that `mlx train` made from text has one");
 }
 
-// Where there is no prompt the text begins as behind the end of a line.
-std::vector<std::int32_t> start_of(const data::Tokenizer& tokenizer, const std::string& prompt) {
-  if (!prompt.empty()) return tokenizer.encode(prompt, "the prompt");
-  std::int64_t unknown = 0;
-  const std::vector<std::int32_t> newline = tokenizer.encode("\n", "a newline", &unknown);
-  return unknown == 0 ? newline : std::vector<std::int32_t>{0};
-}
-
-// Tokens, and the time from the first to the last of each text, when the prompt had been taken in.
+// Tokens, and the time from the first to the last token of each text; the prompt's time does not count.
 struct Speed {
   std::int64_t tokens = 0;
   double seconds = 0;
@@ -70,23 +61,24 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   PredictionFile file(options.out, context);
   const data::Tokenizer& tokenizer = tokenizer_of(inputs);
   const std::string prompt = options.prompt.empty() ? read_prompt(!options.inputs.empty()) : options.prompt;
-  const std::vector<std::int32_t> start = start_of(tokenizer, prompt), stop = tokenizer.encode(options.stop, "--stop");
-  const nn::Sampling sampling{options.temperature, options.top_k, options.top_p,
-                              static_cast<std::uint64_t>(options.seed)};
-  nn::Generator generator(inputs.model, chosen_level(options.device, context.progress()), context.pool());
+  const std::vector<std::int32_t> start = infer::prompt_tokens(tokenizer, prompt, "the prompt"),
+                                  stop = tokenizer.encode(options.stop, "--stop");
+  const infer::Sampling sampling{options.temperature, options.top_k, options.top_p,
+                                 static_cast<std::uint64_t>(options.seed)};
+  infer::Generator generator(inputs.model);
   Json texts = Json::array();
   Speed speed;
   for (std::int64_t sample = 0; sample < options.count; ++sample) {
     if (options.count > 1 && !file.wanted())
       context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
     double first = 0;
-    const nn::Generated made = generator.generate(start, options.max_tokens, sampling,
-                                                  static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
-                                                    if (first == 0) first = seconds_now();
-                                                    if (context.wants_json() || file.wanted()) return;
-                                                    context.out(tokenizer.piece(token));
-                                                    context.flush();
-                                                  });
+    const infer::Generated made = generator.generate(start, options.max_tokens, sampling,
+                                                     static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
+                                                       if (first == 0) first = seconds_now();
+                                                       if (context.wants_json() || file.wanted()) return;
+                                                       context.out(tokenizer.piece(token));
+                                                       context.flush();
+                                                     });
     if (made.tokens.size() > 1) {
       speed.seconds += seconds_now() - first;
       speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;

@@ -21,7 +21,7 @@ PredictSource find_source(const std::string& word, Context& context) {
   return {"", work::resolve_dataset(context.repository(), word, context.progress())};
 }
 
-std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top) {
+std::vector<Ranked> rank_classes(std::span<const double> probabilities, std::int64_t top) {
   std::vector<Ranked> ranked;
   ranked.reserve(probabilities.size());
   for (const double probability : probabilities)
@@ -70,9 +70,8 @@ void Predictions::finish() {
   context_.json(document);
 }
 
-std::string Predictions::label(std::int64_t index) const {
-  const std::vector<std::string>& labels = inputs_.model.labels;
-  return labels.empty() ? fmt::format("{}", index) : labels[static_cast<std::size_t>(index)];
+const std::string& Predictions::label(std::int64_t index) const {
+  return inputs_.model.signature().labels[static_cast<std::size_t>(index)];
 }
 
 }  // namespace mlx::cmd

@@ -1,8 +1,8 @@
-// What models of images and of rows say, as it is printed: a line for each example, one JSON document of all, or a
-// table in a file.
+// Prints the answers of models of images and of rows: a line for each example, one JSON document, or a table in a file.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,11 +27,11 @@ struct PredictSource {
 PredictSource find_source(const std::string& word, Context& context);
 
 // The `top` likeliest classes, the likeliest first.
-std::vector<Ranked> rank_classes(const std::vector<double>& probabilities, std::int64_t top);
+std::vector<Ranked> rank_classes(std::span<const double> probabilities, std::int64_t top);
 
 class Predictions {
  public:
-  // `unit` is what an example is called in JSON: "image", "row".
+  // `unit` is the name of an example in JSON: "image", "row".
   Predictions(const char* unit, const PredictOptions& options, const PredictInputs& inputs, Context& context)
       : unit_(unit), out_(options.out), inputs_(inputs), context_(context), file_(options.out, context) {}
 
@@ -40,7 +40,7 @@ class Predictions {
   void add(const std::string& name, const std::string& text, const Json& members, const PredictionFile::Cells& cells);
   void finish();
 
-  std::string label(std::int64_t index) const;
+  const std::string& label(std::int64_t index) const;
 
  private:
   const char* unit_;

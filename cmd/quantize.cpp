@@ -1,6 +1,7 @@
 // mlx quantize: a smaller, faster child of a model, calibrated on data.
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
 #include "base/bytes.h"
@@ -14,19 +15,23 @@
 namespace mlx::cmd {
 namespace {
 
+constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // the kind of data decides
+
 struct QuantizeOptions {
   std::string model, to = "int8", data, split = "train";
-  std::int64_t examples = 1024;
+  std::int64_t examples = kByKind;
   bool point = false, force = false;
 };
 
 int run_quantize(const QuantizeOptions& options, Context& context) {
-  if (options.examples < 1) fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
+  const bool given = options.examples != kByKind;
+  if (given && options.examples < 1)
+    fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
   compress::QuantizeOptions quantize;
   quantize.model = options.model;
   quantize.dataset = options.data;
   quantize.split = options.split;
-  quantize.calibration.examples = options.examples;
+  if (given) quantize.calibration.examples = options.examples;
   quantize.point = options.point;
   quantize.force = options.force;
   quantize.title = context.command_line();
@@ -66,7 +71,8 @@ Command add_quantize() {
       choice("--to", "TYPE", {"int8"}, options->to, "The type of weights and activations (default: int8)"),
       data,
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: train)"),
-      integer("--examples", "N", options->examples, "How many examples to calibrate on (default: 1024)"),
+      integer("--examples", "N", options->examples,
+              "How many images, rows or windows of text to calibrate on (default: 1024, of text 128)"),
       flag("--point", options->point, "Also move the worktree's pointer to the new version"),
       flag("--force", options->force, "Quantize although the answer is known"),
   };

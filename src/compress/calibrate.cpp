@@ -1,16 +1,18 @@
-// Ranges of activations: two passes over the calibration examples (largest magnitude, then a histogram below it), and
-// the clip that loses least in mean square between rounding below it and cutting above it.
+// Ranges of activations, in two passes over the calibration examples. The first finds each value's largest magnitude,
+// the second makes a histogram up to it. The range is the clip with the least mean-square error: a smaller clip cuts
+// more values off, a larger one rounds the others more coarsely.
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "compress/quantize.h"
 #include "compress/quantized_graph.h"
-#include "data/loader.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "infer/examples.h"
+#include "infer/session.h"
 
 namespace mlx::compress {
 namespace {
@@ -25,7 +27,7 @@ struct Histogram {
   std::vector<std::uint64_t> bins = std::vector<std::uint64_t>(kBins);
 };
 
-// Rounding costs step²/12 on average (Widrow 1956), cutting the square of what is cut.
+// Rounding costs step²/12 on average (Widrow 1956), cutting costs the square of the distance to the clip.
 double error_at(const Histogram& h, std::size_t clip_bin) {
   const double width = static_cast<double>(h.largest) / static_cast<double>(kBins);
   const double clip = width * static_cast<double>(clip_bin + 1);
@@ -52,27 +54,43 @@ float best_clip(const Histogram& h) {
   return h.largest * static_cast<float>(best + 1) / static_cast<float>(kBins);
 }
 
+// Examples of one batch. Batches of long windows of text are smaller: every layer's input and output is kept.
+std::int64_t batch_of(const infer::Model& model, std::int64_t examples) {
+  constexpr std::int64_t kMostTokens = 1024;
+  const std::int64_t context = model.signature().context;
+  const std::int64_t most = context > 0 ? std::clamp<std::int64_t>(kMostTokens / context, 1, kBatch) : kBatch;
+  return std::min(most, examples);
+}
+
+// Shuffled by the seed, so that the first examples are a sample of the split.
+std::unique_ptr<data::BatchSource> sample(const infer::Model& model, const data::Split& split,
+                                          const Calibration& calibration) {
+  data::Loader::Options options;
+  options.batch = batch_of(model, calibration.examples);
+  options.seed = calibration.seed;
+  options.shuffle = true;
+  return infer::batches_of(split, model.about().preprocessing, model.signature().context, std::move(options),
+                           model.pool());
+}
+
 class Calibrator {
  public:
-  Calibrator(const nn::Model& model, const data::Examples& examples, const Calibration& calibration,
-             kernels::Level level, Pool& pool)
-      : examples_(examples), loader_(examples, loader_options(model, examples, calibration), pool) {
-    auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
-    observed_ = values_to_quantize(graph);
+  Calibrator(const infer::Model& model, const data::Split& split, const Calibration& calibration)
+      : model_(model),
+        most_(calibration.examples),
+        source_(sample(model, split, calibration)),
+        observed_(values_to_quantize(model.graph())),
+        session_(model, {.observe = observed_}) {
     for (const graph::ValueId value : observed_) {
-      graph.outputs.push_back(value);
       histograms_.emplace_back();
-      histograms_.back().name = graph.value(value).name;
-      histograms_.back().levels = is_unsigned(graph, value) ? 255 : 127;
+      histograms_.back().name = model.graph().value(value).name;
+      histograms_.back().levels = is_unsigned(model.graph(), value) ? 255 : 127;
     }
-    images_ = graph.inputs.at(0);
-    graph::SessionOptions options;
-    options.level = level;
-    session_ = std::make_unique<graph::Session>(graph, weights, options, pool);
   }
 
   graph::Tensors run(Progress& progress) {
-    progress.begin("calibrating", static_cast<std::uint64_t>(2 * loader_.batches() * kBatch), "images");
+    const std::int64_t count = std::min(most_, source_->examples());
+    progress.begin("calibrating", static_cast<std::uint64_t>(2 * count), "examples");
     pass(progress, [](Histogram& h, const float* x, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) h.largest = std::max(h.largest, std::fabs(x[i]));
     });
@@ -98,49 +116,54 @@ class Calibrator {
   }
 
  private:
-  static data::Loader::Options loader_options(const nn::Model& model, const data::Examples& examples,
-                                              const Calibration& calibration) {
-    data::Loader::Options options;
-    options.batch = std::min(kBatch, examples.count);
-    options.normalization = model.preprocessing.normalization;
-    options.subset = data::shuffled(examples.count, calibration.seed, 0);
-    options.subset.resize(static_cast<std::size_t>(std::min(examples.count, calibration.examples)));
-    return options;
-  }
-
   template <typename Observe>
   void pass(Progress& progress, Observe observe) {
-    loader_.start(0);
-    while (const data::Batch* batch = loader_.next()) {
+    source_->start(0);
+    std::int64_t left = most_;
+    for (const data::BatchView* batch = nullptr; left > 0 && (batch = source_->next());) {
       check_interrupted();
-      session_->run(
-          {{images_, batch->images.data(), {batch->count, examples_.height, examples_.width, examples_.channels}}});
-      for (std::size_t i = 0; i < observed_.size(); ++i) {
-        // The images themselves are an input, which the session does not keep.
-        if (observed_[i] == images_) {
-          observe(histograms_[i], batch->images.data(), batch->images.size());
-        } else {
-          const ByteView bytes = session_->output(observed_[i]);
-          observe(histograms_[i], reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
-        }
-      }
-      progress.advance(static_cast<std::uint64_t>(batch->count));
+      const std::int64_t count = std::min(batch->count, left);
+      session_.run(*batch, count);
+      for (std::size_t i = 0; i < observed_.size(); ++i) observe_value(histograms_[i], i, *batch, count, observe);
+      left -= count;
+      progress.advance(static_cast<std::uint64_t>(count));
     }
   }
 
-  const data::Examples& examples_;
-  data::Loader loader_;
-  std::unique_ptr<graph::Session> session_;
-  graph::ValueId images_ = graph::kNone;
+  template <typename Observe>
+  void observe_value(Histogram& histogram, std::size_t i, const data::BatchView& batch, std::int64_t count,
+                     Observe observe) {
+    if (observed_[i] == model_.graph().inputs[0]) {  // the session does not keep its input
+      const data::BatchInput& input = batch.inputs.at(0);
+      std::int64_t elements = count;
+      for (std::size_t d = 1; d < input.dims.size(); ++d) elements *= input.dims[d];
+      observe(histogram, static_cast<const float*>(input.data), static_cast<std::size_t>(elements));
+    } else {
+      const ByteView bytes = session_.value(observed_[i]);
+      observe(histogram, reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+    }
+  }
+
+  const infer::Model& model_;
+  std::int64_t most_;
+  std::unique_ptr<data::BatchSource> source_;
   std::vector<graph::ValueId> observed_;
+  infer::Session session_;
   std::vector<Histogram> histograms_;
 };
 
 }  // namespace
 
-graph::Tensors calibrate(const nn::Model& model, const data::Examples& examples, const Calibration& calibration,
-                         kernels::Level level, Pool& pool, Progress& progress) {
-  return Calibrator(model, examples, calibration, level, pool).run(progress);
+std::int64_t calibration_examples(data::Kind kind) {
+  return kind == data::Kind::kTokens ? 128 : 1024;
+}
+
+graph::Tensors calibrate(const infer::Model& model, const data::Split& split, const Calibration& calibration,
+                         Progress& progress) {
+  infer::check_fits(model.about(), split.about);
+  Calibration asked = calibration;
+  if (asked.examples == 0) asked.examples = calibration_examples(split.about.kind);
+  return Calibrator(model, split, asked).run(progress);
 }
 
 }  // namespace mlx::compress

@@ -6,32 +6,28 @@
 #include "base/json.h"
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
-#include "graph/passes.h"
+#include "infer/examples.h"
 #include "work/inputs.h"
 #include "work/work.h"
 
 namespace mlx::compress {
 namespace {
 
-// Calibration feeds images; models of other data are refused before a run begins.
-void check_takes_images(registry::Repository& repository, const registry::Version& model) {
-  const Json json = nn::load_model_json(repository.store(), model.digest);
-  const Json preprocessing = json.value("preprocessing", Json());
-  if (preprocessing.is_object() && preprocessing.contains("height")) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{} takes no images: only models of images can be quantized", model.name()),
-              "it is evaluated and used in the precision that it was trained in");
+// Refused before a run begins.
+void check_is_f32(const std::string& precision) {
+  if (precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", precision);
 }
 
-work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data) {
+work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data,
+                    data::Kind kind) {
   work::Work work;
   work.command = "quantize";
   work.title = options.title;
   work.inputs = {{"model", model.digest}, {"data", data.digest}};
-  work.params = canonical({{"examples", options.calibration.examples},
-                           {"seed", options.calibration.seed},
-                           {"split", options.split},
-                           {"to", "int8"}});
+  const std::int64_t examples =
+      options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
+  work.params =
+      canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
   work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.level};
   work.makes = {model.artifact};
   work.force = options.force;
@@ -40,12 +36,10 @@ work::Work describe(const QuantizeOptions& options, const registry::Version& mod
 
 }  // namespace
 
-nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
-  if (model.precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", model.precision);
-  graph::Tensors tensors = model.weights->tensors();
-  const graph::Graph fused = graph::fuse(graph::to_inference(model.graph), tensors);
-  Quantized quantized = quantize_graph(fused, tensors, ranges);
-  nn::Model out = model;
+nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges) {
+  check_is_f32(model.about().precision);
+  nn::Model out = model.about();
+  Quantized quantized = quantize_graph(out.graph, out.weights->tensors(), ranges);
   out.graph = std::move(quantized.graph);
   out.weights = std::make_shared<const graph::Weights>(std::move(quantized.tensors));
   out.precision = "int8";
@@ -56,19 +50,20 @@ nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges) {
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   const registry::Version from = work::resolve_model(repository, options.model);
   const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
-  check_takes_images(repository, from);
+  const data::Kind kind = data::kind_of(repository.store(), data.digest, options.split);
+  check_is_f32(nn::load_model_json(repository.store(), from.digest).value("precision", "f32"));
   const auto body = [&](work::ActiveRun& run) {
-    const nn::Model model = nn::load_model(repository.store(), from.digest);
-    const data::Examples examples = data::load_split(repository.store(), data.digest, options.split, progress);
-    const graph::Tensors ranges =
-        calibrate(model, examples, options.calibration, options.level, repository.pool(), progress);
-    const nn::Model quantized = quantize_int8(model, ranges);
+    const infer::Model model(nn::load_model(repository.store(), from.digest), options.level, repository.pool());
+    infer::check_kind(model.about(), kind);
+    const data::Split split =
+        data::load(repository.store(), data.digest, options.split, infer::reading_of(model.about()), progress);
+    const nn::Model quantized = quantize_int8(model, calibrate(model, split, options.calibration, progress));
     const store::ManifestSummary made =
         work::store_output(run, {from.artifact, "int8 of " + from.name(), from.digest},
                            [&](store::Store& store) { return nn::store_model(store, quantized); });
     return Json{{"bytes", made.bytes}, {"bytes_before", from.bytes}};
   };
-  const work::Outcome done = work::run_once(repository, describe(options, from, data), body, progress);
+  const work::Outcome done = work::run_once(repository, describe(options, from, data, kind), body, progress);
   if (options.point) work::point_at(repository, done.versions[0]);
   return {done.unchanged, from, done.versions[0]};
 }

@@ -1,10 +1,12 @@
-// Static int8 quantization: per-channel symmetric weights, activations calibrated on data, first-to-last layer; what a
-// layer's input range is comes from calibration (a percentile or the least mean-square error of the histogram). Source:
-// Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
+// Static int8 quantization of every layer with weights of its own: symmetric weights with one scale for each output
+// channel, activations with one scale each that calibration on data finds. Models of images, rows and text alike.
+// Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
 #pragma once
 
 #include <string>
 
+#include "data/split.h"
+#include "infer/model.h"
 #include "kernels/table.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
@@ -12,14 +14,18 @@
 namespace mlx::compress {
 
 struct Calibration {
-  std::int64_t examples = 1024;  // the first so many of a seeded shuffle
+  std::int64_t examples =
+      0;  // images, rows or windows of text: the first of a seeded shuffle; 0: calibration_examples()
   std::uint64_t seed = 1;
 };
+// How many are taken unless told: 1,024 images or rows, 128 windows of text.
+std::int64_t calibration_examples(data::Kind kind);
 
-// Largest magnitudes (or unsigned ranges) of every quantized layer's input, by value name.
-graph::Tensors calibrate(const nn::Model& model, const data::Examples& examples, const Calibration& calibration,
-                         kernels::Level level, Pool& pool, Progress& progress);
-nn::Model quantize_int8(const nn::Model& model, const graph::Tensors& ranges);
+// Magnitudes by which every quantized layer's input and output is scaled, by value name. kUsage where the model does
+// not take what the split holds.
+graph::Tensors calibrate(const infer::Model& model, const data::Split& split, const Calibration& calibration,
+                         Progress& progress);
+nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 
 struct QuantizeOptions {
   std::string model, dataset, split;  // references

@@ -1,4 +1,4 @@
-// The inference graph over a split in even batches; what comes out is counted by the kind of target (tally.h).
+// A model over a split in even batches; its outputs are counted by the kind of target (tally.h).
 
 #include "train/evaluate.h"
 
@@ -7,9 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "graph/passes.h"
-#include "graph/session.h"
-#include "train/batches.h"
+#include "infer/examples.h"
+#include "infer/session.h"
 #include "train/tally.h"
 
 namespace mlx::train {
@@ -24,20 +23,21 @@ std::int64_t even_batch(std::int64_t count, std::int64_t most) {
   return (count + pieces - 1) / pieces;
 }
 
+data::Loader::Options whole_split(std::int64_t batch) {
+  data::Loader::Options options;
+  options.batch = batch;
+  return options;
+}
+
 class Evaluator {
  public:
-  Evaluator(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool)
+  Evaluator(const infer::Model& model, const data::Split& split)
       : about_(split.about),
-        source_(batches_of(split, model.preprocessing, context_of(model), whole_split(evaluation_batch(model, split)),
-                           pool)),
-        tally_(tally_of(split, model.preprocessing.rows ? &*model.preprocessing.rows : nullptr, pool)) {
-    const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
-    graph::SessionOptions options;
-    options.level = level;
-    session_ = std::make_unique<graph::Session>(graph, weights, options, pool);
-    input_ = graph.inputs.at(0);
-    output_ = graph.outputs.at(0);
-  }
+        session_(model),
+        source_(infer::batches_of(split, model.about().preprocessing, infer::context_of(model.about()),
+                                  whole_split(evaluation_batch(model.about(), split)), model.pool())),
+        tally_(tally_of(split, model.about().preprocessing.rows ? &*model.about().preprocessing.rows : nullptr,
+                        model.pool())) {}
 
   Evaluation run(Progress& progress) {
     warm_up();
@@ -47,9 +47,8 @@ class Evaluator {
     source_->start(0);
     while (const data::BatchView* batch = source_->next()) {
       check_interrupted();
-      forward(*batch, batch->count);
-      const kernels::Shape shape = session_->output_shape(output_);
-      tally_->add(*batch, reinterpret_cast<const float*>(session_->output(output_).data()), shape.dims[shape.rank - 1]);
+      const infer::Logits logits = session_.run(*batch, batch->count);
+      tally_->add(*batch, logits.values, logits.width);
       units += batch->units;
       progress.advance(static_cast<std::uint64_t>(batch->units));
     }
@@ -64,33 +63,19 @@ class Evaluator {
   }
 
  private:
-  static data::Loader::Options whole_split(std::int64_t batch) {
-    data::Loader::Options options;
-    options.batch = batch;
-    return options;
-  }
-
   // Every size of batch that will come is planned, and caches are warm, before the clock starts.
   void warm_up() {
     source_->start(0);
     const data::BatchView* batch = source_->next();
-    forward(*batch, batch->count);
+    session_.run(*batch, batch->count);
     const std::int64_t last = source_->examples() % batch->count;
-    if (last != 0) forward(*batch, last);
-  }
-
-  void forward(const data::BatchView& batch, std::int64_t examples) {
-    const data::BatchInput& input = batch.inputs.at(0);
-    std::vector<std::int64_t> dims = input.dims;
-    dims[0] = examples;
-    session_->run({{input_, input.data, std::move(dims)}});
+    if (last != 0) session_.run(*batch, last);
   }
 
   const data::Description& about_;
+  infer::Session session_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<Tally> tally_;
-  std::unique_ptr<graph::Session> session_;
-  graph::ValueId input_ = graph::kNone, output_ = graph::kNone;
 };
 
 }  // namespace
@@ -98,15 +83,15 @@ class Evaluator {
 std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split) {
   const std::int64_t count = split.about.count;
   if (split.about.kind != data::Kind::kTokens) return even_batch(count, kBatch);
-  const std::int64_t context = context_of(model);
+  const std::int64_t context = infer::context_of(model);
   const std::int64_t windows = std::max<std::int64_t>(1, (count - 1 + context - 1) / context);
   return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
 }
 
 Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
                     Progress& progress) {
-  check_fits(model, split.about);
-  Evaluation out = Evaluator(model, split, level, pool).run(progress);
+  infer::check_fits(model, split.about);
+  Evaluation out = Evaluator(infer::Model(model, level, pool), split).run(progress);
   out.labels = model.labels;
   if (out.labels.empty()) out.labels = split.about.names;
   return out;

@@ -4,8 +4,9 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "infer/examples.h"
 #include "store/worktree/worktree.h"
-#include "train/batches.h"
+#include "train/evaluate.h"
 #include "train_sources.h"
 #include "work/inputs.h"
 #include "work/work.h"
@@ -14,8 +15,8 @@ namespace mlx::train {
 
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress) {
-  check_kind(model, data::kind_of(store, dataset, split));
-  const data::Split loaded = data::load(store, dataset, split, reading_of(model), progress);
+  infer::check_kind(model, data::kind_of(store, dataset, split));
+  const data::Split loaded = data::load(store, dataset, split, infer::reading_of(model), progress);
   Evaluation evaluation = evaluate(model, loaded, level, pool, progress);
   evaluation.data = dataset;
   evaluation.split = split;

@@ -114,15 +114,6 @@ double bits_per_byte(double nats, std::int64_t bytes) {
   return bytes > 0 ? nats / std::numbers::ln2 / static_cast<double>(bytes) : kUndefined;
 }
 
-std::vector<double> softmax(std::span<const float> scores) {
-  const auto largest = static_cast<double>(*std::ranges::max_element(scores));
-  std::vector<double> out(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& value : out) sum += value = std::exp(value - largest);
-  for (double& value : out) value /= sum;
-  return out;
-}
-
 double cross_entropy(std::span<const float> scores, std::int64_t label) {
   const auto largest = static_cast<double>(*std::ranges::max_element(scores));
   double sum = 0;

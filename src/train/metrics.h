@@ -39,8 +39,6 @@ double perplexity(double nats_per_token);
 // `nats` and `bytes` of the whole text: how many bits a compressor would need for a byte of it.
 double bits_per_byte(double nats, std::int64_t bytes);
 
-std::vector<double> softmax(std::span<const float> scores);  // the largest score taken out first
-
 // -log softmax(scores)[label], the largest score taken out first.
 double cross_entropy(std::span<const float> scores, std::int64_t label);
 // -log of the chance that sigmoid(score) gives to `truth`, 0 or 1.

@@ -8,10 +8,10 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "base/text.h"
+#include "infer/examples.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
-#include "train/batches.h"
 #include "train/build_model.h"
 #include "train/goes_on.h"
 #include "train/merge.h"
@@ -46,7 +46,7 @@ void read_base_model(Training& t) {
   t.base = read_base(t.repository, t.config);
   if (!t.base) return;
   // Columns and tokens mean to the base's weights what they meant when those were trained.
-  const data::Reading before = reading_of(t.base->model);
+  const data::Reading before = infer::reading_of(t.base->model);
   t.config.reading.base = before.schema;
   t.config.reading.known_tokenizer = before.known_tokenizer;
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_use.h"
-#include "train/batches.h"
+#include "infer/examples.h"
 #include "train/diverged.h"
 #include "train/evaluate.h"
 #include "train/training_step.h"
@@ -30,8 +30,8 @@ class Loop {
         pool_(pool),
         progress_(progress),
         training_(built, config, data.train.about, options.level, pool),
-        source_(batches_of(data.train, data.preprocessing, built.context, batch_options(config, training_.takes_raw()),
-                           pool)),
+        source_(infer::batches_of(data.train, data.preprocessing, built.context, 
+                                  batch_options(config, training_.takes_raw()), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {

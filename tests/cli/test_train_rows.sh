@@ -197,5 +197,22 @@ printf 'rooms,city,garden\n1,Bonn,true\n' >data/broken/train.csv
 mlx add data/broken >/dev/null 2>&1
 mlx commit -m broken >/dev/null 2>&1
 error 2 "train.csv has no column 'price'" mlx eval price --data data/broken --split train
-error 2 "quantized" mlx quantize price --calibrate data/houses
+
+# Eight bits: numbers and classes stay close, and `predict` reads the same table.
+for name in price kind; do
+  expect 0 mlx eval "$name@v1" --data data/houses --json
+  before=$(json "d['loss']")
+  expect 0 mlx quantize "$name@v1" --calibrate data/houses --json
+  same "$(json "d['model']")" "$name@v2"
+  expect 0 mlx eval "$name@v2" --data data/houses --json
+  same "$(json "abs(d['loss'] - $before) < 0.02")" True
+  expect 0 mlx predict "$name@v2" offers.csv --json
+  same "$(json "len(d['predictions'])")" 2
+  same "$(mlx cat "$name@v2:weights.safetensors" | grep -ao '"I8"' | wc -l)" 2
+done
+mkdir data/words
+echo "neither images nor rows" >data/words/train.txt
+mlx add data/words >/dev/null 2>&1
+mlx commit -m words >/dev/null 2>&1
+error 2 "the model takes rows of features, the data holds text" mlx quantize price@v1 --calibrate data/words
 error 2 "takes no images" mlx serve price

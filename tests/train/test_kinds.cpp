@@ -5,12 +5,13 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "infer/answers.h"
 #include "kernels/philox.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/worktree.h"
+#include "train/evaluate.h"
 #include "train/evaluate_version.h"
-#include "train/predict_rows.h"
 #include "train/trainer.h"
 
 namespace mlx {
@@ -122,7 +123,9 @@ TEST_CASE("rows: numbers are learned in units of their deviation and told in the
   const data::RowFile file{data::memory_source("garden,city,rooms\nfalse,Bonn,2\ntrue,Ulm,4\n"), data::TableKind::kCsv,
                            "x"};
   const data::Rows rows = data::read_rows(file, model.preprocessing.rows.value(), false, silent);
-  const train::RowPredictions said = train::predict_rows(model, rows, kernels::best_level(), world.pool, silent);
+  const infer::Model ready(model, kernels::best_level(), world.pool);
+  infer::Session session(ready);
+  const infer::Answers said = infer::answer_rows(session, rows, silent);
   CHECK(said.values[0] == doctest::Approx(104).epsilon(0.3));
   CHECK(said.values[1] == doctest::Approx(384).epsilon(0.15));
 

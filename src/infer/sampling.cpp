@@ -1,6 +1,6 @@
 // Sampling in double precision, tokens in one fixed order: the same logits and seed give the same token everywhere.
 
-#include "nn/sampling.h"
+#include "infer/sampling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kernels/philox.h"
 
-namespace mlx::nn {
+namespace mlx::infer {
 namespace {
 
 constexpr std::uint64_t kStream = 0x67656E6572617465ull;  // "generate"
@@ -67,4 +67,4 @@ std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::
   return tokens[static_cast<std::size_t>(chosen)];
 }
 
-}  // namespace mlx::nn
+}  // namespace mlx::infer

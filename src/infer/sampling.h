@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace mlx::nn {
+namespace mlx::infer {
 
 struct Sampling {
   double temperature = 1;  // 0: always the likeliest
@@ -17,4 +17,4 @@ struct Sampling {
 // ordered by token. Throws kCorrupt where a logit is NaN or none is finite, kUsage where `sampling` is out of range.
 std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index);
 
-}  // namespace mlx::nn
+}  // namespace mlx::infer

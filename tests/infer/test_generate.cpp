@@ -6,25 +6,29 @@
 #include <cstring>
 #include <map>
 
-#include "built.h"
+#include "../nn/built.h"
 #include "graph/passes.h"
 #include "graph/session.h"
-#include "nn/generate.h"
+#include "infer/generate.h"
 
 using namespace mlx;
-using namespace mlx::nn;
+using namespace mlx::infer;
+using mlx::nn::built;
+using mlx::nn::Built;
+using mlx::nn::initialize;
+using mlx::nn::InputSpec;
 
 namespace {
 
 constexpr std::int64_t kVocabulary = 13;
 
 // Weights ten times as large as those that training starts from: what is likely differs from prompt to prompt.
-Model model_of(const std::string& family, std::int64_t context = 12) {
+nn::Model model_of(const std::string& family, std::int64_t context = 12) {
   const Built made =
       built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}", family,
                         context, family == "llama" ? "kv_heads = 2\n" : ""),
             InputSpec::tokens(kVocabulary));
-  Model model;
+  nn::Model model;
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
@@ -38,10 +42,11 @@ Model model_of(const std::string& family, std::int64_t context = 12) {
   return model;
 }
 
-std::vector<std::int32_t> generated(const Model& model, const std::vector<std::int32_t>& prompt, std::int64_t count,
+std::vector<std::int32_t> generated(const nn::Model& model, const std::vector<std::int32_t>& prompt, std::int64_t count,
                                     const Sampling& sampling, int threads = 2, std::uint64_t sample = 0) {
   Pool pool(threads);
-  Generator generator(model, kernels::best_level(), pool);
+  const Model ready(model, kernels::best_level(), pool);
+  Generator generator(ready);
   std::vector<std::int32_t> emitted;
   const Generated out =
       generator.generate(prompt, count, sampling, sample, {}, [&](std::int32_t token) { emitted.push_back(token); });
@@ -50,7 +55,7 @@ std::vector<std::int32_t> generated(const Model& model, const std::vector<std::i
 }
 
 // The likeliest token after `tokens`, by evaluating them whole.
-std::int32_t likeliest(const Model& model, graph::Session& session, std::span<const std::int32_t> tokens) {
+std::int32_t likeliest(const nn::Model& model, graph::Session& session, std::span<const std::int32_t> tokens) {
   session.run({{session.graph().find("ids"), tokens.data(), {1, static_cast<std::int64_t>(tokens.size())}}});
   std::vector<float> last(kVocabulary);
   const ByteView all = session.output(session.graph().outputs[0]);
@@ -63,7 +68,7 @@ std::int32_t likeliest(const Model& model, graph::Session& session, std::span<co
 TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyond the context") {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
-    const Model model = model_of(family);
+    const nn::Model model = model_of(family);
     Pool pool(2);
     graph::SessionOptions options;
     options.level = kernels::best_level();
@@ -87,7 +92,7 @@ TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyon
 }
 
 TEST_CASE("generate: the same seed gives the same tokens with any number of threads, another seed others") {
-  const Model model = model_of("llama", 64);
+  const nn::Model model = model_of("llama", 64);
   const Sampling sampling;
   const std::vector<std::int32_t> one = generated(model, {1}, 40, sampling, 1);
   CHECK(generated(model, {1}, 40, sampling, 2) == one);
@@ -100,9 +105,10 @@ TEST_CASE("generate: the same seed gives the same tokens with any number of thre
 }
 
 TEST_CASE("generate: ends behind the stop sequence; refuses what is no language model") {
-  const Model model = model_of("gpt2", 64);
+  const nn::Model model = model_of("gpt2", 64);
   Pool pool(1);
-  Generator generator(model, kernels::best_level(), pool);
+  const Model ready(model, kernels::best_level(), pool);
+  Generator generator(ready);
   const Sampling sampling;
   const auto ignore = [](std::int32_t) {};
   const std::vector<std::int32_t> all = generator.generate({1}, 30, sampling, 0, {}, ignore).tokens;
@@ -112,24 +118,23 @@ TEST_CASE("generate: ends behind the stop sequence; refuses what is no language 
   CHECK(out.tokens.size() <= 11);
   CHECK(std::ranges::equal(std::span(out.tokens).last(2), stop));
   CHECK(std::ranges::equal(out.tokens, std::span(all).first(out.tokens.size())));
-  Model image;
+  nn::Model image;
   image.graph = built("family = \"mlp\"\nhidden = [3]\n").graph;
   image.weights = std::make_shared<const graph::Weights>(initialize(image.graph, "mlp", 1));
-  CHECK_THROWS_AS(Generator(image, kernels::best_level(), pool), Error);
+  const Model no_language(image, kernels::best_level(), pool);
+  CHECK_THROWS_AS(Generator{no_language}, Error);
 }
 
 TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and padding changes no bit") {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
-    const Model model = model_of(family, 80);
     Pool pool(2);
-    const auto level = kernels::best_level();
-    Generator generator(model, level, pool);
+    const Model model(model_of(family, 80), kernels::best_level(), pool);
+    Generator generator(model);
     graph::SessionOptions options;
-    options.level = level;
-    const graph::Fused fused = graph::fuse(graph::to_inference(model.graph), *model.weights);
-    const graph::DecodingGraph decoding = graph::to_decoding(fused.graph);
-    graph::Session whole(decoding.graph, fused.weights, options, pool);
+    options.level = model.level();
+    const graph::DecodingGraph decoding = graph::to_decoding(model.graph());
+    graph::Session whole(decoding.graph, model.about().weights, options, pool);
     Sampling sampling;
     sampling.temperature = 3;  // a changed bit of the logits would soon change a token
     std::vector<std::int32_t> prompt;

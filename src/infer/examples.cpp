@@ -1,11 +1,11 @@
-// Batches by the kind of data.
+// Batches by the kind of data, and rows out of named values.
 
-#include "train/batches.h"
+#include "infer/examples.h"
 
 #include "base/error.h"
 #include "base/json.h"
 
-namespace mlx::train {
+namespace mlx::infer {
 namespace {
 
 const char* text_of(data::Kind kind) {
@@ -68,4 +68,18 @@ void check_fits(const nn::Model& model, const data::Description& data) {
   }
 }
 
-}  // namespace mlx::train
+data::Rows rows_of(const Json& values, const data::RowSchema& schema, const std::string& what) {
+  const Json rows = values.is_array() ? values : Json::array({values});
+  std::string lines;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].is_object())
+      fail(ErrorKind::kUsage, "{}: line {}: expected an object of named values, got {}", what, i + 1,
+           rows[i].type_name());
+    lines += canonical(rows[i]) + "\n";
+  }
+  NoProgress silent;
+  return data::read_rows({data::memory_source(std::move(lines)), data::TableKind::kJsonLines, what}, schema, false,
+                         silent);
+}
+
+}  // namespace mlx::infer

@@ -1,6 +1,6 @@
 // Prefill and decoding over one session, whose cache holds one sequence.
 
-#include "nn/generate.h"
+#include "infer/generate.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "graph/passes.h"
 #include "graph/session.h"
 
-namespace mlx::nn {
+namespace mlx::infer {
 namespace {
 
 // Tokens that go through the graph at once, the only sizes that are ever planned. What is left of a prompt is padded to
@@ -30,7 +30,7 @@ std::int64_t chunk_for(std::int64_t tokens, std::int64_t room) {
   return chunk;
 }
 
-graph::SessionOptions options_of(kernels::Level level) {
+graph::SessionOptions decoding_options(kernels::Level level) {
   graph::SessionOptions options;
   options.level = level;
   return options;
@@ -39,10 +39,9 @@ graph::SessionOptions options_of(kernels::Level level) {
 }  // namespace
 
 struct Generator::State {
-  State(const Model& model, kernels::Level level, Pool& pool)
-      : State(graph::fuse(graph::to_inference(model.graph), *model.weights), level, pool) {}
-  State(const graph::Fused& fused, kernels::Level level, Pool& pool)
-      : decoding(graph::to_decoding(fused.graph)), session(decoding.graph, fused.weights, options_of(level), pool) {}
+  explicit State(const Model& model)
+      : decoding(graph::to_decoding(model.graph())),
+        session(decoding.graph, model.about().weights, decoding_options(model.level()), model.pool()) {}
 
   graph::DecodingGraph decoding;
   graph::Session session;
@@ -75,8 +74,7 @@ struct Generator::State {
   }
 };
 
-Generator::Generator(const Model& model, kernels::Level level, Pool& pool)
-    : state_(std::make_unique<State>(model, level, pool)) {}
+Generator::Generator(const Model& model) : state_(std::make_unique<State>(model)) {}
 
 Generator::~Generator() = default;
 
@@ -114,4 +112,12 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
   return out;
 }
 
-}  // namespace mlx::nn
+std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,
+                                        std::string_view what) {
+  if (!prompt.empty()) return tokenizer.encode(prompt, what);
+  std::int64_t unknown = 0;
+  const std::vector<std::int32_t> newline = tokenizer.encode("\n", "a newline", &unknown);
+  return unknown == 0 ? newline : std::vector<std::int32_t>{0};
+}
+
+}  // namespace mlx::infer

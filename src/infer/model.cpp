@@ -1,0 +1,26 @@
+// The one place where a trained model becomes one that answers.
+
+#include "infer/model.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "graph/passes.h"
+
+namespace mlx::infer {
+namespace {
+
+nn::Model prepared(nn::Model model) {
+  CHECK(model.weights);
+  auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
+  model.graph = std::move(graph);
+  model.weights = std::move(weights);
+  return model;
+}
+
+}  // namespace
+
+Model::Model(nn::Model model, kernels::Level level, Pool& pool)
+    : model_(prepared(std::move(model))), signature_(signature_of(model_)), level_(level), pool_(pool) {}
+
+}  // namespace mlx::infer

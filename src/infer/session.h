@@ -1,0 +1,63 @@
+// Computes a model's outputs for batches of examples. Used by prediction, evaluation, calibration and serving.
+//
+// One thread uses a session at a time; sessions of one model share its weights and its pool.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/batches.h"
+#include "graph/session.h"
+#include "infer/model.h"
+
+namespace mlx::infer {
+
+struct SessionOptions {
+  std::int64_t max_batch = 64;          // examples that input() has room for
+  std::vector<graph::ValueId> observe;  // further values of the model's graph that value() gives
+};
+
+// What the network gives, before softmax or units: values[rows][width], until the session's next run.
+struct Logits {
+  const float* values = nullptr;
+  std::int64_t rows = 0;  // examples; of text, tokens
+  std::int64_t width = 0;
+};
+
+class Session {
+ public:
+  // kUsage where max_batch is below 1. `model` outlives the session.
+  explicit Session(const Model& model, SessionOptions options = {});
+
+  const Model& model() const { return model_; }
+
+  // Images and rows, one by one or many together: the caller writes `count` examples of signature().example floats into
+  // input(), normalised as in training (data::normalize, data::write_features), and runs them. The batch is filled up
+  // with zeros to the next power of two, at most max_batch, so that few sizes are planned.
+  float* input();
+  Logits run(std::int64_t count);
+  std::int64_t max_batch() const { return max_batch_; }
+  std::int64_t padded(std::int64_t count) const;  // the batch size that `count` examples are computed in
+  void warm_up();                                 // plans every batch size
+
+  // The first `count` examples of a batch, of any kind of data and just as many: each size is planned when it first
+  // comes.
+  Logits run(const data::BatchView& batch, std::int64_t count);
+
+  // Whatever the graph takes, fed by value of model().graph(). For models of kTensors.
+  void run(const std::vector<graph::Feed>& feeds) { session_.run(feeds); }
+
+  // The bytes and shape of an output, or of a value that is observed, as the last run left it; until the next.
+  ByteView value(graph::ValueId value) const { return session_.output(value); }
+  kernels::Shape shape(graph::ValueId value) const { return session_.output_shape(value); }
+
+ private:
+  Logits logits() const;
+
+  const Model& model_;
+  std::int64_t max_batch_;
+  std::vector<float> input_;
+  graph::Session session_;
+};
+
+}  // namespace mlx::infer
