@@ -6,7 +6,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/progress.h"
 #include "graph/passes.h"
 #include "graph/session.h"
 
@@ -25,10 +24,12 @@ graph::SessionOptions decoding_options(kernels::Level level) {
 }  // namespace
 
 struct Generator::State {
-  explicit State(const Model& model)
-      : decoding(graph::to_decoding(model.graph())),
+  State(const Model& model, std::function<void()> between)
+      : check(std::move(between)),
+        decoding(graph::to_decoding(model.graph())),
         session(decoding.graph, model.about().tensors, decoding_options(model.level()), model.pool()) {}
 
+  std::function<void()> check;
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;  // positions that the cache holds
@@ -37,7 +38,7 @@ struct Generator::State {
   std::span<const float> advance(std::span<const std::int32_t> tokens) {
     std::int64_t count = 0;
     while (!tokens.empty()) {
-      check_interrupted();
+      check();
       count = std::min<std::int64_t>(kPrefill, static_cast<std::int64_t>(tokens.size()));
       session.run({{decoding.ids, tokens.data(), {1, count}}, {decoding.positions, &held, {1}}});
       held += static_cast<std::int32_t>(count);
@@ -54,7 +55,8 @@ struct Generator::State {
   }
 };
 
-Generator::Generator(const Model& model) : state_(std::make_unique<State>(model)) {}
+Generator::Generator(const Model& model, std::function<void()> check)
+    : state_(std::make_unique<State>(model, std::move(check))) {}
 
 Generator::~Generator() = default;
 
