@@ -116,6 +116,10 @@ struct Plan {
   // possible, none of which writes what another reads or writes; they have one phase and no workspace.
   void (*run_many)(const Call* calls, int count) = nullptr;
   void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
+  // What pack() writes depends on the weights and their shape, and on nothing else but these numbers: two plans with
+  // the same function, shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
+  const std::int64_t* layout = nullptr;  // owned by `state`
+  int layout_count = -1;
   void (*destroy)(void* state) = nullptr;
 };
 

@@ -234,7 +234,9 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// w[O, KH, KW·C] to [KH, quads of a row][O padded to 16][4], then what the sums start from.
+// w[O, KH, KW·C] to [KH, quads of a row][O padded to 16][4], then what the sums start from: of signed pixels, which are
+// stored with 128 added, what that adds to them.
+template <bool Signed>
 void pack(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
@@ -251,7 +253,7 @@ void pack(const void* opaque, const void* weights, void* packed) {
         out[(q * channels + o) * 4 + i] = weight;
         sum += weight;
       }
-    start[o] = g.x_type == DType::kS8 ? -128 * sum : 0;
+    start[o] = Signed ? -128 * sum : 0;
   }
 }
 
@@ -266,7 +268,8 @@ bool prepare_conv_first_int8(const Problem& problem, Plan& plan) {
   cut(s, plan, 0, g.n, g.n * g.oh * g.ow * g.o * 4);
   plan.packed_input = 1;
   plan.packed_bytes = bytes_of((quads(g) + 1) * padded_channels(g), 4);
-  plan.pack = pack;
+  plan.pack = g.x_type == DType::kS8 ? pack<true> : pack<false>;
+  plan.layout_count = 0;
   plan.workspace_bytes = bytes_of(slice_bytes(g) * s->slices[0], 1);
   return true;
 }

@@ -126,6 +126,7 @@ bool prepare_linear_bf16(const Problem& problem, Plan& plan) {
   if (terms % 2 != 0 || problem.inputs[1].dtype != DType::kF32) return false;
   plan.run = forwards ? forward : backward_data;
   plan.pack = forwards ? pack_forward : pack_backward;
+  plan.layout_count = 0;
   if (!forwards) s->attrs.activation = Activation::kNone;
   cut_product(s, plan, terms / 2, forwards ? n : k);
   return true;

@@ -1,6 +1,7 @@
 // See sliced.h.
 #include "kernels/onednn/sliced.h"
 
+#include <bit>
 #include <utility>
 
 namespace mlx::kernels::onednn {
@@ -14,7 +15,8 @@ struct Slice {
 
 struct Sliced {
   std::vector<Slice> slices;
-  Call reorder;  // plain weights → packed
+  Call reorder;                      // plain weights → packed
+  std::vector<std::int64_t> layout;  // of both: Plan::layout
   int source_input = 0, bias_input = -1;
   bool has_bias = false;
   std::vector<float> own_bias;
@@ -39,6 +41,25 @@ struct Sliced {
     }
   }
 };
+
+// Appends all that tells one blocked layout from another; false for layouts of another kind, whose descriptors oneDNN
+// keeps to itself.
+bool append_layout(const Desc& desc, std::vector<std::int64_t>& to) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked) return false;
+  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+  to.insert(to.end(), {d.ndims, d.data_type, d.offset0, blocks.inner_nblks});
+  for (int i = 0; i < d.ndims; ++i)
+    to.insert(to.end(), {d.dims[i], d.padded_dims[i], d.padded_offsets[i], blocks.strides[i]});
+  for (int i = 0; i < blocks.inner_nblks; ++i) to.insert(to.end(), {blocks.inner_blks[i], blocks.inner_idxs[i]});
+  const dnnl_memory_extra_desc_t& extra = d.extra;
+  to.push_back(static_cast<std::int64_t>(extra.flags));
+  if (extra.flags & dnnl_memory_extra_flag_compensation_conv_s8s8) to.push_back(extra.compensation_mask);
+  if (extra.flags & dnnl_memory_extra_flag_scale_adjust) to.push_back(std::bit_cast<std::int32_t>(extra.scale_adjust));
+  if (extra.flags & dnnl_memory_extra_flag_compensation_conv_asymmetric_src)
+    to.push_back(extra.asymm_compensation_mask);
+  return true;
+}
 
 Call bind(const dnnl::engine& engine, const Parts& parts, bool has_bias, bool has_scratchpad) {
   const Call::Slot source{parts.source_argument, parts.source}, weights{DNNL_ARG_WEIGHTS, parts.weights};
@@ -87,6 +108,10 @@ bool prepare_sliced(const Sliceable& sliceable, Plan& plan) {
   state->reorder =
       Call(engine, dnnl::reorder(reorder), {{DNNL_ARG_FROM, sliceable.plain_weights}, {DNNL_ARG_TO, first.weights}});
 
+  if (append_layout(sliceable.plain_weights, state->layout) && append_layout(first.weights, state->layout)) {
+    plan.layout = state->layout.data();
+    plan.layout_count = static_cast<int>(state->layout.size());
+  }
   plan.phases = 1;
   plan.slices[0] = slices.count;
   plan.workspace_bytes = workspace;

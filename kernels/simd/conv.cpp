@@ -222,6 +222,7 @@ bool prepare_conv(const Problem& problem, Plan& plan) {
   plan.packed_input = 1;
   if (back) plan.run = backward_data;
   plan.pack = back ? pack_backward : pack_forward;
+  if (!back) plan.layout_count = 0;
   plan.packed_bytes =
       bytes_of(g.kh * g.kw * (back ? g.o * rounded_up(g.c, 16) : g.c * rounded_up(g.o, 16)), sizeof(float));
   return true;

@@ -137,6 +137,7 @@ bool prepare_conv_first(const Problem& problem, Plan& plan) {
   plan.packed_input = 1;
   plan.packed_bytes = bytes_of(taps(g) * padded_channels(g), sizeof(float));
   plan.pack = pack;
+  plan.layout_count = 0;
   plan.workspace_bytes = bytes_of(image_floats(g) * s->slices[0], sizeof(float));
   return true;
 }

@@ -260,6 +260,7 @@ bool prepare_depthwise(const Problem& problem, Plan& plan) {
   if (g.quantized || !is_depthwise(g) || problem.attrs.activation == Activation::kGelu) return false;
   const bool back = problem.op == Op::kConv2dBackwardData;
   plan.pack = back && g.sh == 1 ? pack_turned : pack;
+  plan.layout_count = 0;
   if (back) plan.run = g.sh == 1 ? backward_data : backward_data_apart;
   cut(s, plan, 0, g.n * (back ? g.h : g.oh), g.n * (g.h * g.w + g.oh * g.ow) * g.c * 4);
   plan.packed_input = 1;

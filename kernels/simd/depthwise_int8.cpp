@@ -122,6 +122,7 @@ bool prepare_depthwise_int8(const Problem& problem, Plan& plan) {
     plan.run = is_signed ? byte_forward<2, true> : byte_forward<2, false>;
   cut(s, plan, 0, g.n * g.oh, g.n * (g.h * g.w + g.oh * g.ow) * g.c * 4);
   plan.pack = pack_bytes;
+  plan.layout_count = 0;
   plan.packed_input = 1;
   plan.packed_bytes = bytes_of(kTaps * padded_channels(g), 4);
   s->slice_bytes = (epilogue_floats(g.c) * 4 + 63) / 64 * 64;

@@ -271,6 +271,7 @@ bool prepare_int8(const Problem& problem, Plan& plan) {
   const bool is_signed = g.x_type == DType::kS8;
   if (is_signed) plan.run = forward<true>;
   plan.pack = is_signed ? pack<true> : pack<false>;
+  plan.layout_count = 0;
   plan.packed_input = 1;
   plan.packed_bytes = bytes_of((l.segments * l.dots() + 1) * l.padded(), 4);
   const std::int64_t lines = is_one_line(l) ? (l.wide + 15) / 16 : l.images * l.high;

@@ -41,10 +41,12 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   const std::int64_t k = s->g.in_width, n = s->g.out_width;
   if (problem.op == Op::kLinear) {
     plan.pack = pack_forward;
+    plan.layout_count = 0;
     cut_product(s, plan, k, n);
   } else if (problem.op == Op::kLinearBackwardData) {
     plan.run = backward_data;
     plan.pack = pack_backward;
+    plan.layout_count = 0;
     s->attrs.activation = Activation::kNone;
     cut_product(s, plan, n, k);
   } else {

@@ -59,6 +59,7 @@ std::optional<registry::Version> known_result(registry::Repository& repository, 
 registry::Version quantize_run(registry::Repository& repository, const QuantizeOptions& options, const Inputs& in,
                                const std::string& run, Progress& progress) {
   const infer::Model model(nn::load_model(repository.store(), in.model.digest), options.level, repository.pool());
+  infer::check_kind(model.about(), data::kind_of(repository.store(), in.data.digest, options.split));
   const data::Split split =
       data::load(repository.store(), in.data.digest, options.split, infer::reading_of(model.about()), progress);
   const graph::Tensors ranges = calibrate(model, split, options.calibration, progress);
@@ -81,9 +82,9 @@ registry::Version quantize_run(registry::Repository& repository, const QuantizeO
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges) {
   check_is_f32(model.about().precision);
   nn::Model out = model.about();
-  Quantized quantized = quantize_graph(out.graph, out.tensors, ranges);
+  Quantized quantized = quantize_graph(out.graph, out.weights->tensors(), ranges);
   out.graph = std::move(quantized.graph);
-  out.tensors = std::move(quantized.tensors);
+  out.weights = std::make_shared<const graph::Weights>(std::move(quantized.tensors));
   out.precision = "int8";
   out.numerics = "native";  // its calibration and int8 kernels are
   return out;

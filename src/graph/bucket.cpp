@@ -48,8 +48,6 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   } catch (const Error& error) {
     throw Error(error.kind, fmt::format("{}: {}", node.name, error.message), error.hint);
   }
-  const kernels::Plan& plan = step.kernel.plan();
-  if (plan.packed_input >= 0) step.packed = allocate(plan.packed_bytes);  // those of CUDA pack nothing
   step.cost = cost_of(node, inputs, outputs);
   return step;
 }

@@ -1,8 +1,9 @@
-// A graph at concrete sizes: shapes, prepared kernels, memory plan and packed weights. A session makes one for each set
-// of sizes that it meets and keeps the ones used last.
+// A graph at concrete sizes: shapes, prepared kernels, memory plan and references to packed weights. A session makes
+// one for each set of sizes that it meets and keeps the ones used last.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/memory.h"
@@ -18,7 +19,10 @@ struct Step {  // a node that does work
   std::vector<ValueId> inputs, outputs;     // as many as the operation may have, kNone for absent ones
   std::vector<const void*> input_pointers;  // what the kernel gets; filled before each run
   std::vector<void*> output_pointers;
-  Memory packed;                     // null where the kernel wants none
+  // The packed weights that the kernel reads, in memory of this step or shared (weights.h); null if it reads none.
+  const void* packed = nullptr;
+  Memory own_packed;
+  std::shared_ptr<const void> shared_packed;
   std::uint64_t packed_version = 0;  // of the weights that `packed` was made from; 0: never
   Cost cost;
 };

@@ -1,6 +1,7 @@
 // From a trainable forward graph to one for inference: no dropout, batch norm by its running statistics; then folded
 // and fused.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -84,6 +85,28 @@ void fold_batch_norm(Graph& graph, Tensors& tensors) {
   erase_nodes(graph, folded);
 }
 
+// What folding may read or change: the batch norms, and the layers before them.
+Tensors foldable(const Graph& graph, const Weights& weights) {
+  Tensors tensors;
+  const auto copy = [&](ValueId id) {
+    if (id == kNone || !outlives_step(graph.value(id).role)) return;
+    const std::string& name = graph.value(id).name;
+    if (weights.contains(name)) tensors.emplace(name, weights.tensor(name));
+  };
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::kBatchNormInference) continue;
+    const Node* each = &node;
+    while (true) {
+      std::for_each(each->inputs.begin() + 1, each->inputs.end(), copy);
+      const std::size_t before = producer(graph, each->inputs[0]);
+      if (each->op != Op::kBatchNormInference || before >= graph.nodes.size()) break;
+      each = &graph.nodes[before];
+      if (each->op != Op::kBatchNormInference && each->op != Op::kConv2d && each->op != Op::kLinear) break;
+    }
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Graph to_inference(const Graph& forward) {
@@ -112,6 +135,25 @@ Graph fuse(const Graph& inference, Tensors& tensors) {
   for (const Value& value : inference.values) {
     if (fused.find(value.name) == kNone) tensors.erase(value.name);
   }
+  return fused;
+}
+
+Fused fuse(const Graph& inference, const Weights& weights) {
+  Tensors changed = foldable(inference, weights);
+  Fused fused{fuse(inference, changed), nullptr};
+  Weights::Map all;
+  for (const Value& value : fused.graph.values) {
+    if (!outlives_step(value.role)) continue;
+    const auto old = weights.find(value.name);
+    const auto now = changed.find(value.name);
+    if (now != changed.end() && !(old && std::ranges::equal(old->data(), now->second.data))) {
+      const auto data = std::make_shared<const Bytes>(std::move(now->second.data));
+      all.emplace(value.name, std::make_shared<const Weight>(now->second.shape, *data, data));
+    } else if (old) {
+      all.emplace(value.name, old);
+    }
+  }
+  fused.weights = std::make_shared<const Weights>(std::move(all));
   return fused;
 }
 

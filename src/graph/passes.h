@@ -1,10 +1,12 @@
 // Passes from graph to graph.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/weights.h"
 
 namespace mlx::graph {
 
@@ -118,6 +120,12 @@ struct DecodingGraph {
 DecodingGraph to_decoding(const Graph& inference);
 // For inference: folds batch norm into the convolution or linear before it (changing `tensors`), fuses activations.
 Graph fuse(const Graph& inference, Tensors& tensors);
+// The same with weights that others use too: those that change are new, and all others are shared.
+struct Fused {
+  Graph graph;
+  std::shared_ptr<const Weights> weights;
+};
+Fused fuse(const Graph& inference, const Weights& weights);
 // Adds the loss (labels input, loss, correct, counted outputs) to an inference graph, for evaluation.
 TrainingGraph with_loss(const Graph& inference);
 // Removes nodes and values that no output or state write needs; renumbers.

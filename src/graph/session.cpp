@@ -13,6 +13,18 @@
 
 namespace mlx::graph {
 
+namespace {
+
+// Of the tensors that the graph has.
+Weights copy_for(const Graph& graph, const Tensors& tensors) {
+  Tensors copy;
+  for (const Value& value : graph.values)
+    if (const auto found = tensors.find(value.name); found != tensors.end()) copy.insert(*found);
+  return Weights(std::move(copy));
+}
+
+}  // namespace
+
 void Session::State::fill_pointers(Bucket& bucket) {
   for (Step& each : bucket.steps) {
     for (std::size_t i = 0; i < each.inputs.size(); ++i) {
@@ -26,13 +38,27 @@ void Session::State::fill_pointers(Bucket& bucket) {
 
 bool Session::State::is_stale(const Step& each) const {
   const int at = each.kernel.plan().packed_input;
-  return at >= 0 && each.packed_version != version[index(packed_root(each))];
+  return at >= 0 && each.packed_version != version[index(packed_root(*current, each))];
+}
+
+// `weights` is the data of the input that the kernel wants packed.
+void Session::State::pack(const Bucket& bucket, Step& each, const void* weights) {
+  const kernels::Plan& plan = each.kernel.plan();
+  const ValueId root = packed_root(bucket, each);
+  if (const Held& from = held[index(root)]; from.weight) {
+    const ValueId input = each.inputs[static_cast<std::size_t>(plan.packed_input)];
+    each.shared_packed = from.weight->packed(plan, bucket.shapes[index(input)]);
+    each.packed = each.shared_packed.get();
+  } else {
+    if (!each.own_packed) each.own_packed = allocate(plan.packed_bytes);
+    plan.pack(plan.state, weights, each.own_packed.get());
+    each.packed = each.own_packed.get();
+  }
+  each.packed_version = version[index(root)];
 }
 
 void Session::State::pack(Step& each) {
-  const kernels::Plan& plan = each.kernel.plan();
-  plan.pack(plan.state, each.input_pointers[static_cast<std::size_t>(plan.packed_input)], each.packed.get());
-  each.packed_version = version[index(packed_root(each))];
+  pack(*current, each, each.input_pointers[static_cast<std::size_t>(each.kernel.plan().packed_input)]);
 }
 
 // Packs the weights that are there before the run, those of different nodes side by side: of one node they are packed
@@ -42,7 +68,8 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
   std::size_t bytes = 0;
   for (Step& each : bucket.steps) {
     const auto node = static_cast<std::size_t>(each.node);
-    if (node < run.first || node >= run.last || !is_stale(each) || !held[index(packed_root(each))]) continue;
+    if (node < run.first || node >= run.last || !is_stale(each) || !held[index(packed_root(bucket, each))].data)
+      continue;
     stale.push_back(&each);
     bytes += each.kernel.plan().packed_bytes;
   }
@@ -65,7 +92,7 @@ void Session::State::run_step(Step& step_to_run) {
   step = &step_to_run;
   args.inputs = step_to_run.input_pointers.data();
   args.outputs = step_to_run.output_pointers.data();
-  args.packed = step_to_run.packed.get();
+  args.packed = step_to_run.packed;
   const int workspace = current->plan.workspace[static_cast<std::size_t>(step_to_run.node)];
   args.workspace = workspace < 0 ? nullptr
                                  : static_cast<std::uint8_t*>(arena.get()) +
@@ -152,28 +179,14 @@ void Session::State::launch(const RunOptions& run) {
 
 Session::Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool)
     : state_(std::make_unique<State>(std::move(graph), options, pool)) {
-  State& s = *state_;
-  validate(s.graph);
-  const std::size_t values = s.graph.values.size(), symbols = s.graph.symbols.size();
-  s.held.resize(values);
-  s.held_bytes.assign(values, 0);
-  s.version.assign(values, 1);
-  s.fed.assign(values, nullptr);
-  s.fixed_symbol.assign(symbols, 0);
-  s.bound.assign(symbols, 0);
-  s.sizes.assign(symbols, 0);
-  if (!s.device.host) s.on_device = std::make_unique<OnDevice>(s.device, values);
-  for (const Value& value : s.graph.values) {
-    if (!outlives_step(value.role)) continue;
-    for (const Dim dim : value.dims) {
-      if (!dim.symbolic()) continue;
-      if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
-      s.fixed_symbol[static_cast<std::size_t>(dim.symbol)] = 1;
-    }
-  }
-  s.start(tensors);
-  const bool may_cut = !s.on_device && !options.training && options.reuse_memory;
-  if (may_cut && options.tile != 0) s.tiling = options.tile < 0 ? tiling_of(s.graph) : tiling_of(s.graph, options.tile);
+  state_->init();
+  state_->start(options.training ? Weights::viewing(tensors) : copy_for(state_->graph, tensors));
+}
+
+Session::Session(Graph graph, const std::shared_ptr<const Weights>& weights, const SessionOptions& options, Pool& pool)
+    : state_(std::make_unique<State>(std::move(graph), options, pool)) {
+  state_->init();
+  state_->start(*weights);
 }
 
 Session::~Session() = default;
@@ -285,10 +298,10 @@ bool Session::state_is_finite() const {
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
     const Value& value = s.graph.values[i];
     const bool left = value.role == Role::kParameter || value.role == Role::kState;
-    if (!left || !s.held[i] || value.name.ends_with(kGradientSum)) continue;
-    const auto* const data = static_cast<const std::uint8_t*>(static_cast<const void*>(s.held[i].get()));
-    for (std::size_t at = 0; at < s.held_bytes[i]; at += kSlice)
-      slices.push_back({{data + at, std::min(kSlice, s.held_bytes[i] - at)}, value.dtype});
+    if (!left || !s.held[i].data || value.name.ends_with(kGradientSum)) continue;
+    const auto* const data = static_cast<const std::uint8_t*>(s.held[i].data);
+    for (std::size_t at = 0; at < s.held[i].bytes; at += kSlice)
+      slices.push_back({{data + at, std::min(kSlice, s.held[i].bytes - at)}, value.dtype});
   }
   std::atomic<bool> finite{true};
   const auto look = [&](std::int64_t i) {
@@ -309,24 +322,32 @@ Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const 
   const State& s = *state_;
   Tensors tensors;
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
-    if (!s.held[i] || (wanted && !wanted(s.graph.values[i]))) continue;
-    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), s.fetch(s.held[i].get(), s.held_bytes[i])};
+    const Held& held = s.held[i];
+    if (!held.data || (wanted && !wanted(s.graph.values[i]))) continue;
+    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), s.fetch(held.data, held.bytes)};
   }
   return tensors;
 }
 
 const void* Session::state(const std::string& name) const {
   const ValueId id = state_->held_named(name);
-  return state_->view(id, state_->held[index(id)].get(), state_->held_bytes[index(id)]).data();
+  const Held& held = state_->held[index(id)];
+  return state_->view(id, held.data, held.bytes).data();
 }
 
 void Session::set_state(const std::string& name, ByteView bytes) {
   State& s = *state_;
   const ValueId id = s.held_named(name);
-  if (bytes.size() != s.held_bytes[index(id)]) {
-    fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, s.held_bytes[index(id)], bytes.size());
+  Held& held = s.held[index(id)];
+  if (bytes.size() != held.bytes) {
+    fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, held.bytes, bytes.size());
   }
-  s.device.upload(s.held[index(id)].get(), bytes.data(), bytes.size());
+  if (held.weight) {  // others may read it: from now on the session has its own
+    Memory own = s.take(held.bytes, "'" + name + "'");
+    if (s.on_device) s.on_device->wait();
+    held = {own.get(), held.bytes, std::move(own), nullptr, nullptr};
+  }
+  s.device.upload(held.data, bytes.data(), bytes.size());
   ++s.version[index(id)];
   // Kernels may have looked at what was constant when they were prepared.
   const Role role = s.graph.value(id).role;
@@ -338,9 +359,20 @@ std::size_t Session::arena_bytes() const {
   return state_->current ? state_->current->plan.arena_bytes : 0;
 }
 
+std::int64_t Session::plans() const {
+  return state_->plans;
+}
+
 std::size_t Session::state_bytes() const {
   std::size_t bytes = 0;
-  for (const std::size_t each : state_->held_bytes) bytes += each;
+  for (const Held& each : state_->held) bytes += each.bytes;
+  return bytes;
+}
+
+std::size_t Session::own_state_bytes() const {
+  std::size_t bytes = 0;
+  for (const Held& each : state_->held)
+    if (!each.weight) bytes += each.bytes;
   return bytes;
 }
 

@@ -1,5 +1,6 @@
-// A session binds a graph to kernels and concrete sizes, plans memory once per shape bucket, and owns the state that
-// outlives a step: parameters, optimizer state, running statistics, KV caches. Operations have no state of their own.
+// A session binds a graph to kernels and concrete sizes and plans memory once per shape bucket. It owns the state that
+// steps write: KV caches, and in training parameters, optimizer state and running statistics. For inference it shares
+// weights with other sessions (weights.h). Operations have no state of their own.
 //
 // One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
 // planned. Inference on the host may cut a batch into tiles (tiles.h), with the same bits.
@@ -17,6 +18,7 @@
 
 #include "base/parallel.h"
 #include "graph/graph.h"
+#include "graph/weights.h"
 #include "kernels/table.h"
 
 namespace mlx::graph {
@@ -24,7 +26,7 @@ namespace mlx::graph {
 struct SessionOptions {
   kernels::Level level = kernels::Level::kOneDnn;
   std::uint64_t seed = 0;    // of dropout
-  bool training = false;     // false: parameters are constants for the kernels (packed once)
+  bool training = false;     // false: parameters are constants for the kernels, packed once and shared
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
   // Of inference on the host: examples that go through the graph together (tiles.h); -1: as many as is fast, 0: all.
   std::int64_t tile = -1;
@@ -56,9 +58,12 @@ struct NodeCall {
 
 class Session {
  public:
-  // Parameters, states and constants start as `tensors` says; missing states start at zero, a missing or misshapen
-  // parameter or constant is kCorrupt naming all of them.
+  // Parameters, states and constants start as `tensors` says, of which the session has copies; missing states start at
+  // zero, a missing or misshapen parameter or constant is kCorrupt naming all of them.
   Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool);
+  // The same for inference with weights that others use too: the session refers to them and copies only what the graph
+  // writes (caches). They live on without the caller's reference. With options.training it copies all of them.
+  Session(Graph graph, const std::shared_ptr<const Weights>& weights, const SessionOptions& options, Pool& pool);
   ~Session();
 
   const Graph& graph() const;
@@ -95,11 +100,14 @@ class Session {
   bool state_is_finite() const;
   // A copy of everything that outlives a step, or of what of it is wanted.
   Tensors tensors(const std::function<bool(const Value&)>& wanted = {}) const;
-  const void* state(const std::string& name) const;         // kNotFound. On a GPU: of a copy
-  void set_state(const std::string& name, ByteView bytes);  // also parameters and constants; kUsage for another size
+  const void* state(const std::string& name) const;  // kNotFound. On a GPU: of a copy
+  // Also parameters and constants; one that is shared becomes the session's own. kUsage for another size.
+  void set_state(const std::string& name, ByteView bytes);
 
-  std::size_t arena_bytes() const;  // of the last bucket
-  std::size_t state_bytes() const;
+  std::size_t arena_bytes() const;      // of the last bucket
+  std::int64_t plans() const;           // how often the graph was planned for sizes that were new or had been dropped
+  std::size_t state_bytes() const;      // of all that outlives a step
+  std::size_t own_state_bytes() const;  // the same without shared weights
   // Times each node from now on; the calls of the next `keep_runs` runs are also kept one by one.
   void set_profiling(bool on, std::int64_t keep_runs = 0);
   std::vector<NodeTime> profile() const;  // times since profiling was turned on

@@ -23,7 +23,7 @@ Memory Session::State::take(std::size_t bytes, const std::string& what) {
   if (device.host) return allocate(bytes);
   if (on_device) on_device->forget();
   std::vector<Holder> holders{{"activations", arena_capacity}};
-  for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held_bytes[i]});
+  for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held[i].bytes});
   return graph::take(device, bytes, what, std::move(holders), options.training);
 }
 
@@ -38,29 +38,54 @@ ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) c
   return on_device ? on_device->view(id, data, bytes) : ByteView{static_cast<const std::uint8_t*>(data), bytes};
 }
 
-// Parameters, states and constants that `tensors` has; all that is missing or does not fit is named at once.
-void Session::State::start(const Tensors& tensors) {
+void Session::State::init() {
+  validate(graph);
+  const std::size_t values = graph.values.size(), symbols = graph.symbols.size();
+  held.resize(values);
+  version.assign(values, 1);
+  written.assign(values, 0);
+  fed.assign(values, nullptr);
+  fixed_symbol.assign(symbols, 0);
+  bound.assign(symbols, 0);
+  sizes.assign(symbols, 0);
+  if (!device.host) on_device = std::make_unique<OnDevice>(device, values);
+  for (const Node& node : graph.nodes)
+    for (const ValueId id : node.outputs)
+      if (id != kNone) written[index(id)] = 1;
+  for (const Value& value : graph.values) {
+    if (!outlives_step(value.role)) continue;
+    for (const Dim dim : value.dims) {
+      if (!dim.symbolic()) continue;
+      if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
+      fixed_symbol[static_cast<std::size_t>(dim.symbol)] = 1;
+    }
+  }
+  const bool may_cut = !on_device && !options.training && options.reuse_memory;
+  if (may_cut && options.tile != 0) tiling = options.tile < 0 ? tiling_of(graph) : tiling_of(graph, options.tile);
+}
+
+// Parameters, states and constants that `weights` has; all that is missing or does not fit is named at once.
+void Session::State::start(const Weights& weights) {
   std::string wrong;
   for (const Value& value : graph.values) {
     if (!outlives_step(value.role) || !known(value)) continue;
-    const auto found = tensors.find(value.name);
-    if (found == tensors.end()) {
+    const auto found = weights.find(value.name);
+    if (!found) {
       if (value.role != Role::kState) wrong += fmt::format("{}'{}' is missing", wrong.empty() ? "" : ", ", value.name);
       continue;
     }
     const kernels::Shape wanted = concrete(value, bound);
-    const Tensor& tensor = found->second;
-    if (tensor.shape != wanted || tensor.data.size() != wanted.bytes()) {
+    if (found->shape() != wanted || found->data().size() != wanted.bytes()) {
       const auto dims = [](const kernels::Shape& shape) {
         return shape_text({shape.dims.begin(), shape.dims.begin() + std::max(shape.rank, 0)});
       };
       wrong += fmt::format("{}'{}' is {}{} instead of {}{}", wrong.empty() ? "" : ", ", value.name,
-                           kernels::name_of(tensor.shape.dtype), dims(tensor.shape), kernels::name_of(value.dtype),
+                           kernels::name_of(found->shape().dtype), dims(found->shape()), kernels::name_of(value.dtype),
                            dims(wanted));
     }
   }
   if (!wrong.empty()) fail(ErrorKind::kCorrupt, "weights: {}", wrong);
-  create_states(&tensors);
+  create_states(&weights);
 }
 
 bool Session::State::known(const Value& value) const {
@@ -68,22 +93,36 @@ bool Session::State::known(const Value& value) const {
       value.dims, [&](Dim dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol)] > 0; });
 }
 
-// Those whose sizes are all known by now and that are not there yet; zero where `tensors` does not say otherwise.
-void Session::State::create_states(const Tensors* tensors) {
+// Those whose sizes are all known by now and that are not there yet; zero if `weights` has no such tensor.
+void Session::State::create_states(const Weights* weights) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (!outlives_step(value.role) || held[i] || !known(value)) continue;
-    const std::size_t bytes = concrete(value, bound).bytes();
-    held[i] = take(bytes, "'" + value.name + "'");
-    held_bytes[i] = bytes;
-    version[i] = 1;
-    const auto found = tensors ? tensors->find(value.name) : Tensors::const_iterator{};
-    if (tensors && found != tensors->end()) {
-      device.upload(held[i].get(), found->second.data.data(), bytes);
+    if (outlives_step(value.role) && !held[i].data && known(value)) hold(i, weights);
+  }
+}
+
+// Refers to the weight of value `i` if no step writes it, else copies it.
+void Session::State::hold(std::size_t i, const Weights* weights) {
+  const Value& value = graph.values[i];
+  const auto weight = weights ? weights->find(value.name) : nullptr;
+  Held& here = held[i];
+  const std::size_t bytes = concrete(value, bound).bytes();
+  const auto take_memory = [&] { return take(bytes, "'" + value.name + "'"); };
+  version[i] = 1;
+  if (weight && !options.training && written[i] == 0) {
+    if (!device.host) here.device_copy = weight->on(device, take_memory);
+    here.data = const_cast<void*>(device.host ? weight->data().data() : here.device_copy.get());  // never written
+    here.weight = weight;
+  } else {
+    here.own = take_memory();
+    here.data = here.own.get();
+    if (weight) {
+      device.upload(here.data, weight->data().data(), bytes);
     } else {
-      device.clear(held[i].get(), bytes);
+      device.clear(here.data, bytes);
     }
   }
+  here.bytes = bytes;
 }
 
 ValueId Session::State::held_named(const std::string& name) const {
@@ -91,7 +130,7 @@ ValueId Session::State::held_named(const std::string& name) const {
   if (id == kNone || !outlives_step(graph.value(id).role)) {
     fail(ErrorKind::kNotFound, "the session has no parameter, state or constant '{}'", name);
   }
-  if (!held[index(id)]) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
+  if (!held[index(id)].data) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
   return id;
 }
 
@@ -172,7 +211,7 @@ Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_si
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Role role = graph.values[i].role;
     const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
-    if (known_now && device.host) constants[i] = held[i].get();
+    if (known_now && device.host) constants[i] = held[i].data;
   }
   return make_bucket(graph, symbol_sizes, constants, {options.level, options.reuse_memory});
 }
@@ -188,16 +227,12 @@ Tiles* Session::State::tiles_for(const RunOptions& run) {
   std::vector<std::int64_t> of_tile = sizes;
   of_tile[symbol] = size;
   std::vector<Bucket> lanes;
+  ++plans;
   for (int i = 0; i < pool.threads(); ++i) {
     lanes.push_back(make_bucket_of(of_tile));
     for (Step& each : lanes.back().steps) {
       const kernels::Plan& plan = each.kernel.plan();
-      if (i > 0) {
-        each.packed.reset();
-      } else if (plan.packed_input >= 0) {
-        const ValueId weights = each.inputs[static_cast<std::size_t>(plan.packed_input)];
-        plan.pack(plan.state, held[index(lanes[0].plan.root[index(weights)])].get(), each.packed.get());
-      }
+      if (i == 0 && plan.packed_input >= 0) pack(lanes.back(), each, held[index(packed_root(lanes.back(), each))].data);
     }
   }
   return &tiles.emplace_back(graph, std::move(lanes));
@@ -211,6 +246,7 @@ Bucket& Session::State::bucket_for_sizes() {
       current = &*found;
     } else {
       Bucket made = make_bucket_of(sizes);
+      ++plans;
       if (buckets.size() >= kMaxBuckets) {
         if (on_device) on_device->forget();
         buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
@@ -242,7 +278,7 @@ void* Session::State::address(const Bucket& bucket, ValueId id) {
   if (block >= 0)
     return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
   const ValueId root = bucket.plan.root[index(id)];
-  if (held[index(root)]) return held[index(root)].get();
+  if (held[index(root)].data) return held[index(root)].data;
   return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules see to it
 }
 

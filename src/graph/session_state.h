@@ -1,8 +1,9 @@
 // What a session holds: its values' memory, the sizes of this run, the buckets made so far, and a GPU's side of it.
 // Binding and memory stand in session_state.cpp, running in session.cpp; nobody else uses it.
 //
-// What outlives a step is held by value id and written in place by kernels. Every value has a version, counted up when
-// it is written, so that packed weights are made again only when they are stale.
+// What outlives a step is held by value id. In inference it refers to shared weights, except what the graph writes; in
+// training all of it is the session's own and kernels write it in place. Every value has a version, counted up when it
+// is written, so that packed weights are made again only when they are stale.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "graph/on_device.h"
 #include "graph/session.h"
 #include "graph/tiles.h"
+#include "graph/weights.h"
 
 namespace mlx::graph {
 
@@ -34,16 +36,17 @@ struct Session::State {
   Pool& pool;
   const kernels::Device& device;
 
-  std::vector<Memory> held;  // by value: what outlives a step; null for the others and before it came into being
-  std::vector<std::size_t> held_bytes;  // by value
-  std::vector<std::uint64_t> version;   // by value, from 1
-  std::vector<char> fixed_symbol;       // by symbol: a state or bind_symbol fixed it
-  std::vector<std::int64_t> bound;      // by symbol: the size where it is fixed, else 0
-  std::vector<std::int64_t> sizes;      // by symbol, of this run
+  std::vector<Held> held;              // by value: what outlives a step; empty for the others
+  std::vector<std::uint64_t> version;  // by value, from 1
+  std::vector<char> written;           // by value: a node writes it in place
+  std::vector<char> fixed_symbol;      // by symbol: a state or bind_symbol fixed it
+  std::vector<std::int64_t> bound;     // by symbol: the size where it is fixed, else 0
+  std::vector<std::int64_t> sizes;     // by symbol, of this run
 
   std::list<Bucket> buckets;
   Bucket* current = nullptr;
   std::uint64_t uses = 0;
+  std::int64_t plans = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
   Tiling tiling;                    // of inference on the host; other runs are whole
@@ -76,8 +79,10 @@ struct Session::State {
   Memory take(std::size_t bytes, const std::string& what);
   Bytes fetch(const void* data, std::size_t bytes) const;
   ByteView view(ValueId id, const void* data, std::size_t bytes) const;
-  void start(const Tensors& tensors);
-  void create_states(const Tensors* tensors);
+  void init();
+  void start(const Weights& weights);
+  void create_states(const Weights* weights);
+  void hold(std::size_t i, const Weights* weights);
   bool known(const Value& value) const;
   ValueId held_named(const std::string& name) const;
   void check(const Feed& feed) const;
@@ -92,10 +97,11 @@ struct Session::State {
   void drop_buckets();
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);
-  ValueId packed_root(const Step& each) const {
-    return current->plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
+  ValueId packed_root(const Bucket& bucket, const Step& each) const {
+    return bucket.plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
   }
   bool is_stale(const Step& each) const;
+  void pack(const Bucket& bucket, Step& each, const void* weights);
   void pack(Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);

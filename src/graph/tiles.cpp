@@ -122,8 +122,7 @@ std::size_t Tiles::arena_bytes() const {
   return lanes_.size() * lanes_[0].bucket.plan.arena_bytes;
 }
 
-void Tiles::run(std::int64_t examples, const std::vector<const void*>& fed, const std::vector<Memory>& held,
-                Pool& pool) {
+void Tiles::run(std::int64_t examples, const std::vector<const void*>& fed, const std::vector<Held>& held, Pool& pool) {
   const Run run{examples, fed, held};
   const std::int64_t tiles = (examples + size_ - 1) / size_;
   for (Output& output : outputs_) output.bytes.resize(static_cast<std::size_t>(examples) * output.example_bytes);
@@ -147,7 +146,7 @@ const void* Tiles::address(const Lane& lane, ValueId id, std::int64_t first, con
   if (block >= 0)
     return static_cast<const std::uint8_t*>(lane.arena.get()) + plan.blocks[static_cast<std::size_t>(block)].offset;
   const std::size_t root = index(plan.root[index(id)]);
-  if (run.held[root]) return run.held[root].get();
+  if (run.held[root].data) return run.held[root].data;
   return static_cast<const std::uint8_t*>(run.fed[root]) + static_cast<std::size_t>(first) * fed_bytes_[root];
 }
 
@@ -163,7 +162,7 @@ void Tiles::run_tile(Lane& lane, std::int64_t first, const Run& run) {
     kernels::Args args;
     args.inputs = step.input_pointers.data();
     args.outputs = step.output_pointers.data();
-    args.packed = lanes_[0].bucket.steps[i].packed.get();
+    args.packed = lanes_[0].bucket.steps[i].packed;
     const int workspace = plan.workspace[static_cast<std::size_t>(step.node)];
     if (workspace >= 0)
       args.workspace =

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/parallel.h"
 #include "graph/bucket.h"
+#include "graph/weights.h"
 
 namespace mlx::graph {
 
@@ -34,7 +35,7 @@ Tiling tiling_of(const Graph& graph, std::int64_t examples);
 
 class Tiles {
  public:
-  // `bucket` of one tile for each thread that runs them, in which nothing is packed yet but in the first.
+  // A bucket of one tile for each thread that runs them, with its weights packed in the first.
   Tiles(const Graph& graph, std::vector<Bucket> lanes);
 
   std::int64_t size() const { return size_; }
@@ -42,7 +43,7 @@ class Tiles {
 
   // `fed` and `held` by value: all examples of inputs, and what outlives a step; null for others. The first lane's
   // weights are packed.
-  void run(std::int64_t examples, const std::vector<const void*>& fed, const std::vector<Memory>& held, Pool& pool);
+  void run(std::int64_t examples, const std::vector<const void*>& fed, const std::vector<Held>& held, Pool& pool);
   ByteView output(ValueId id) const;  // all examples of an output of the graph, until the next run
 
  private:
@@ -58,7 +59,7 @@ class Tiles {
   struct Run {  // what all lanes share while a batch runs
     std::int64_t examples;
     const std::vector<const void*>& fed;
-    const std::vector<Memory>& held;
+    const std::vector<Held>& held;
   };
 
   const void* address(const Lane& lane, ValueId id, std::int64_t first, const Run& run) const;

@@ -3,6 +3,7 @@
 #include "infer/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "base/error.h"
@@ -12,8 +13,21 @@
 namespace mlx::infer {
 namespace {
 
-constexpr std::int64_t kPrefill =
-    128;  // tokens at once: logits of a longer prompt would take more memory than the model
+// Tokens that go through the graph at once, the only sizes that are ever planned. What is left of a prompt is padded to
+// the next of them: attention is causal, and the next tokens take the padding's places in the cache. Logits of more
+// tokens than the largest would take more memory than the model.
+constexpr std::array<std::int64_t, 6> kChunks{1, 8, 16, 32, 64, 128};
+
+// The chunk for the first of `tokens` tokens, where the cache has room for `room`, at least as many.
+std::int64_t chunk_for(std::int64_t tokens, std::int64_t room) {
+  std::int64_t chunk = kChunks[0];
+  for (const std::int64_t size : kChunks) {
+    if (size > room) break;
+    chunk = size;
+    if (size >= tokens) break;
+  }
+  return chunk;
+}
 
 graph::SessionOptions decoding_options(kernels::Level level) {
   graph::SessionOptions options;
@@ -27,26 +41,32 @@ struct Generator::State {
   State(const Model& model, std::function<void()> between)
       : check(std::move(between)),
         decoding(graph::to_decoding(model.graph())),
-        session(decoding.graph, model.about().tensors, decoding_options(model.level()), model.pool()) {}
+        session(decoding.graph, model.about().weights, decoding_options(model.level()), model.pool()) {}
 
   std::function<void()> check;
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;  // positions that the cache holds
+  std::array<std::int32_t, kChunks.back()> padded{};
 
   // Takes in `tokens` behind what is held; returns the logits of the last one.
   std::span<const float> advance(std::span<const std::int32_t> tokens) {
-    std::int64_t count = 0;
+    std::size_t chunk = 0, count = 0;
     while (!tokens.empty()) {
       check();
-      count = std::min<std::int64_t>(kPrefill, static_cast<std::int64_t>(tokens.size()));
-      session.run({{decoding.ids, tokens.data(), {1, count}}, {decoding.positions, &held, {1}}});
+      const auto left = static_cast<std::int64_t>(tokens.size());
+      chunk = static_cast<std::size_t>(chunk_for(left, decoding.context - held));
+      count = std::min(chunk, tokens.size());
+      std::ranges::fill(padded, 0);
+      std::ranges::copy(tokens.first(count), padded.begin());
+      session.run(
+          {{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}, {decoding.positions, &held, {1}}});
       held += static_cast<std::int32_t>(count);
-      tokens = tokens.subspan(static_cast<std::size_t>(count));
+      tokens = tokens.subspan(count);
     }
     const ByteView logits = session.output(decoding.logits);
-    const std::size_t vocabulary = logits.size() / sizeof(float) / static_cast<std::size_t>(count);
-    return std::span(reinterpret_cast<const float*>(logits.data()), logits.size() / sizeof(float)).last(vocabulary);
+    const std::size_t vocabulary = logits.size() / sizeof(float) / chunk;
+    return {reinterpret_cast<const float*>(logits.data()) + (count - 1) * vocabulary, vocabulary};
   }
 
   std::span<const float> restart(std::span<const std::int32_t> tokens) {
@@ -62,6 +82,17 @@ Generator::~Generator() = default;
 
 std::int64_t Generator::context() const {
   return state_->decoding.context;
+}
+
+std::int64_t Generator::plans() const {
+  return state_->session.plans();
+}
+
+void Generator::warm_up() {
+  for (const std::int64_t size : kChunks) {
+    if (size > context()) break;
+    state_->restart(std::vector<std::int32_t>(static_cast<std::size_t>(size)));
+  }
 }
 
 Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,

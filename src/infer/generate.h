@@ -1,4 +1,4 @@
-// Text out of a language model: the prompt is taken in at once, then one token follows the other with a cache of keys
+// Text out of a language model: the prompt is taken in chunks, then one token follows the other with a cache of keys
 // and values. Used by `mlx predict` and by serving.
 #pragma once
 
@@ -27,6 +27,9 @@ class Generator {
   explicit Generator(const Model& model, std::function<void()> check = check_interrupted);
   ~Generator();
   std::int64_t context() const;
+  void warm_up();  // plans every number of tokens that go through the graph at once
+  // How many sizes were planned so far: few, whatever the prompts' lengths are.
+  std::int64_t plans() const;
   // At most `count` tokens, fewer where they end with `stop` (empty: never); `emit` gets each as it is drawn, and what
   // it throws ends the generation. Where the context is full it begins again with the last half of what there is; of a
   // longer prompt the end counts. The prompt has at least one token.

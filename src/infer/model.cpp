@@ -4,13 +4,17 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "graph/passes.h"
 
 namespace mlx::infer {
 namespace {
 
 nn::Model prepared(nn::Model model) {
-  model.graph = graph::fuse(graph::to_inference(model.graph), model.tensors);
+  CHECK(model.weights);
+  auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
+  model.graph = std::move(graph);
+  model.weights = std::move(weights);
   return model;
 }
 

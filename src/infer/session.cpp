@@ -26,7 +26,7 @@ graph::SessionOptions options_of(const Model& model) {
 Session::Session(const Model& model, SessionOptions options)
     : model_(model),
       max_batch_(options.max_batch),
-      session_(observed(model, options.observe), model.about().tensors, options_of(model), model.pool()) {
+      session_(observed(model, options.observe), model.about().weights, options_of(model), model.pool()) {
   if (max_batch_ < 1) fail(ErrorKind::kUsage, "a batch of {} examples: expected at least 1", max_batch_);
 }
 

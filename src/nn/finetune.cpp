@@ -108,15 +108,15 @@ Start start_from(const Built& built, const std::vector<std::string>& labels, Mod
   std::string misfits;
   std::size_t taken = 0;
   for (auto& [name, tensor] : start.tensors) {
-    const auto found = base.tensors.find(name);
+    const auto found = base.weights->find(name);
     if (built.lora && is_adapter(name)) continue;
-    if (found == base.tensors.end() || head.contains(name)) {
+    if (!found || head.contains(name)) {
       start.fresh.push_back(name);
-    } else if (found->second.shape != tensor.shape) {
+    } else if (found->shape() != tensor.shape) {
       misfits += fmt::format("{}'{}' is {} there and {} here", misfits.empty() ? "" : ", ", name,
-                             text_of(found->second.shape), text_of(tensor.shape));
+                             text_of(found->shape()), text_of(tensor.shape));
     } else {
-      tensor = std::move(found->second);
+      tensor = base.weights->tensor(name);
       ++taken;
     }
   }

@@ -68,7 +68,9 @@ bool has_adapters(const Model& model) {
 
 Model merged(Model model) {
   if (!has_adapters(model)) return model;
-  model.graph = graph::merge_lora(model.graph, model.tensors);
+  graph::Tensors tensors = model.weights->tensors();
+  model.graph = graph::merge_lora(model.graph, tensors);
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   Json config = parse_json(model.config, "the model's config");
   config.erase("lora");
   model.config = canonical(config);

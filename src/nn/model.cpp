@@ -16,11 +16,35 @@ namespace {
 
 constexpr std::uint64_t kLongestDescription = 64 << 20;
 
+// A file's bytes, and what keeps them alive: a mapping of the file, or memory.
+struct Content {
+  ByteView bytes;
+  std::shared_ptr<const void> memory;
+};
+
 // The files of a model, wherever they stand.
 struct Files {
-  std::function<std::optional<Bytes>(const char* name, std::uint64_t most)> read;  // nullopt where there is none
-  std::function<std::string(const char* name)> place;                              // for messages
+  std::function<std::optional<Content>(const char* name, std::uint64_t most)> read;  // nullopt if there is none
+  std::function<std::string(const char* name)> place;                                // for messages
 };
+
+// All of a stored file, in memory that is taken once: a growing buffer would hold a large file twice.
+Content read_whole(const store::BlobReader& reader) {
+  const auto size = static_cast<std::size_t>(reader.size());
+  const auto memory = std::make_shared_for_overwrite<std::uint8_t[]>(size);
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < size; at += kStep) reader.read_at(at, memory.get() + at, std::min(kStep, size - at));
+  return {{memory.get(), size}, memory};
+}
+
+// The longest file that the weights of `graph` can be in: a lying version does not make us take the memory it claims.
+std::uint64_t longest_weights(const graph::Graph& graph) {
+  std::uint64_t bytes = kLongestDescription;  // the header
+  const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
+  for (const graph::Value& value : graph.values)
+    if (graph::outlives_step(value.role)) bytes += graph::concrete(value, ones).bytes();
+  return bytes;
+}
 
 store::Entry file_of(const store::Store& store, const Digest& manifest, const char* name) {
   const std::optional<store::Entry> entry = store.find(manifest, name);
@@ -33,30 +57,37 @@ store::Entry file_of(const store::Store& store, const Digest& manifest, const ch
 
 Files files_of(const store::Store& store, const Digest& manifest) {
   const auto place = [manifest](const char* name) { return fmt::format("version {}: {}", manifest.brief(), name); };
-  const auto read = [&store, manifest, place](const char* name, std::uint64_t most) -> std::optional<Bytes> {
+  const auto read = [&store, manifest, place](const char* name, std::uint64_t most) -> std::optional<Content> {
     const std::optional<store::Entry> entry = store.find(manifest, name);
     if (!entry || entry->mode == store::kModeLink) return std::nullopt;
-    if (entry->size > most)
-      fail(ErrorKind::kCorrupt, "{}: {} are more than it may have", place(name), format_bytes(entry->size));
-    return store.read_blob(entry->content);
+    const store::BlobReader reader = store.open_blob(entry->content);
+    if (const std::uint64_t size = std::max(entry->size, reader.size()); size > most)
+      fail(ErrorKind::kCorrupt, "{}: {} are more than it may have", place(name), format_bytes(size));
+    return read_whole(reader);
   };
   return {read, place};
 }
 
 Files files_of(const std::string& folder) {
   const auto place = [folder](const char* name) { return join_path(folder, name); };
-  const auto read = [place](const char* name, std::uint64_t most) -> std::optional<Bytes> {
-    if (!path_exists(place(name))) return std::nullopt;
-    return read_regular_file(place(name), most);
+  const auto read = [place](const char* name, std::uint64_t most) -> std::optional<Content> {
+    const std::string path = place(name);
+    if (!path_exists(path)) return std::nullopt;
+    if (name == std::string_view(kWeightsFile)) {
+      const auto mapped = std::make_shared<const MappedFile>(path);
+      return Content{mapped->bytes(), mapped};
+    }
+    const auto memory = std::make_shared<const Bytes>(read_regular_file(path, most));
+    return Content{*memory, memory};
   };
   return {read, place};
 }
 
-Bytes read_needed(const Files& files, const char* name, std::uint64_t most = UINT64_MAX) {
-  std::optional<Bytes> bytes = files.read(name, most);
-  if (!bytes)
+Content read_needed(const Files& files, const char* name, std::uint64_t most) {
+  std::optional<Content> content = files.read(name, most);
+  if (!content)
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: there is no such file", files.place(name)), "is it a model?");
-  return std::move(*bytes);
+  return std::move(*content);
 }
 
 // Everything that outlives a step has its tensor, of the graph's dtype and shape, and there are no others.
@@ -67,17 +98,17 @@ void check_tensors(const Model& model, const std::string& what) {
     for (const graph::Dim dim : value.dims) {
       if (dim.symbolic()) fail(ErrorKind::kCorrupt, "{}: '{}' has a symbolic size, weights must not", what, value.name);
     }
-    const auto found = model.tensors.find(value.name);
-    if (found == model.tensors.end()) fail(ErrorKind::kCorrupt, "{}: the tensor '{}' is missing", what, value.name);
+    const auto found = model.weights->find(value.name);
+    if (!found) fail(ErrorKind::kCorrupt, "{}: the tensor '{}' is missing", what, value.name);
     const kernels::Shape shape = graph::concrete(value, {});
-    if (!(found->second.shape == shape)) {
+    if (!(found->shape() == shape)) {
       fail(ErrorKind::kCorrupt, "{}: '{}' does not have the graph's dtype and shape, {} {}", what, value.name,
            kernels::name_of(value.dtype), graph::to_text(model.graph, value.dims));
     }
     ++expected;
   }
-  if (model.tensors.size() != expected) {
-    for (const auto& [name, tensor] : model.tensors) {
+  if (model.weights->size() != expected) {
+    for (const auto& [name, weight] : model.weights->all()) {
       const graph::ValueId id = model.graph.find(name);
       const bool held = id != graph::kNone && model.graph.value(id).role != graph::Role::kActivation &&
                         model.graph.value(id).role != graph::Role::kInput;
@@ -88,10 +119,10 @@ void check_tensors(const Model& model, const std::string& what) {
 
 // Where there is one; it has to fit the logits.
 std::optional<data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
-  const std::optional<Bytes> text = files.read(kTokenizerFile, kLongestDescription);
+  const std::optional<Content> text = files.read(kTokenizerFile, kLongestDescription);
   if (!text) return std::nullopt;
   const std::string what = files.place(kTokenizerFile);
-  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(*text), what), what);
+  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(text->bytes), what), what);
   const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
   if (logits.empty() || !(logits.back() == graph::Dim::of(tokenizer.size()))) {
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
@@ -102,8 +133,8 @@ std::optional<data::Tokenizer> read_tokenizer(const Files& files, const graph::G
 
 Json read_json(const Files& files) {
   const std::string what = files.place(kModelFile);
-  const Bytes text = read_needed(files, kModelFile, kLongestDescription);
-  Json json = parse_json(as_text(text), what);
+  const Content text = read_needed(files, kModelFile, kLongestDescription);
+  Json json = parse_json(as_text(text.bytes), what);
   if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", what, json.type_name());
   check_model_format(json, what);
   return json;
@@ -118,7 +149,8 @@ Model read_description(const Files& files) {
 Model read_model(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
-  model.tensors = decode_tensors(read_needed(files, kWeightsFile), what);
+  const Content file = read_needed(files, kWeightsFile, longest_weights(model.graph));
+  model.weights = std::make_shared<const graph::Weights>(view_tensors(file.bytes, what), file.memory);
   check_tensors(model, what);
   return model;
 }
@@ -127,7 +159,9 @@ Model read_model(const Files& files) {
 
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base) {
   const std::string description = canonical(model_json(model));
-  const Bytes weights = encode_tensors(model.tensors);
+  const TensorStream stream = stream_tensors(refs_to(*model.weights));
+  Bytes weights(stream.size);
+  stream.read(weights.data(), weights.size());
   const std::unique_ptr<store::Batch> batch = store.begin();
   std::vector<store::Entry> entries;
   entries.push_back({kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))});
@@ -168,9 +202,9 @@ FolderModel load_model_folder(const std::string& folder) {
   const Files files = files_of(folder);
   std::vector<store::Entry> entries;
   const auto read = [&](const char* name, std::uint64_t most) {
-    std::optional<Bytes> bytes = files.read(name, most);
-    if (bytes) entries.push_back({name, store::kModeFile, bytes->size(), Digest::of(*bytes)});
-    return bytes;
+    std::optional<Content> content = files.read(name, most);
+    if (content) entries.push_back({name, store::kModeFile, content->bytes.size(), Digest::of(content->bytes)});
+    return content;
   };
   FolderModel loaded;
   loaded.model = read_model({read, files.place});

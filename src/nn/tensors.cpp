@@ -53,8 +53,8 @@ kernels::Shape shape_of(const formats::SafetensorsEntry& entry, std::string_view
 Bytes header_of(const TensorRefs& tensors) {
   std::vector<formats::SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
-    const kernels::Shape& shape = tensor->shape;
-    CHECK(tensor->data.size() == shape.bytes());
+    const kernels::Shape& shape = tensor.shape;
+    CHECK(tensor.data.size() == shape.bytes());
     entries.push_back({name, theirs(shape.dtype), {shape.dims.begin(), shape.dims.begin() + shape.rank}});
   }
   return formats::encode_safetensors_header(entries);
@@ -71,7 +71,7 @@ TensorStream stream_tensors(const TensorRefs& tensors) {
   auto state = std::make_shared<State>();
   state->header = header_of(tensors);
   state->pieces.push_back(state->header);
-  for (const auto& [name, tensor] : tensors) state->pieces.push_back(tensor->data);
+  for (const auto& [name, tensor] : tensors) state->pieces.push_back(tensor.data);
   TensorStream stream;
   for (const ByteView piece : state->pieces) stream.size += piece.size();
   stream.read = [state](void* to, std::size_t count) {
@@ -89,20 +89,21 @@ TensorStream stream_tensors(const TensorRefs& tensors) {
   return stream;
 }
 
-Bytes encode_tensors(const graph::Tensors& tensors) {
+TensorRefs refs_to(const graph::Weights& weights) {
   TensorRefs refs;
-  std::size_t size = 0;
-  for (const auto& [name, tensor] : tensors) {
-    refs.emplace(name, &tensor);
-    size += tensor.data.size();
-  }
-  Bytes out = header_of(refs);
-  out.reserve(out.size() + size);
-  for (const auto& [name, tensor] : tensors) out.insert(out.end(), tensor.data.begin(), tensor.data.end());
+  for (const auto& [name, weight] : weights.all())
+    refs.emplace(name, graph::TensorView{weight->shape(), weight->data()});
+  return refs;
+}
+
+Bytes encode_tensors(const graph::Tensors& tensors) {
+  const TensorStream stream = stream_tensors(refs_to(graph::Weights::viewing(tensors)));
+  Bytes out(stream.size);
+  CHECK(stream.read(out.data(), out.size()) == out.size());
   return out;
 }
 
-graph::Tensors decode_tensors(ByteView bytes, std::string_view what) {
+TensorRefs view_tensors(ByteView bytes, std::string_view what) {
   formats::SafetensorsHeader header;
   try {
     header = formats::parse_safetensors(bytes, bytes.size());
@@ -110,11 +111,16 @@ graph::Tensors decode_tensors(ByteView bytes, std::string_view what) {
     error.message = fmt::format("{}: {}", what, error.message);
     throw;
   }
+  TensorRefs tensors;
+  for (const formats::SafetensorsEntry& entry : header.tensors)
+    tensors[entry.name] = {shape_of(entry, what), bytes.subspan(entry.begin, entry.end - entry.begin)};
+  return tensors;
+}
+
+graph::Tensors decode_tensors(ByteView bytes, std::string_view what) {
   graph::Tensors tensors;
-  for (const formats::SafetensorsEntry& entry : header.tensors) {
-    const ByteView data = bytes.subspan(entry.begin, entry.end - entry.begin);
-    tensors[entry.name] = {shape_of(entry, what), Bytes(data.begin(), data.end())};
-  }
+  for (const auto& [name, view] : view_tensors(bytes, what))
+    tensors[name] = {view.shape, Bytes(view.data.begin(), view.data.end())};
   return tensors;
 }
 

@@ -27,6 +27,7 @@ using boost::system::error_code;
 constexpr std::uint32_t kMaxHead = 16 * 1024;  // bytes of a request's line and header fields
 constexpr double kLingerSeconds = 2;           // for a client to read an answer that came before its request's end
 constexpr std::size_t kLingerBytes = 64 << 20;
+constexpr std::size_t kMostWaiting = 16 << 20;  // bytes of a stream that its client has not taken yet
 
 const char* reason(int status) {
   return http::obsolete_reason(static_cast<http::status>(status)).data();  // of string literals
@@ -286,6 +287,7 @@ void Connection::begin_stream(const Reply& head, bool keep_alive) {
 
 void Connection::write_stream(std::string_view piece) {
   if (!stream_ || piece.empty()) return;
+  if (stream_->waiting.size() > kMostWaiting) return close();
   stream_->bytes += piece.size();
   std::string& to = stream_->waiting;
   if (stream_->chunked) to += fmt::format("{:x}\r\n", piece.size());

@@ -90,7 +90,7 @@ void Metrics::connections(int change) {
   connections_ += change;
 }
 
-std::string Metrics::text(const std::vector<ModelSample>& models) const {
+std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t weights_bytes) const {
   std::string text;
   const Out out = std::back_inserter(text);
   describe(out, "mlx_model_info", "gauge", "The models that are served; always 1.");
@@ -110,6 +110,8 @@ std::string Metrics::text(const std::vector<ModelSample>& models) const {
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,
        [](const ModelSample& m) { return m.queued; });
+  describe(out, "mlx_weights_bytes", "gauge", "Bytes of all weights and their packed forms; shared ones count once.");
+  fmt::format_to(out, "mlx_weights_bytes {}\n", weights_bytes);
   const std::lock_guard lock(mutex_);
   describe(out, "mlx_http_requests_total", "counter", "Answered HTTP requests by status code.");
   for (const auto& [status, count] : by_status_)

@@ -1,6 +1,7 @@
 // What a server counts about itself and its models, as Prometheus text (exposition format 0.0.4). Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -49,7 +50,7 @@ class Metrics {
  public:
   void request(int status);
   void connections(int change);
-  std::string text(const std::vector<ModelSample>& models) const;
+  std::string text(const std::vector<ModelSample>& models, std::size_t weights_bytes) const;
 
  private:
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "serve/json_reader.h"
@@ -193,10 +194,16 @@ void Service::index(const Found& /*found*/, const Request& request, const Exchan
 
 void Service::metrics_text(const Found& /*found*/, const Request& /*request*/, const ExchangePtr& exchange) {
   std::vector<ModelSample> samples;
-  for (const auto& model : models_) samples.push_back(model->sample());
+  std::set<const graph::Weights*> weights;
+  for (const auto& model : models_) {
+    samples.push_back(model->sample());
+    weights.insert(model->model().about().weights.get());
+  }
+  std::size_t bytes = 0;
+  for (const graph::Weights* one : weights) bytes += one->bytes() + one->packed_bytes();
   Reply reply;
   reply.type = "text/plain; version=0.0.4; charset=utf-8";
-  reply.body = metrics_.text(samples);
+  reply.body = metrics_.text(samples, bytes);
   exchange->reply(std::move(reply));
 }
 

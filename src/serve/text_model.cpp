@@ -106,7 +106,7 @@ class TextModel final : public ServedModel {
         tokenizer_(tokenizer_of(spec)),
         queue_limit_(static_cast<std::size_t>(options.queue_limit)),
         generator_(model(), [this] { check_client(); }) {
-    generator_.generate({0}, 2, {.temperature = 0}, 0, {}, [](std::int32_t /*token*/) {});  // plans both steps
+    generator_.warm_up();
     thread_ = std::thread([this] { work(); });
   }
   ~TextModel() override { finish(); }
@@ -129,8 +129,9 @@ class TextModel final : public ServedModel {
   }
 
   std::string tensors() const override {
-    return fmt::format("\"inputs\":[{}],\"outputs\":[{}]", tensors_json({{"text_input", "BYTES", {1}}}),
-                       tensors_json({{"text_output", "BYTES", {1}}}));
+    const infer::Signature& signature = model().signature();
+    return fmt::format("\"inputs\":[{}],\"outputs\":[{}]", tensors_json(signature.inputs),
+                       tensors_json(signature.outputs));
   }
 
   std::int64_t waiting() const override {

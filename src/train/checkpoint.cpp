@@ -41,8 +41,9 @@ EpochSums epoch_from_json(const Json& json, const std::string& what) {
 
 store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
   nn::TensorRefs refs;
-  for (const auto& [name, tensor] : state.tensors) refs.emplace(name, &tensor);
-  for (const auto& [name, tensor] : state.best) refs.emplace(std::string(kBest) + name, &tensor);
+  for (const auto& [name, tensor] : state.tensors) refs.emplace(name, graph::TensorView{tensor.shape, tensor.data});
+  for (const auto& [name, tensor] : state.best)
+    refs.emplace(std::string(kBest) + name, graph::TensorView{tensor.shape, tensor.data});
   const nn::TensorStream stream = nn::stream_tensors(refs);
   store::Entry entry;
   entry.path = path;

@@ -63,8 +63,8 @@ bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
   return steps < static_cast<double>(size.steps);
 }
 
-// A copy of the model, its weights in the session that evaluates it, and what that plans; or, when that session begins,
-// the copy that is made for it.
+// A copy of the model, to whose weights the session that evaluates it refers, and what that session plans. Weights into
+// which a batch norm is folded are new.
 std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
                               kernels::Level level, int threads) {
   if (data.valid.about.count == 0) return 0;
@@ -79,11 +79,13 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
     return held + static_cast<std::int64_t>(planned.arena + planned.fed);
   }
-  const std::int64_t runs = held + static_cast<std::int64_t>(planned.arena + planned.packed) +
+  const bool folds = std::ranges::any_of(
+      used.nodes, [](const graph::Node& node) { return node.op == graph::Op::kBatchNormInference; });
+  const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
                             batch_bytes(data.valid.about, batch, built.context, false);
   const std::int64_t kept = tally_bytes(data.valid.about);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
-  return held + averages + std::max(runs + kept, 2 * held);
+  return held + averages + (folds ? held : 0) + runs + kept;
 }
 
 std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {

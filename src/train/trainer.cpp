@@ -168,7 +168,7 @@ nn::Model make_model(const Inputs& in, const TrainConfig& config, const Training
   model.family = in.built.family;
   model.config = in.built.config;
   model.graph = in.built.graph;
-  model.tensors = std::move(result.tensors);
+  model.weights = std::make_shared<const graph::Weights>(std::move(result.tensors));
   model.preprocessing = data.preprocessing;
   model.labels = in.data.names;
   if (config.portable) model.numerics = "portable";

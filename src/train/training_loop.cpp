@@ -207,17 +207,18 @@ class Loop {
   void validate() {
     if (data_.valid.about.count == 0) return;
     checkpoints_.finish();  // its copy of the state and those that follow are not in memory together
+    graph::Tensors tensors = training_.model();
+    check_finite(tensors);
     nn::Model model;
     model.config = built_.config;
     model.graph = built_.graph;
-    model.tensors = training_.model();
+    model.weights = std::make_shared<const graph::Weights>(graph::Weights::viewing(tensors));
     model.preprocessing = data_.preprocessing;
-    check_finite(model.tensors);
     const Figures figures = figures_of(model);
     for (const auto& [name, value] : figures) metrics_.add(now_.step, "valid/" + name, value);
     if (!improves(now_.selection, config_.selection, figures, now_.step)) return;
     improved_ = true;
-    if (config_.selection.keep_best) now_.best = std::move(model.tensors);
+    if (config_.selection.keep_best) now_.best = std::move(tensors);
   }
 
   Figures figures_of(const nn::Model& model) {

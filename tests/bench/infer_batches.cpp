@@ -45,17 +45,17 @@ void print_profile(const graph::Session& session) {
 }
 
 void run(const std::string& folder, const std::string& inputs, double seconds, const How& how) {
-  nn::Model model = nn::load_model_folder(folder).model;
+  const nn::Model model = nn::load_model_folder(folder).model;
   const nn::Preprocessing& image = model.preprocessing;
   const Bytes images = read_file(inputs);
   const std::int64_t count =
       static_cast<std::int64_t>(images.size() / sizeof(float)) / (image.height * image.width * image.channels);
-  const graph::Graph graph = graph::fuse(graph::to_inference(model.graph), model.tensors);
+  const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
   Pool pool(how.threads);
   graph::SessionOptions options;
   const char* const level = std::getenv("MLX_KERNELS");
   options.level = kernels::parse_level(level ? level : "");
-  graph::Session session(graph, model.tensors, options, pool);
+  graph::Session session(graph, weights, options, pool);
   const std::vector<graph::Feed> feeds{
       {graph.inputs.at(0), images.data(), {count, image.height, image.width, image.channels}}};
 

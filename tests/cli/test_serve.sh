@@ -38,6 +38,8 @@ except urllib.error.HTTPError as error:
     assert error.code == 404 and "error" in json.load(error)
 PY
 has "$(cat "$work/serve.err")" "serving clf@v1 at http://127.0.0.1:"
+weights() { curl -sS "$(jq -r .url "$work/ready.json")/metrics" | grep '^mlx_weights_bytes '; }
+alone=$(weights)
 port=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"].rsplit(":")[-1])' "$work/ready.json")
 error 4 "another program listens there already" mlx serve clf --listen "127.0.0.1:$port"
 kill -HUP "$server" # bug: that ended it
@@ -59,7 +61,8 @@ server=""
 outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null
 digest=$(mlx show clf@v1 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["digest"])')
-start ./box -C "$outside" --listen 127.0.0.1:0
+start ./box again=./box -C "$outside" --listen 127.0.0.1:0
+same "$(weights)" "$alone"  # they are loaded once
 python3 - "$work/ready.json" "$digest" <<'PY' || fail "a folder was not served"
 import json, sys, urllib.request
 ready = json.load(open(sys.argv[1]))

@@ -119,12 +119,13 @@ nn::Model language_model(const std::string& family, std::int64_t vocabulary, con
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = nn::initialize(made.graph, made.family, 4);
-  for (auto& [name, tensor] : model.tensors) {  // so large that what is likely differs from prompt to prompt
+  graph::Tensors tensors = nn::initialize(made.graph, made.family, 4);
+  for (auto& [name, tensor] : tensors) {  // so large that what is likely differs from prompt to prompt
     auto* data = reinterpret_cast<float*>(tensor.data.data());
     if (!name.ends_with("gamma"))
       for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 5;
   }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   return model;
 }
 

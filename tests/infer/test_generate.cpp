@@ -32,12 +32,13 @@ nn::Model model_of(const std::string& family, std::int64_t context = 12) {
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = initialize(made.graph, made.family, 4);
-  for (auto& [name, tensor] : model.tensors) {
+  graph::Tensors tensors = initialize(made.graph, made.family, 4);
+  for (auto& [name, tensor] : tensors) {
     auto* data = reinterpret_cast<float*>(tensor.data.data());
     if (!name.ends_with("gamma"))
       for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
   }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   return model;
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyon
     Pool pool(2);
     graph::SessionOptions options;
     options.level = kernels::best_level();
-    graph::Session session(graph::to_inference(model.graph), model.tensors, options, pool);
+    graph::Session session(graph::to_inference(model.graph), model.weights, options, pool);
     Sampling greedy;
     greedy.temperature = 0;
     const std::vector<std::int32_t> prompt{3, 1, 4}, tokens = generated(model, prompt, 25, greedy);
@@ -119,9 +120,38 @@ TEST_CASE("generate: ends behind the stop sequence; refuses what is no language 
   CHECK(std::ranges::equal(out.tokens, std::span(all).first(out.tokens.size())));
   nn::Model image;
   image.graph = built("family = \"mlp\"\nhidden = [3]\n").graph;
-  image.tensors = initialize(image.graph, "mlp", 1);
+  image.weights = std::make_shared<const graph::Weights>(initialize(image.graph, "mlp", 1));
   const Model no_language(image, kernels::best_level(), pool);
   CHECK_THROWS_AS(Generator{no_language}, Error);
+}
+
+TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and padding changes no bit") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    Pool pool(2);
+    const Model model(model_of(family, 80), kernels::best_level(), pool);
+    Generator generator(model);
+    graph::SessionOptions options;
+    options.level = model.level();
+    const graph::DecodingGraph decoding = graph::to_decoding(model.graph());
+    graph::Session whole(decoding.graph, model.about().weights, options, pool);
+    Sampling sampling;
+    sampling.temperature = 3;  // a changed bit of the logits would soon change a token
+    std::vector<std::int32_t> prompt;
+    for (std::int32_t length = 1; length <= 80; ++length) {
+      prompt.push_back(length * 5 % kVocabulary);
+      const Generated out =
+          generator.generate(prompt, 1, sampling, static_cast<std::uint64_t>(length), {}, [](std::int32_t) {});
+      // The prompt at once, in its own size.
+      const std::int32_t begin = 0;
+      whole.run({{decoding.ids, prompt.data(), {1, length}}, {decoding.positions, &begin, {1}}});
+      const ByteView all = whole.output(decoding.logits);
+      const auto* logits = reinterpret_cast<const float*>(all.data()) + (length - 1) * kVocabulary;
+      CHECK(draw({logits, kVocabulary}, sampling, static_cast<std::uint64_t>(length), 0) == out.tokens.at(0));
+    }
+    CHECK(generator.plans() <= 6);
+    CHECK(whole.plans() == 80);
+  }
 }
 
 TEST_CASE("draw: frequencies are the probabilities; temperature, top-k and top-p do what they say") {

@@ -24,7 +24,7 @@ nn::Model initialized(const nn::Built& made) {
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = nn::initialize(made.graph, made.family, 7);
+  model.weights = std::make_shared<const graph::Weights>(nn::initialize(made.graph, made.family, 7));
   return model;
 }
 
@@ -93,8 +93,8 @@ TEST_CASE("infer: a signature names inputs and outputs as the inference protocol
 
   const Signature text = signature_of(text_model());
   CHECK(text.takes == Takes::kText);
-  CHECK(text_of(text.inputs) == "prompt BYTES [-1]");
-  CHECK(text_of(text.outputs) == "text BYTES [-1]");
+  CHECK(text_of(text.inputs) == "text_input BYTES [1]");
+  CHECK(text_of(text.outputs) == "text_output BYTES [1]");
   CHECK(text.context == 12);
   CHECK_FALSE(text.batches);
 

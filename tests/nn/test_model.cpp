@@ -22,7 +22,7 @@ Model trained() {
   Model model;
   model.family = built_model.family;
   model.config = built_model.config;
-  model.tensors = initialize(built_model.graph, model.family, 5);
+  model.weights = std::make_shared<const graph::Weights>(initialize(built_model.graph, model.family, 5));
   model.graph = std::move(built_model.graph);
   model.preprocessing = {8, 8, 3, {{0.1f, 0.2f, 0.3f}, {0.9f, 1.0f / 3, 1e-3f}}};
   model.labels = {"cat", "dög", "\"quoted\""};
@@ -79,16 +79,67 @@ TEST_CASE("model: stored, loaded, stored again: the same bits and the same versi
   CHECK(loaded.preprocessing.normalization.mean == model.preprocessing.normalization.mean);
   CHECK(loaded.preprocessing.normalization.std == model.preprocessing.normalization.std);
   CHECK(canonical(graph::to_json(loaded.graph)) == canonical(graph::to_json(model.graph)));
-  REQUIRE(loaded.tensors.size() == model.tensors.size());
-  for (const auto& [name, tensor] : model.tensors) {
-    CHECK(loaded.tensors.at(name).shape == tensor.shape);
-    CHECK(loaded.tensors.at(name).data == tensor.data);
+  REQUIRE(loaded.weights->size() == model.weights->size());
+  for (const auto& [name, weight] : model.weights->all()) {
+    const auto found = loaded.weights->find(name);
+    REQUIRE(found);
+    CHECK(found->shape() == weight->shape());
+    CHECK(std::ranges::equal(found->data(), weight->data()));
   }
   CHECK(store_model(*there.store, loaded).id == stored.id);
 
   Model other = trained();
-  other.tensors.at("conv1.weight").data[0] ^= 1;
+  graph::Tensors tensors = model.weights->tensors();
+  tensors.at("conv1.weight").data[0] ^= 1;
+  other.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   CHECK(store_model(*here.store, other).id != stored.id);
+}
+
+TEST_CASE("model: a folder's weights are mapped and shared; a file cut short or damaged is told") {
+  Repository repository;
+  const Model model = trained();
+  const std::string folder = repository.folder.path() + "/m", file = folder + "/" + kWeightsFile;
+  make_folders(folder);
+  write_file_atomically(folder + "/" + kModelFile, canonical(model_json(model)));
+  const Bytes bytes = encode_tensors(model.weights->tensors());
+  write_file_atomically(file, bytes);
+  FolderModel loaded = load_model_folder(folder);
+  CHECK(loaded.digest == store_model(*repository.store, model).id);
+  // All tensors lie in one mapping, as far apart as in the file.
+  const auto at = [&](const char* name) { return loaded.model.weights->find(name)->data().data(); };
+  const TensorRefs in_file = view_tensors(bytes, "x");
+  CHECK(at("dense1.weight") - at("conv1.weight") ==
+        in_file.at("dense1.weight").data.data() - in_file.at("conv1.weight").data.data());
+  // What is mapped outlives the file's name and the model, as long as somebody refers to it.
+  const auto weight = loaded.model.weights->find("conv1.weight");
+  loaded = {};
+  write_file_atomically(file, ByteView(bytes).first(bytes.size() - 1));
+  CHECK(std::ranges::equal(weight->data(), model.weights->find("conv1.weight")->data()));
+  const auto refusal = [&] { return complaint([&] { (void)load_model_folder(folder); }, ErrorKind::kCorrupt); };
+  CHECK(says(refusal(), kWeightsFile));
+  write_file_atomically(file, Bytes{});
+  CHECK(says(refusal(), kWeightsFile));
+  Bytes damaged = bytes;
+  damaged[9] ^= 0x40;  // in the header
+  write_file_atomically(file, damaged);
+  CHECK(says(refusal(), kWeightsFile));
+  write_file_atomically(file, bytes);
+  CHECK(load_model_folder(folder).model.weights->size() == model.weights->size());
+}
+
+TEST_CASE("model: a version whose weights claim to be longer than its graph's is refused before they are read") {
+  Repository repository;
+  const std::string description = canonical(model_json(trained()));
+  const auto batch = repository.store->begin();
+  const Digest small = batch->add_blob(Bytes(100, 1));
+  const Digest id =
+      batch
+          ->add_manifest({{kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))},
+                          {kWeightsFile, store::kModeFile, std::uint64_t{1} << 45, small}})
+          .id;
+  batch->commit();
+  CHECK(
+      says(complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt), "more than it may have"));
 }
 
 TEST_CASE("model: a language model keeps its tokenizer, which has to fit its logits") {
@@ -98,7 +149,7 @@ TEST_CASE("model: a language model keeps its tokenizer, which has to fit its log
   model.family = gpt.family;
   model.config = gpt.config;
   model.graph = gpt.graph;
-  model.tensors = initialize(gpt.graph, gpt.family, 1);
+  model.weights = std::make_shared<const graph::Weights>(initialize(gpt.graph, gpt.family, 1));
   model.tokenizer = data::Tokenizer::chars("caab", "text");
   const store::ManifestSummary stored = store_model(*repository.store, model);
   CHECK(stored.files == 3);
@@ -145,7 +196,7 @@ TEST_CASE("model: weights must be the graph's, no more and no less") {
   const Model model = trained();
   const std::string description = canonical(model_json(model));
   const auto wrong = [&](auto change) {
-    graph::Tensors tensors = model.tensors;
+    graph::Tensors tensors = model.weights->tensors();
     change(tensors);
     const Digest id = repository.add(description, encode_tensors(tensors));
     return complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt);

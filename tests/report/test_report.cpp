@@ -70,7 +70,7 @@ struct History {
     tensor.shape.rank = 2;
     tensor.shape.dims = {classes, 4};
     tensor.data = Bytes(tensor.shape.bytes(), 0);
-    model.tensors["w"] = tensor;
+    model.weights = std::make_shared<const graph::Weights>(graph::Tensors{{"w", tensor}});
     model.family = "mlp";
     model.config = "{}";
     model.preprocessing = {2, 2, 1, {{0.5f}, {0.25f}}};

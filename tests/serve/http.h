@@ -52,22 +52,29 @@ inline nn::Model tiny_model() {
   g.values[static_cast<std::size_t>(logits)].name = "logits";
   g.outputs = {logits};
   model.family = "mlp";
-  model.tensors = {{"dense1.weight", floats({8, 16}, -0.4f, 0.09f)},
-                   {"dense1.bias", floats({8}, 0.1f, 0.02f)},
-                   {"classifier.weight", floats({3, 8}, 0.6f, -0.11f)},
-                   {"classifier.bias", floats({3}, 0.0f, 0.05f)}};
+  graph::Tensors tensors{{"dense1.weight", floats({8, 16}, -0.4f, 0.09f)},
+                         {"dense1.bias", floats({8}, 0.1f, 0.02f)},
+                         {"classifier.weight", floats({3, 8}, 0.6f, -0.11f)},
+                         {"classifier.bias", floats({3}, 0.0f, 0.05f)}};
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   model.preprocessing = {4, 4, 1, {{0.3f}, {0.4f}}};
   model.labels = {"boot", "bag \"big\"", "shirt"};
   return model;
 }
 
-inline nn::Model initialized(const std::string& config, const nn::InputSpec& input) {
+inline nn::Model initialized(const std::string& config, const nn::InputSpec& input, float scale = 1) {
   const nn::Built made = nn::built(config, input);
   nn::Model model;
   model.family = made.family;
   model.config = made.config;
   model.graph = made.graph;
-  model.tensors = nn::initialize(made.graph, made.family, 7);
+  graph::Tensors tensors = nn::initialize(made.graph, made.family, 7);
+  for (auto& [name, tensor] : tensors) {
+    if (scale == 1 || name.ends_with("gamma")) continue;
+    auto* data = reinterpret_cast<float*>(tensor.data.data());
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= scale;
+  }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   return model;
 }
 
@@ -89,13 +96,8 @@ inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, b
 
 // Bytes, which need not be text; weights large enough that the prompt matters.
 inline nn::Model text_model() {
-  nn::Model model =
-      initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n", nn::InputSpec::tokens(256));
-  for (auto& [name, tensor] : model.tensors) {
-    auto* data = reinterpret_cast<float*>(tensor.data.data());
-    if (!name.ends_with("gamma"))
-      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
-  }
+  nn::Model model = initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n",
+                                nn::InputSpec::tokens(256), 10);
   model.tokenizer = data::Tokenizer::bytes();
   return model;
 }

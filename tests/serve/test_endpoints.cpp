@@ -172,6 +172,7 @@ TEST_CASE("metrics count what happened") {
        {"mlx_http_requests_total{code=\"200\"} 1\n", "mlx_http_requests_total{code=\"404\"} 1\n",
         "mlx_examples_total{model=\"clf\"} 2\n", "mlx_batch_examples_bucket{model=\"clf\",le=\"2\"} 1\n",
         "mlx_inference_seconds_count{model=\"clf\"} 1\n", "mlx_queue_examples{model=\"clf\"} 0\n",
+        "\nmlx_weights_bytes ",
         "mlx_model_info{model=\"clf\",version=\"2\",digest=\"sha256:00\",precision=\"f32\"} 1\n"}) {
     CAPTURE(line);
     CHECK_MESSAGE(answer.body.find(line) != std::string::npos, answer.body);

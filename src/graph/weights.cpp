@@ -1,0 +1,135 @@
+// See weights.h.
+
+#include "graph/weights.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace mlx::graph {
+namespace {
+
+bool is_aligned(ByteView data, kernels::DType dtype) {
+  return reinterpret_cast<std::uintptr_t>(data.data()) % kernels::size_of(dtype) == 0;
+}
+
+std::shared_ptr<const void> shared(Memory memory) {
+  const FreeMemory free = memory.get_deleter();
+  return {static_cast<const void*>(memory.release()), [free](const void* at) { free(const_cast<void*>(at)); }};
+}
+
+}  // namespace
+
+Weight::Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const void> memory)
+    : shape_(shape), data_(data), memory_(std::move(memory)) {
+  if (data.data() && is_aligned(data, shape.dtype)) return;
+  auto copy = std::make_shared<Bytes>(data.begin(), data.end());
+  copy->reserve(1);  // also the data of an empty tensor has an address
+  data_ = {copy->data(), data.size()};
+  memory_ = std::move(copy);
+}
+
+std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kernels::Shape& shape) const {
+  const bool shareable = plan.layout_count >= 0;
+  std::vector<std::int64_t> layout;
+  if (shareable) layout.assign(plan.layout, plan.layout + plan.layout_count);
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(packed_, [](const Packed& each) { return each.memory.expired(); });
+  if (shareable) {
+    for (const Packed& each : packed_) {
+      if (each.pack != plan.pack || each.bytes != plan.packed_bytes || each.shape != shape || each.layout != layout)
+        continue;
+      if (auto memory = each.memory.lock()) return memory;
+    }
+  }
+  Memory made = allocate(plan.packed_bytes);
+  plan.pack(plan.state, data_.data(), made.get());
+  ++times_packed_;
+  std::shared_ptr<const void> memory = shared(std::move(made));
+  // What cannot be shared is noted for packed_bytes(), under a function that no plan has.
+  packed_.push_back({shareable ? plan.pack : nullptr, shape, std::move(layout), plan.packed_bytes, memory});
+  return memory;
+}
+
+std::shared_ptr<const void> Weight::on(const kernels::Device& device, const std::function<Memory()>& allocate) const {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(copies_, [](const Copy& each) { return each.memory.expired(); });
+  for (const Copy& each : copies_) {
+    if (each.device != &device) continue;
+    if (auto memory = each.memory.lock()) return memory;
+  }
+  Memory made = allocate();
+  device.upload(made.get(), data_.data(), data_.size());
+  std::shared_ptr<const void> memory = shared(std::move(made));
+  copies_.push_back({&device, memory});
+  return memory;
+}
+
+std::size_t Weight::packed_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const Packed& each : packed_)
+    if (!each.memory.expired()) bytes += each.bytes;
+  return bytes;
+}
+
+std::int64_t Weight::times_packed() const {
+  const std::scoped_lock lock(mutex_);
+  return times_packed_;
+}
+
+Weights::Weights(Tensors tensors) {
+  for (auto& [name, tensor] : tensors) {
+    const auto data = std::make_shared<const Bytes>(std::move(tensor.data));
+    weights_.emplace(name, std::make_shared<const Weight>(tensor.shape, *data, data));
+  }
+}
+
+Weights::Weights(const std::map<std::string, TensorView>& tensors, const std::shared_ptr<const void>& memory) {
+  for (const auto& [name, tensor] : tensors)
+    weights_.emplace(name, std::make_shared<const Weight>(tensor.shape, tensor.data, memory));
+}
+
+Weights Weights::viewing(const Tensors& tensors) {
+  std::map<std::string, TensorView> views;
+  for (const auto& [name, tensor] : tensors) views.emplace(name, TensorView{tensor.shape, tensor.data});
+  return {views, nullptr};
+}
+
+std::shared_ptr<const Weight> Weights::find(std::string_view name) const {
+  const auto found = weights_.find(name);
+  return found == weights_.end() ? nullptr : found->second;
+}
+
+Tensors Weights::tensors() const {
+  Tensors tensors;
+  for (const auto& [name, weight] : weights_) tensors.emplace(name, tensor(name));
+  return tensors;
+}
+
+Tensor Weights::tensor(std::string_view name) const {
+  const auto weight = find(name);
+  if (!weight) fail(ErrorKind::kNotFound, "weights: there is no '{}'", name);
+  return {weight->shape(), Bytes(weight->data().begin(), weight->data().end())};
+}
+
+std::size_t Weights::bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [name, weight] : weights_) bytes += weight->data().size();
+  return bytes;
+}
+
+std::size_t Weights::packed_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [name, weight] : weights_) bytes += weight->packed_bytes();
+  return bytes;
+}
+
+std::int64_t Weights::times_packed() const {
+  std::int64_t times = 0;
+  for (const auto& [name, weight] : weights_) times += weight->times_packed();
+  return times;
+}
+
+}  // namespace mlx::graph
