@@ -1,5 +1,5 @@
-// mlx predict: what a model says to new data. Which kind it is follows from the model's input: images and
-// rows get labels or numbers, text goes on from a prompt.
+// mlx predict: asks a model about new data. The model's signature decides what is asked: images and rows get labels or
+// numbers, a prompt is continued.
 #include "cmd/predict.h"
 
 #include <fmt/format.h>

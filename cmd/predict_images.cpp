@@ -14,7 +14,7 @@
 namespace mlx::cmd {
 namespace {
 
-// Images that stand together: a file, or a split of a dataset.
+// The images of one file or of one split of a dataset.
 struct Source {
   std::string name;
   data::IdxImages images;
@@ -31,7 +31,7 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
           {examples.count, examples.height, examples.width, examples.channels, std::move(examples.pixels)}};
 }
 
-// `-` is a list of them, a line each.
+// `-` stands for the names on standard input, one a line.
 std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
   std::vector<std::string> all;
   for (const std::string& word : inputs) {

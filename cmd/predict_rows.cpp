@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 256;
 
-// Rows that stand together: a file, or a split of a dataset.
+// The rows of one file or of one split of a dataset.
 struct Table {
   std::string name;
   data::Rows rows;
@@ -35,7 +35,7 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
   return table;
 }
 
-// What the text of a table begins as: an object is JSON lines, a tab in the first line before any comma TSV.
+// By how the text begins: an object is JSON lines; a tab in the first line before any comma is TSV.
 data::TableKind kind_of_text(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '{') return data::TableKind::kJsonLines;
@@ -81,7 +81,7 @@ void add_labels(const std::string& name, const data::RowSchema& schema, const do
   out.add(name, text, {{"labels", std::move(labels)}}, cells);
 }
 
-// In the units of the table.
+// Numbers in the units of the table.
 void add_numbers(const std::string& name, const data::RowSchema& schema, const double* values, Predictions& out) {
   std::string text;
   Json numbers = Json::object();

@@ -34,7 +34,7 @@ void check(const PredictOptions& options) {
     fail(ErrorKind::kUsage, "--top-p: expected a number above 0 and at most 1, got {}", options.top_p);
 }
 
-// Standard input without its last newline; nothing from a terminal, unless that is asked for.
+// Standard input without its last newline. A terminal is read only if `asked`.
 std::string read_prompt(bool asked) {
   if (!asked && isatty(STDIN_FILENO)) return {};
   std::string text = read_standard_input(kLongestPrompt);
@@ -48,7 +48,7 @@ const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
               "a model that `mlx train` made from text has one");
 }
 
-// Tokens, and the time from the first to the last of each text, when the prompt had been taken in.
+// Tokens, and the time from the first to the last token of each text; the prompt's time does not count.
 struct Speed {
   std::int64_t tokens = 0;
   double seconds = 0;

@@ -1,5 +1,4 @@
-// What models of images and of rows say, as it is printed: a line for each example, one JSON document of all, or a
-// table in a file.
+// Prints the answers of models of images and of rows: a line for each example, one JSON document, or a table in a file.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ std::vector<Ranked> rank_classes(std::span<const double> probabilities, std::int
 
 class Predictions {
  public:
-  // `unit` is what an example is called in JSON: "image", "row".
+  // `unit` is the name of an example in JSON: "image", "row".
   Predictions(const char* unit, const PredictOptions& options, const PredictInputs& inputs, Context& context)
       : unit_(unit), out_(options.out), inputs_(inputs), context_(context), file_(options.out, context) {}
 

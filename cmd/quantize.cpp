@@ -15,7 +15,7 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // as many as fit the kind of data
+constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // the kind of data decides
 
 struct QuantizeOptions {
   std::string model, to = "int8", data, split = "train";

@@ -1,5 +1,6 @@
-// Ranges of activations: two passes over the calibration examples (largest magnitude, then a histogram below it), and
-// the clip that loses least in mean square between rounding below it and cutting above it.
+// Ranges of activations, in two passes over the calibration examples. The first finds each value's largest magnitude,
+// the second makes a histogram up to it. The range is the clip with the least mean-square error: a smaller clip cuts
+// more values off, a larger one rounds the others more coarsely.
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ struct Histogram {
   std::vector<std::uint64_t> bins = std::vector<std::uint64_t>(kBins);
 };
 
-// Rounding costs step²/12 on average (Widrow 1956), cutting the square of what is cut.
+// Rounding costs step²/12 on average (Widrow 1956), cutting costs the square of the distance to the clip.
 double error_at(const Histogram& h, std::size_t clip_bin) {
   const double width = static_cast<double>(h.largest) / static_cast<double>(kBins);
   const double clip = width * static_cast<double>(clip_bin + 1);
@@ -53,7 +54,7 @@ float best_clip(const Histogram& h) {
   return h.largest * static_cast<float>(best + 1) / static_cast<float>(kBins);
 }
 
-// Examples of one batch; of text fewer where windows are long, since every layer's input and output is kept.
+// Examples of one batch. Batches of long windows of text are smaller: every layer's input and output is kept.
 std::int64_t batch_of(const infer::Model& model, std::int64_t examples) {
   constexpr std::int64_t kMostTokens = 1024;
   const std::int64_t context = model.signature().context;

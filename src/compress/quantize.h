@@ -1,6 +1,6 @@
-// Static int8 quantization: per-channel symmetric weights, activations calibrated on data, first-to-last layer; what a
-// layer's input range is comes from calibration (a percentile or the least mean-square error of the histogram). Source:
-// Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
+// Static int8 quantization of every layer with weights of its own: symmetric weights with one scale for each output
+// channel, activations with one scale each that calibration on data finds. Models of images, rows and text alike.
+// Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Walks the graph once. A value may exist in f32, in eight bits, or both; what a node needs is made when it is needed.
-// Layers whose result only goes to int8 layers (through pooling or a reshape) write eight bits at once.
+// Walks the graph once. A value may exist in f32, in eight bits, or in both; a form is added when the first node needs
+// it. A layer writes eight bits directly if only int8 layers read its result, perhaps through pooling or a reshape.
 
 #include "compress/quantized_graph.h"
 
@@ -23,8 +23,8 @@ using graph::Tensor;
 using graph::Tensors;
 using graph::ValueId;
 
-// Layers whose weights become eight bits. Weights that another node reads too stay f32, as those of a language model's
-// head, which are its embedding.
+// Whether the node is a layer whose weights become eight bits. Weights that a second node reads stay f32: the head of a
+// language model may share those of its embedding.
 bool is_layer(const Graph& graph, const Node& node) {
   if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
   const ValueId weights = node.inputs[1];
@@ -39,7 +39,7 @@ const Node* producer(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
-// Whether everybody who reads `value` can take it in eight bits.
+// Whether every node that reads `value` can take it in eight bits.
 bool only_read_as_int8(const Graph& graph, ValueId value) {
   if (std::ranges::find(graph.outputs, value) != graph.outputs.end()) return false;
   bool read = false;
@@ -63,7 +63,7 @@ Tensor tensor_of(DType dtype, std::vector<std::int64_t> dims) {
   return out;
 }
 
-// w[O, …] to s8 with one scale a row: the largest magnitude becomes 127.
+// w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
 void quantize_rows(const Tensor& w, Tensor& stored, Tensor& scales) {
   stored = w;
   stored.shape.dtype = DType::kS8;
@@ -108,7 +108,7 @@ class Quantizer {
         copy(node);
     }
     for (const ValueId output : from_.outputs) out_.graph.outputs.push_back(as_f32(output));
-    out_.graph = graph::remove_dead(out_.graph);  // what pooling remembers for a backward pass, too
+    out_.graph = graph::remove_dead(out_.graph);  // the indices that max pooling keeps for a backward pass, too
     graph::validate(out_.graph);
     return std::move(out_);
   }
@@ -145,7 +145,7 @@ class Quantizer {
     return p.int8;
   }
 
-  // Also brings parameters, states and constants of nodes that stay in f32.
+  // Also adds the parameters, states and constants of nodes that stay in f32.
   ValueId as_f32(ValueId value) {
     if (value == kNone) return kNone;
     Place& p = place(value);

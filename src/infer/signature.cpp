@@ -4,32 +4,12 @@
 
 #include "base/error.h"
 #include "infer/examples.h"
+#include "nn/model_json.h"
 
 namespace mlx::infer {
 namespace {
 
 constexpr std::int64_t kAny = -1;
-
-const char* datatype_of(graph::DType dtype) {
-  switch (dtype) {
-    case graph::DType::kF32:
-      return "FP32";
-    case graph::DType::kBF16:
-      return "BF16";
-    case graph::DType::kF16:
-      return "FP16";
-    case graph::DType::kS32:
-      return "INT32";
-    case graph::DType::kS8:
-      return "INT8";
-    case graph::DType::kU8:
-      return "UINT8";
-    case graph::DType::kI64:
-      return "INT64";
-  }
-  CHECK(false);
-  return "";
-}
 
 std::vector<std::int64_t> shape_of(const graph::Dims& dims) {
   std::vector<std::int64_t> shape;
@@ -38,7 +18,7 @@ std::vector<std::int64_t> shape_of(const graph::Dims& dims) {
 }
 
 TensorSpec tensor_of(const graph::Value& value) {
-  return {value.name, datatype_of(value.dtype), shape_of(value.dims)};
+  return {value.name, nn::datatype_name(value.dtype), shape_of(value.dims)};
 }
 
 void add_outputs(Signature& signature) {

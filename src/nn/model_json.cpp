@@ -23,34 +23,13 @@ constexpr std::int64_t kVersion = 1;
 constexpr const char* kPrecisions[] = {"f32", "int8"};
 constexpr const char* kNumerics[] = {"native", "portable"};
 
-// The Open Inference Protocol's names.
-const char* protocol_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "FP32";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF16:
-      return "FP16";
-    case DType::kS32:
-      return "INT32";
-    case DType::kS8:
-      return "INT8";
-    case DType::kU8:
-      return "UINT8";
-    case DType::kI64:
-      return "INT64";
-  }
-  return "?";
-}
-
 Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {
   Json out = Json::array();
   for (const ValueId id : ids) {
     const graph::Value& value = graph.value(id);
     Json shape = Json::array();
     for (const graph::Dim dim : value.dims) shape.push_back(dim.symbolic() ? -1 : dim.size);
-    out.push_back({{"name", value.name}, {"datatype", protocol_name(value.dtype)}, {"shape", shape}});
+    out.push_back({{"name", value.name}, {"datatype", datatype_name(value.dtype)}, {"shape", shape}});
   }
   return out;
 }
@@ -172,6 +151,26 @@ std::vector<std::string> labels_from_json(const Json& json, const Graph& graph, 
 }
 
 }  // namespace
+
+const char* datatype_name(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::kF32:
+      return "FP32";
+    case graph::DType::kBF16:
+      return "BF16";
+    case graph::DType::kF16:
+      return "FP16";
+    case graph::DType::kS32:
+      return "INT32";
+    case graph::DType::kS8:
+      return "INT8";
+    case graph::DType::kU8:
+      return "UINT8";
+    case graph::DType::kI64:
+      return "INT64";
+  }
+  return "?";
+}
 
 Json model_json(const Model& model) {
   Json out = Json::object();

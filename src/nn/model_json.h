@@ -11,6 +11,8 @@ inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
 // Everything but the tensors. Whatever `json` holds: a whole, consistent model or kCorrupt naming `what` and the key.
 Model model_from_json(const Json& json, const std::string& what);
+// The Open Inference Protocol's name of a tensor's type: "FP32", "INT64".
+const char* datatype_name(graph::DType dtype);
 // Format and version only; kCorrupt where this mlx cannot read it.
 void check_model_format(const Json& json, const std::string& what);
 

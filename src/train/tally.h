@@ -1,4 +1,4 @@
-// What evaluation counts while batches go by, one kind of target each, and the figures that come of it. Used by
+// Counts what the metrics of an evaluation need, batch by batch; one implementation for each kind of target. Used by
 // evaluate.cpp.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace mlx::train {
 class Tally {
  public:
   virtual ~Tally() = default;
-  // What the model said of a batch, `width` numbers for each example (for each token, of text).
+  // `outputs` are the model's logits: `width` numbers for each example of the batch, of text for each token.
   virtual void add(const data::BatchView& batch, const float* outputs, std::int64_t width) = 0;
-  // Fills in all that was measured: loss, counts, confusion, metrics.
+  // Writes loss, counts, confusion matrix and metrics into `evaluation`.
   virtual void finish(Evaluation& evaluation) = 0;
 };
 
-// Bytes that are kept of each example's outputs until finish(), and what finish() sorts of them.
+// The bytes that a tally keeps until finish(), and those that finish() needs for sorting.
 std::int64_t tally_bytes(const data::Description& about);
 
 // `split` and `pool` outlive it; `schema` is the model's, null where it takes no rows.
