@@ -31,13 +31,15 @@ bool names_model_folder(const std::string& word, Context& context) {
   return !context.has_repository() || !registry::try_resolve(context.repository(), word);
 }
 
+std::optional<registry::Version> asked_version(const std::string& word, Context& context) {
+  if (names_model_folder(word, context)) return std::nullopt;
+  return work::resolve_model(context.repository(), word);
+}
+
 AskedModel open_model(const std::string& word, Context& context) {
-  if (names_model_folder(word, context)) return open_folder(word, context);
-  registry::Repository& repository = context.repository();
-  AskedModel asked;
-  asked.version = work::resolve_model(repository, word);
-  asked.model = nn::load_model(repository.store(), asked.version.digest);
-  return asked;
+  const std::optional<registry::Version> version = asked_version(word, context);
+  if (!version) return open_folder(word, context);
+  return {*version, nn::load_model(context.repository().store(), version->digest)};
 }
 
 }  // namespace mlx::cmd

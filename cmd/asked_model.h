@@ -2,6 +2,7 @@
 // which no repository is needed.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cmd/cli/cli.h"
@@ -18,6 +19,9 @@ struct AskedModel {
   registry::Version version;  // of a folder: called as the folder is, number 0
   nn::Model model;
 };
+// The version that `word` names, without its model; none for a folder, whose digest is known once its files are read.
+// Throws as open_model().
+std::optional<registry::Version> asked_version(const std::string& word, Context& context);
 // kUsage for a dataset; kNotFound, outside of a repository too.
 AskedModel open_model(const std::string& word, Context& context);
 

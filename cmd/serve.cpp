@@ -1,8 +1,10 @@
-// mlx serve: answers inference requests over HTTP until it is told to stop.
+// mlx serve: answers inference requests for one or several models over HTTP until it is told to stop.
 #include <fmt/format.h>
 
 #include <csignal>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -10,6 +12,8 @@
 #include "cmd/asked_model.h"
 #include "cmd/cli/cli.h"
 #include "cmd/level.h"
+#include "infer/model.h"
+#include "registry/repository.h"
 #include "registry/versions/artifacts.h"
 #include "serve/server.h"
 
@@ -17,7 +21,8 @@ namespace mlx::cmd {
 namespace {
 
 struct ServeOptions {
-  std::string model, listen = "127.0.0.1:8080";
+  std::vector<std::string> models;
+  std::string listen = "127.0.0.1:8080";
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30;
   bool log = false;
@@ -51,54 +56,136 @@ void check_range(const char* option, double value, double least, double most) {
   fail(ErrorKind::kUsage, "{} {}: expected {} to {}", option, value, least, most);
 }
 
-serve::ServerOptions server_options(const ServeOptions& options, const registry::Version& version, Context& context) {
+serve::ServerOptions server_options(const ServeOptions& options) {
   check_range("--max-batch", static_cast<double>(options.max_batch), 1, 4096);
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
   check_range("--idle-timeout", options.idle_timeout, 0.1, 86400);
   serve::ServerOptions out;
   parse_listen(options.listen, out);
-  const bool folder = version.number == 0;
-  out.name = folder ? base_name(absolute_path(version.artifact)) : version.artifact;
-  out.version = folder ? version.digest.brief() : std::to_string(version.number);
-  out.digest = version.digest.text();
   out.program_version = MLX_VERSION;
   out.max_batch = options.max_batch;
   out.max_body = options.max_body;
   out.queue_limit = static_cast<int>(options.queue);
   out.idle_timeout = options.idle_timeout;
-  out.level = chosen_level(context.progress());
   return out;
 }
 
-void announce(const registry::Version& version, const serve::ServerOptions& options, std::uint16_t port,
-              Context& context) {
+// NAME=MODEL; the name is empty where none is given.
+struct Word {
+  std::string name, model;
+};
+
+// Where the whole word is a model, its '=' belongs to the model's name.
+Word split_word(const std::string& word, Context& context) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || word.find('/') < equals) return {"", word};
+  if (names_model_folder(word, context)) return {"", word};
+  if (context.has_repository() && registry::try_resolve(context.repository(), word)) return {"", word};
+  Word out{word.substr(0, equals), word.substr(equals + 1)};
+  if (out.name.empty() || out.model.empty())
+    fail(ErrorKind::kUsage, "'{}': expected MODEL or NAME=MODEL, such as old=clf@v2", word);
+  return out;
+}
+
+// Each set of weights is loaded once, whatever number of names it is served under.
+class Loader {
+ public:
+  explicit Loader(Context& context) : context_(context), level_(chosen_level(context.progress())) {}
+
+  serve::ModelSpec load(const std::string& word) {
+    const Word asked = split_word(word, context_);
+    std::optional<registry::Version> version = asked_version(asked.model, context_);
+    serve::ModelSpec spec;
+    if (version) spec.model = known(version->digest.text());
+    if (!spec.model) {
+      AskedModel opened = open_model(asked.model, context_);
+      version = opened.version;
+      spec.model = known(version->digest.text());
+      if (!spec.model) spec.model = keep(version->digest.text(), std::move(opened.model));
+    }
+    const bool folder = version->number == 0;
+    spec.name = !asked.name.empty() ? asked.name
+                : folder            ? base_name(absolute_path(version->artifact))
+                                    : version->artifact;
+    spec.version = folder ? version->digest.brief() : std::to_string(version->number);
+    spec.digest = version->digest.text();
+    titles.push_back(version->name());
+    return spec;
+  }
+
+  kernels::Level level() const { return level_; }
+  std::vector<std::string> titles;  // of what was loaded, in order: "clf@v2"
+
+ private:
+  std::shared_ptr<const infer::Model> known(const std::string& digest) const {
+    const auto found = models_.find(digest);
+    return found == models_.end() ? nullptr : found->second;
+  }
+  std::shared_ptr<const infer::Model> keep(const std::string& digest, nn::Model model) {
+    return models_[digest] = std::make_shared<const infer::Model>(std::move(model), level_, context_.pool());
+  }
+
+  Context& context_;
+  kernels::Level level_;
+  std::map<std::string, std::shared_ptr<const infer::Model>> models_;
+};
+
+void check_names(const std::vector<serve::ModelSpec>& specs, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    for (std::size_t earlier = 0; earlier < i; ++earlier) {
+      if (specs[i].name != specs[earlier].name) continue;
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} and {} would both be served as '{}'", words[earlier], words[i], specs[i].name),
+                  "write NAME=MODEL to serve one of them under another name");
+    }
+  }
+}
+
+// What is asked with POST, of this model.
+const char* action_of(const serve::ModelSpec& spec) {
+  return spec.model->signature().takes == infer::Takes::kText ? "generate" : "infer";
+}
+
+void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, const serve::ServerOptions& options,
+              std::uint16_t port, Context& context) {
   const bool v6 = options.host.find(':') != std::string::npos;
   const std::string url = fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port);
-  const std::string infer = fmt::format("{}/v2/models/{}/infer", url, options.name);
+  const auto post = [&](const serve::ModelSpec& spec) {
+    return fmt::format("{}/v2/models/{}/{}", url, spec.name, action_of(spec));
+  };
   if (context.wants_json()) {
-    context.json({{"schema", "mlx.serve/1"},
-                  {"url", url},
-                  {"infer", infer},
-                  {"model", options.name},
-                  {"version", options.version},
-                  {"digest", options.digest},
-                  {"kernels", kernels::name_of(options.level)}});
+    Json document = {{"schema", "mlx.serve/1"}, {"url", url}};
+    Json models = Json::array();
+    for (const serve::ModelSpec& spec : specs) {
+      models.push_back(
+          {{action_of(spec), post(spec)}, {"model", spec.name}, {"version", spec.version}, {"digest", spec.digest}});
+    }
+    document.update(models.at(0));  // the first one stands for itself, too
+    document["kernels"] = kernels::name_of(loader.level());
+    document["models"] = std::move(models);
+    context.json(document);
   }
   if (!is_loopback(options.host)) {
     context.progress().warn(fmt::format(
         "listening on {}: anyone who reaches it may use the model, there is no authentication", options.host));
   }
-  context.say(fmt::format("serving {} at {}  (POST {})", version.name(), url, infer));
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    context.say(fmt::format("serving {} at {}  (POST {})", loader.titles[i], url, post(specs[i])));
 }
 
 int run_serve(const ServeOptions& options, Context& context) {
-  const AskedModel asked = open_model(options.model, context);
-  serve::ServerOptions server = server_options(options, asked.version, context);
+  serve::ServerOptions server = server_options(options);
+  Loader loader(context);
+  std::vector<serve::ModelSpec> specs;
+  for (const std::string& word : options.models) {
+    specs.push_back(loader.load(word));
+    check_names(specs, options.models);
+  }
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
-  server.listening = [&](std::uint16_t port) { announce(asked.version, server, port, context); };
+  server.listening = [&](std::uint16_t port) { announce(specs, loader, server, port, context); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
-  serve::serve(asked.model, server, context.pool(), g_interrupted);
+  serve::serve(specs, server, g_interrupted);
   context.say("stopped");
   return 0;
 }
@@ -109,22 +196,26 @@ Command add_serve() {
   auto options = std::make_shared<ServeOptions>();
   Command command;
   command.name = "serve";
-  command.summary = "Answer inference requests over HTTP (KServe Open Inference Protocol v2)";
+  command.summary = "Answer inference requests for models over HTTP (KServe Open Inference Protocol v2)";
   command.group = "release";
   command.options = {
-      argument("MODEL", options->model,
-               "The model's reference (clf, clf@v2, clf@production) or a folder with its files", Complete::kReference),
+      arguments("MODEL", options->models,
+                "The model's reference (clf, clf@v2, clf@production) or a folder with its files; NAME=MODEL serves it "
+                "under another name",
+                Complete::kReference),
       option("-l,--listen", "HOST:PORT", options->listen,
              "Where to listen; port 0 takes a free one (default: 127.0.0.1:8080)"),
       integer("--max-batch", "N", options->max_batch, "Most examples computed together (default: 64)"),
       integer("--max-body", "BYTES", options->max_body, "Largest body of a request (default: 8388608)"),
-      integer("--queue", "N", options->queue, "Most examples that wait; beyond, requests get 503 (default: 1024)"),
+      integer("--queue", "N", options->queue,
+              "Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)"),
       number("--idle-timeout", "SECONDS", options->idle_timeout,
              "How long a connection may idle or a request take to arrive (default: 30)"),
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {
-      "mlx serve clf@production --listen 127.0.0.1:8080", "mlx checkout clf@v2 --to clf && mlx serve ./clf",
+      "mlx serve clf@production --listen 127.0.0.1:8080", "mlx serve clf price@v3 gpt old=clf@~1",
+      "mlx checkout clf@v2 --to clf && mlx serve ./clf",
       "curl -H 'Content-Type: application/json' -d @request.json http://127.0.0.1:8080/v2/models/clf/infer"};
   command.run = [options](Context& context) { return run_serve(*options, context); };
   return command;

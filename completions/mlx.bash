@@ -627,7 +627,7 @@ _mlx_command() {
     'serve')
       options='-l --listen --max-batch --max-body --queue --idle-timeout --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
-        0) kind=reference ;;
+        [0-9]*) kind=reference ;;
       esac
       case $2 in
         -l|--listen) kind=nothing ;;

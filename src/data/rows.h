@@ -54,7 +54,8 @@ struct Rows {
 struct RowFile {
   OpenSource open;
   TableKind kind = TableKind::kCsv;
-  std::string name;  // for messages
+  std::string name;               // for messages
+  const char* row_word = "line";  // for messages: "FILE: line 2: …"
 };
 
 // What becomes of rows that have no value in a feature. kAuto: as kMean where there are any, else as kError, so that a

@@ -68,18 +68,10 @@ void check_fits(const nn::Model& model, const data::Description& data) {
   }
 }
 
-data::Rows rows_of(const Json& values, const data::RowSchema& schema, const std::string& what) {
-  const Json rows = values.is_array() ? values : Json::array({values});
-  std::string lines;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].is_object())
-      fail(ErrorKind::kUsage, "{}: line {}: expected an object of named values, got {}", what, i + 1,
-           rows[i].type_name());
-    lines += canonical(rows[i]) + "\n";
-  }
+data::Rows rows_of(std::string lines, const data::RowSchema& schema, const std::string& what) {
   NoProgress silent;
-  return data::read_rows({data::memory_source(std::move(lines)), data::TableKind::kJsonLines, what}, schema, false,
-                         silent);
+  const data::RowFile file{data::memory_source(std::move(lines)), data::TableKind::kJsonLines, what, "row"};
+  return data::read_rows(file, schema, false, silent);
 }
 
 }  // namespace mlx::infer

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "base/json_fwd.h"
 #include "data/batches.h"
 #include "data/split.h"
 #include "nn/model.h"
@@ -26,9 +25,9 @@ void check_kind(const nn::Model& model, data::Kind kind);
 // kUsage where the model does not take what the data holds, or knows fewer classes.
 void check_fits(const nn::Model& model, const data::Description& data);
 
-// Rows given as named values: an object for each row, {"age": 41, "city": "Rome"}, or one object. They are read as JSON
-// lines are, so that names, missing values and categories mean the same; keys that are no columns are ignored. kUsage
-// or kCorrupt beginning with `what` and the number of the row ("line 2") where a value does not fit.
-data::Rows rows_of(const Json& values, const data::RowSchema& schema, const std::string& what);
+// Rows given as named values: a line for each row with an object such as {"age": 41, "city": "Rome"}. They are read as
+// a file of JSON lines is, so that names, missing values and categories mean the same; keys that are no columns are
+// ignored. kUsage or kCorrupt beginning with `what`, and the number of the row ("row 2") where a value does not fit.
+data::Rows rows_of(std::string lines, const data::RowSchema& schema, const std::string& what);
 
 }  // namespace mlx::infer

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/progress.h"
 #include "graph/passes.h"
 #include "graph/session.h"
 
@@ -39,10 +38,12 @@ graph::SessionOptions decoding_options(kernels::Level level) {
 }  // namespace
 
 struct Generator::State {
-  explicit State(const Model& model)
-      : decoding(graph::to_decoding(model.graph())),
+  State(const Model& model, std::function<void()> between)
+      : check(std::move(between)),
+        decoding(graph::to_decoding(model.graph())),
         session(decoding.graph, model.about().weights, decoding_options(model.level()), model.pool()) {}
 
+  std::function<void()> check;
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;  // positions that the cache holds
@@ -52,7 +53,7 @@ struct Generator::State {
   std::span<const float> advance(std::span<const std::int32_t> tokens) {
     std::size_t chunk = 0, count = 0;
     while (!tokens.empty()) {
-      check_interrupted();
+      check();
       const auto left = static_cast<std::int64_t>(tokens.size());
       chunk = static_cast<std::size_t>(chunk_for(left, decoding.context - held));
       count = std::min(chunk, tokens.size());
@@ -74,7 +75,8 @@ struct Generator::State {
   }
 };
 
-Generator::Generator(const Model& model) : state_(std::make_unique<State>(model)) {}
+Generator::Generator(const Model& model, std::function<void()> check)
+    : state_(std::make_unique<State>(model, std::move(check))) {}
 
 Generator::~Generator() = default;
 
@@ -84,6 +86,13 @@ std::int64_t Generator::context() const {
 
 std::int64_t Generator::plans() const {
   return state_->session.plans();
+}
+
+void Generator::warm_up() {
+  for (const std::int64_t size : kChunks) {
+    if (size > context()) break;
+    state_->restart(std::vector<std::int32_t>(static_cast<std::size_t>(size)));
+  }
 }
 
 Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/progress.h"
 #include "infer/model.h"
 #include "infer/sampling.h"
 
@@ -21,10 +22,12 @@ struct Generated {
 // sampling and sample alone.
 class Generator {
  public:
-  // kUsage where the model is no language model. `model` outlives the generator.
-  explicit Generator(const Model& model);
+  // kUsage where the model is no language model. `model` outlives the generator. `check` is called between the parts of
+  // a prompt and between tokens; what it throws ends the generation.
+  explicit Generator(const Model& model, std::function<void()> check = check_interrupted);
   ~Generator();
   std::int64_t context() const;
+  void warm_up();  // plans every number of tokens that go through the graph at once
   // How many sizes were planned so far: few, whatever the prompts' lengths are.
   std::int64_t plans() const;
   // At most `count` tokens, fewer where they end with `stop` (empty: never); `emit` gets each as it is drawn, and what

@@ -34,7 +34,7 @@ void add_outputs(Signature& signature) {
       for (const std::string& name : signature.labels) signature.outputs.push_back({name, "FP64", {kAny}});
       return;
     case data::TargetKind::kTokens:
-      signature.outputs = {{"text", "BYTES", {kAny}}};
+      signature.outputs = {{"text_output", "BYTES", {1}}};
       return;
   }
 }
@@ -85,7 +85,7 @@ Signature of_text(const nn::Model& model) {
   out.takes = Takes::kText;
   out.gives = data::TargetKind::kTokens;
   out.context = context_of(model);
-  out.inputs = {{"prompt", "BYTES", {kAny}}};
+  out.inputs = {{"text_input", "BYTES", {1}}};
   return out;
 }
 

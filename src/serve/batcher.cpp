@@ -1,4 +1,4 @@
-// The batching thread: take what waits, gather it into the predictor's input, run, scatter the logits.
+// The batching thread: take what waits, gather it into the session's input, run, scatter the logits.
 #include "serve/batcher.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace mlx::serve {
 
-Batcher::Batcher(Predictor& predictor, std::int64_t queue_limit, Metrics& metrics)
-    : predictor_(predictor), queue_limit_(queue_limit), metrics_(metrics), thread_([this] { work(); }) {}
+Batcher::Batcher(infer::Session& session, std::int64_t queue_limit, ModelMetrics& metrics)
+    : session_(session), queue_limit_(queue_limit), metrics_(metrics), thread_([this] { work(); }) {}
 
 void Batcher::finish() {
   {
@@ -23,8 +23,8 @@ void Batcher::finish() {
 bool Batcher::submit(std::shared_ptr<Job> job) {
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_ > 0 && waiting_ + job->count > queue_limit_) return false;
-    waiting_ += job->count;
+    if (waiting_ > 0 && waiting_ + job->examples.count > queue_limit_) return false;
+    waiting_ += job->examples.count;
     queue_.push_back(std::move(job));
   }
   changed_.notify_one();
@@ -40,14 +40,14 @@ std::int64_t Batcher::waiting() const {
 std::vector<Batcher::Part> Batcher::take(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
   std::vector<Part> parts;
-  for (std::int64_t room = predictor_.max_batch(); room > 0 && !queue_.empty();) {
+  for (std::int64_t room = session_.max_batch(); room > 0 && !queue_.empty();) {
     const std::shared_ptr<Job> job = queue_.front();
-    const std::int64_t count = std::min(room, job->count - taken_of_first_);
+    const std::int64_t count = std::min(room, job->examples.count - taken_of_first_);
     parts.push_back({job, taken_of_first_, count});
     taken_of_first_ += count;
     waiting_ -= count;
     room -= count;
-    if (taken_of_first_ == job->count) {
+    if (taken_of_first_ == job->examples.count) {
       queue_.pop_front();
       taken_of_first_ = 0;
     }
@@ -63,7 +63,7 @@ void Batcher::work() {
     if (parts.empty()) return;
     compute(parts);
     for (Part& part : parts) {
-      if (part.first + part.count != part.job->count) continue;
+      if (part.first + part.count != part.job->examples.count) continue;
       const auto done = std::move(part.job->done);
       done(std::move(part.job));
     }
@@ -71,19 +71,20 @@ void Batcher::work() {
 }
 
 void Batcher::compute(const std::vector<Part>& parts) {
-  const std::int64_t example = predictor_.example_size(), classes = predictor_.classes();
+  const std::int64_t example = session_.model().signature().example;
   const double started = seconds_now();
   std::int64_t count = 0;
   for (const Part& part : parts) {
-    std::copy_n(part.job->images.begin() + static_cast<std::ptrdiff_t>(part.first * example), part.count * example,
-                predictor_.input() + count * example);
+    std::copy_n(part.job->examples.values.begin() + static_cast<std::ptrdiff_t>(part.first * example),
+                part.count * example, session_.input() + count * example);
     count += part.count;
   }
   try {
-    const float* logits = predictor_.run(count);
+    const infer::Logits logits = session_.run(count);
+    const float* next = logits.values;
     for (const Part& part : parts) {
-      part.job->logits.insert(part.job->logits.end(), logits, logits + part.count * classes);
-      logits += part.count * classes;
+      part.job->logits.insert(part.job->logits.end(), next, next + part.count * logits.width);
+      next += part.count * logits.width;
     }
   } catch (const std::exception& error) {
     for (const Part& part : parts) part.job->error = error.what();

@@ -1,7 +1,7 @@
 // Dynamic batching: one thread that computes whatever waits, at once. A single request never waits for company; those
 // that arrive while a batch is computed go into the next one together.
 //
-// Used by service.cpp. Jobs are taken in order of arrival; a job larger than a batch is computed in several.
+// Used by batched_model.cpp. Jobs are taken in order of arrival; a job larger than a batch is computed in several.
 #pragma once
 
 #include <condition_variable>
@@ -14,23 +14,24 @@
 #include <thread>
 #include <vector>
 
+#include "infer/session.h"
+#include "serve/examples.h"
 #include "serve/metrics.h"
-#include "serve/predictor.h"
 
 namespace mlx::serve {
 
 struct Job {
-  std::int64_t count = 0;                          // examples, at least 1
-  std::vector<float> images;                       // count * example_size, normalised
-  std::vector<float> logits;                       // count * classes, once done
+  Examples examples;
+  std::vector<float> logits;                       // examples.count * width, once done
   std::string error;                               // why there are none; else ""
   std::function<void(std::shared_ptr<Job>)> done;  // called on the batcher's thread, which lets go of the job
 };
 
 class Batcher {
  public:
-  // At most `queue_limit` examples wait, beside one job of any size where nothing waits.
-  Batcher(Predictor& predictor, std::int64_t queue_limit, Metrics& metrics);
+  // At most `queue_limit` examples wait, beside one job of any size where nothing waits. The session belongs to the
+  // batcher's thread from here on.
+  Batcher(infer::Session& session, std::int64_t queue_limit, ModelMetrics& metrics);
   ~Batcher() { finish(); }
 
   bool submit(std::shared_ptr<Job> job);  // false where too many wait
@@ -46,9 +47,9 @@ class Batcher {
   std::vector<Part> take(std::unique_lock<std::mutex>& lock);
   void compute(const std::vector<Part>& parts);
 
-  Predictor& predictor_;
+  infer::Session& session_;
   const std::int64_t queue_limit_;
-  Metrics& metrics_;
+  ModelMetrics& metrics_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> queue_;

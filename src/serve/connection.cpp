@@ -1,11 +1,16 @@
-// Callbacks in the order in which they happen: head, body, answer, again; or linger and close.
+// Callbacks in the order in which they happen: head, body, answer (whole or as a stream), again; or linger and close.
 #include "serve/connection.h"
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include <sys/socket.h>
+
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -22,6 +27,7 @@ using boost::system::error_code;
 constexpr std::uint32_t kMaxHead = 16 * 1024;  // bytes of a request's line and header fields
 constexpr double kLingerSeconds = 2;           // for a client to read an answer that came before its request's end
 constexpr std::size_t kLingerBytes = 64 << 20;
+constexpr std::size_t kMostWaiting = 16 << 20;  // bytes of a stream that its client has not taken yet
 
 const char* reason(int status) {
   return http::obsolete_reason(static_cast<http::status>(status)).data();  // of string literals
@@ -38,6 +44,50 @@ bool is_json(boost::beast::string_view type) {
 }
 
 }  // namespace
+
+// Holds the connection until the request is answered. Other threads may hold and let go of it: the connection itself
+// always ends on the I/O thread.
+class Connection::Turn final : public Exchange {
+ public:
+  Turn(std::shared_ptr<Connection> connection, bool keep_alive)
+      : executor_(connection->socket_.get_executor()), connection_(std::move(connection)), keep_alive_(keep_alive) {}
+  ~Turn() override {
+    if (connection_) post(std::move(connection_), [](Connection& c) { c.close(); });  // nobody will answer
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  void reply(Reply reply) override {
+    post(std::move(connection_),
+         [reply = std::move(reply), keep_alive = keep_alive_](Connection& c) { c.send(reply, keep_alive); });
+  }
+  void begin(Reply head) override {
+    post(connection_,
+         [head = std::move(head), keep_alive = keep_alive_](Connection& c) { c.begin_stream(head, keep_alive); });
+  }
+  void write(std::string piece) override {
+    post(connection_, [piece = std::move(piece)](Connection& c) { c.write_stream(piece); });
+  }
+  void end() override {
+    post(std::move(connection_), [](Connection& c) { c.end_stream(); });
+  }
+  void watch() override {
+    post(connection_, [](Connection& c) { c.watch(); });
+  }
+  bool gone() const override { return gone_; }
+  void set_gone() { gone_ = true; }
+
+ private:
+  template <typename Call>
+  void post(std::shared_ptr<Connection> connection, Call call) {
+    asio::post(executor_, [self = std::move(connection), call = std::move(call)] { call(*self); });
+  }
+
+  asio::any_io_executor executor_;
+  std::shared_ptr<Connection> connection_;  // null once the request is answered
+  const bool keep_alive_;
+  std::atomic<bool> gone_{false};
+};
 
 Connection::Connection(asio::ip::tcp::socket socket, Shared& shared)
     : socket_(std::move(socket)), timer_(socket_.get_executor()), shared_(shared), buffer_(kMaxHead + 64 * 1024) {
@@ -69,6 +119,9 @@ void Connection::abort() {
 }
 
 void Connection::close() {
+  if (const std::shared_ptr<Turn> turn = turn_.lock()) turn->set_gone();
+  if (stream_) log(stream_->status, stream_->bytes);  // cut off
+  stream_.reset();
   timer_.cancel();
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
@@ -175,45 +228,118 @@ void Connection::on_broken(const error_code& error) {
 void Connection::answer() {
   state_ = State::kAnswer;
   timer_.cancel();
-  const bool keep_alive = parser_->get().keep_alive();
-  const Request request{method_, target_, std::move(parser_->get().body())};
-  shared_.service.answer(request, [self = shared_from_this(), keep_alive](Reply reply) mutable {
-    // Also from the batcher's thread, which gives away its share: the last one must end on this connection's thread.
-    const auto executor = self->socket_.get_executor();
-    asio::post(executor,
-               [self = std::move(self), keep_alive, reply = std::move(reply)] { self->send(reply, keep_alive); });
-  });
+  const auto turn = std::make_shared<Turn>(shared_from_this(), parser_->get().keep_alive());
+  turn_ = turn;
+  shared_.service.answer({method_, target_, std::move(parser_->get().body())}, turn);
 }
 
-void Connection::log(const Reply& reply) const {
-  shared_.service.metrics().request(reply.status);
+void Connection::log(int status, std::size_t bytes) const {
+  shared_.service.metrics().request(status);
   if (!shared_.options.access_log) return;
   std::string line =
-      fmt::format("{} {} {} {} {:.1f} ms", method_.empty() ? "-" : method_, target_.empty() ? "-" : target_,
-                  reply.status, reply.body.size(), started_ > 0 ? 1e3 * (seconds_now() - started_) : 0.0);
+      fmt::format("{} {} {} {} {:.1f} ms", method_.empty() ? "-" : method_, target_.empty() ? "-" : target_, status,
+                  bytes, started_ > 0 ? 1e3 * (seconds_now() - started_) : 0.0);
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f)
       c = '?';  // no terminal codes from clients
   shared_.options.access_log(line);
 }
 
+std::string Connection::head_of(const Reply& reply, const std::string& length, bool keep_alive) const {
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{}{}", reply.status, reason(reply.status),
+                                 reply.type, length, reply.headers);
+  if (!keep_alive) head += "Connection: close\r\n";
+  if (keep_alive && parser_ && parser_->get().version() == 10) head += "Connection: keep-alive\r\n";
+  return head + "\r\n";
+}
+
 void Connection::send(const Reply& reply, bool keep_alive) {
   state_ = State::kAnswer;
   keep_alive = keep_alive && !shared_.draining;
-  log(reply);
-  out_ = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n", reply.status,
-                     reason(reply.status), reply.type, reply.body.size(), reply.headers,
-                     keep_alive ? "" : "Connection: close\r\n");
-  if (keep_alive && parser_ && parser_->get().version() == 10)
-    out_.insert(out_.size() - 2, "Connection: keep-alive\r\n");
+  log(reply.status, reply.body.size());
+  out_ = head_of(reply, fmt::format("Content-Length: {}\r\n", reply.body.size()), keep_alive);
   if (method_ != "HEAD") out_ += reply.body;
   arm(shared_.options.idle_timeout);
   asio::async_write(socket_, asio::buffer(out_),
                     [self = shared_from_this(), keep_alive](const error_code& error, std::size_t) {
                       if (error) return self->close();
-                      if (keep_alive) return self->read_head();
-                      self->linger();
+                      self->written(keep_alive);
                     });
+}
+
+void Connection::written(bool keep_alive) {
+  if (keep_alive) return read_head();
+  linger();
+}
+
+// A stream's end is told by chunks; to HTTP/1.0 by the connection's.
+void Connection::begin_stream(const Reply& head, bool keep_alive) {
+  if (!socket_.is_open()) return;
+  const bool chunked = parser_->get().version() != 10;
+  stream_.emplace();
+  stream_->status = head.status;
+  stream_->chunked = chunked;
+  stream_->keep_alive = keep_alive && chunked && !shared_.draining;
+  stream_->waiting = head_of(head, chunked ? "Transfer-Encoding: chunked\r\n" : "", stream_->keep_alive);
+  write_stream(head.body);
+  flush_stream();
+}
+
+void Connection::write_stream(std::string_view piece) {
+  if (!stream_ || piece.empty()) return;
+  if (stream_->waiting.size() > kMostWaiting) return close();
+  stream_->bytes += piece.size();
+  std::string& to = stream_->waiting;
+  if (stream_->chunked) to += fmt::format("{:x}\r\n", piece.size());
+  to += piece;
+  if (stream_->chunked) to += "\r\n";
+  flush_stream();
+}
+
+void Connection::end_stream() {
+  if (!stream_) return;
+  stream_->ended = true;
+  if (stream_->chunked) stream_->waiting += "0\r\n\r\n";
+  flush_stream();
+}
+
+// What comes while a write is under way goes out with the next one.
+void Connection::flush_stream() {
+  if (!stream_ || stream_->writing) return;
+  if (stream_->waiting.empty()) {
+    timer_.cancel();
+    if (!stream_->ended) return;
+    const bool keep_alive = stream_->keep_alive;
+    log(stream_->status, stream_->bytes);
+    stream_.reset();
+    return written(keep_alive);
+  }
+  out_.swap(stream_->waiting);
+  stream_->waiting.clear();
+  stream_->writing = true;
+  arm(shared_.options.idle_timeout);
+  asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t) {
+    if (error || !self->stream_) return self->close();
+    self->stream_->writing = false;
+    self->flush_stream();
+  });
+}
+
+// Waits for the client to close its side. Where it sends another request ahead, its end is noticed by a failing write.
+void Connection::watch() {
+  if (watching_ || state_ != State::kAnswer || !socket_.is_open()) return;
+  watching_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+    self->watching_ = false;
+    if (!error) self->on_readable();
+  });
+}
+
+void Connection::on_readable() {
+  if (turn_.expired() || !socket_.is_open()) return;
+  char byte = 0;
+  const ssize_t count = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) close();
 }
 
 // Closing with unread bytes would reset the connection and may take the answer away from the client: the rest of the

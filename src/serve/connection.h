@@ -1,8 +1,8 @@
 // One HTTP/1.1 connection: reads requests one after another (pipelined ones wait), guards limits and times, writes
-// replies. Source: RFC 9110, RFC 9112.
+// replies, whole ones and streams. Source: RFC 9110, RFC 9112.
 //
 // Used by server.cpp. Everything runs on the server's one I/O thread; a connection keeps itself alive while it waits
-// for something.
+// for something. A request that is being answered holds an Exchange, which posts its calls onto that thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -46,6 +46,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class State { kHead, kBody, kAnswer, kLinger };
+  class Turn;  // the Exchange of one request
+  struct Stream {
+    int status = 0;
+    bool keep_alive = false, chunked = false;
+    bool writing = false, ended = false;
+    std::size_t bytes = 0;  // of pieces
+    std::string waiting;    // for the write before it
+  };
 
   void read_head();
   void on_head(const boost::system::error_code& error);
@@ -55,11 +63,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_broken(const boost::system::error_code& error);
   void answer();
   void send(const Reply& reply, bool keep_alive);
+  std::string head_of(const Reply& reply, const std::string& length, bool keep_alive) const;
+  void written(bool keep_alive);  // the answer is: on to the next request, or to the end
+  void begin_stream(const Reply& head, bool keep_alive);
+  void write_stream(std::string_view piece);
+  void end_stream();
+  void flush_stream();
+  void watch();
+  void on_readable();
   void linger();
   void discard();
   void close();
   void arm(double seconds);
-  void log(const Reply& reply) const;
+  void log(int status, std::size_t bytes) const;
   bool idle() const;
 
   boost::asio::ip::tcp::socket socket_;
@@ -69,7 +85,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Parser> parser_;
   std::string method_, target_, out_;
   State state_ = State::kHead;
-  bool timed_out_ = false;
+  std::weak_ptr<Turn> turn_;  // of the request that is being answered
+  std::optional<Stream> stream_;
+  bool timed_out_ = false, watching_ = false;
   std::size_t discarded_ = 0;
   double started_ = 0;
 };

@@ -16,6 +16,17 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+// Infinity for what is too large, 0 for what is too small: from_chars calls both out of range, and a negative exponent
+// tells which it is.
+double double_of(std::string_view number) {
+  double out = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), out);
+  if (error != std::errc::result_out_of_range) return out;
+  const std::size_t exponent = number.find_first_of("eE");
+  const bool tiny = exponent != std::string_view::npos && number.substr(exponent + 1).starts_with('-');
+  return tiny ? 0.0 : HUGE_VAL;
+}
+
 void append_utf8(std::string& to, std::uint32_t code) {
   if (code < 0x80) {
     to += static_cast<char>(code);
@@ -177,6 +188,16 @@ std::int64_t JsonReader::integer() {
   return out;
 }
 
+double JsonReader::real() {
+  const std::size_t start = offset();
+  const double out = double_of(number_text());
+  if (!std::isfinite(out)) {
+    at_ = start;
+    fail_here("a number outside of the range of FP64");
+  }
+  return out;
+}
+
 float JsonReader::number() {
   // Up to seven digits and nothing else: what pixels are.
   std::size_t i = at_;
@@ -192,13 +213,8 @@ float JsonReader::number() {
     return static_cast<float>(value);
   }
   const std::size_t start = at_;
-  const std::string_view text = number_text();
-  double wide = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wide);
-  const float out = static_cast<float>(wide);
-  // from_chars calls both too large and too small out of range; a negative exponent tells the harmless one.
-  const bool tiny = error == std::errc::result_out_of_range && text.find("e-") != std::string_view::npos;
-  if ((error != std::errc() && !tiny) || !std::isfinite(out)) {
+  const float out = static_cast<float>(double_of(number_text()));
+  if (!std::isfinite(out)) {
     at_ = start;
     fail_here("a number outside of the range of FP32");
   }
@@ -243,6 +259,12 @@ bool JsonReader::boolean() {
 
 void JsonReader::skip() {
   skip_value(0);
+}
+
+std::string_view JsonReader::raw() {
+  const std::size_t start = offset();
+  skip();
+  return text_.substr(start, at_ - start);
 }
 
 void JsonReader::skip_value(int depth) {

@@ -1,7 +1,8 @@
-// A strict pull reader of JSON (RFC 8259) over text in memory, made for requests that are mostly long arrays of
-// numbers: those go straight into a vector, without a document in between.
+// A strict pull reader of JSON (RFC 8259) over text in memory. Requests are mostly long arrays of numbers: those go
+// straight into a vector, without a document in between.
 //
-// Used by inference.cpp. Everything throws Error{kCorrupt} with the offset: no input leads outside of the text.
+// Used by whatever reads a request's body. Everything throws Error{kCorrupt} with the offset: no input leads outside of
+// the text.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace mlx::serve {
 
 class JsonReader {
  public:
-  // `text` outlives the reader.
-  explicit JsonReader(std::string_view text) : text_(text) {}
+  // Reads from offset `at` on; `text` outlives the reader.
+  explicit JsonReader(std::string_view text, std::size_t at = 0) : text_(text), at_(at) {}
 
   // while (next_key(key)) { … exactly one value … }
   void begin_object();
@@ -24,12 +25,19 @@ class JsonReader {
 
   std::string string();  // unescaped, valid UTF-8
   std::int64_t integer();
+  double real();  // finite
   bool boolean();
-  void skip();  // any value, at most 64 deep
-  void end();   // nothing but white space is left
+  std::string_view number_text();  // a number as it is written
+  void skip();                     // any value, at most 64 deep
+  std::string_view raw();          // the text of any value, which is skipped
+  void end();                      // nothing but white space is left
 
   bool at_string() { return peek() == '"'; }
   bool at_boolean() { return peek() == 't' || peek() == 'f'; }
+  bool at_null() { return peek() == 'n'; }
+  bool at_array() { return peek() == '['; }
+  bool at_object() { return peek() == '{'; }
+  std::size_t offset() { return peek(), at_; }  // of the next value
 
   // A flat or nested array of finite numbers, appended in order of appearance. Returns the lengths of its levels from
   // the outermost; arrays of one level must have the same length (as in a tensor).
@@ -42,7 +50,6 @@ class JsonReader {
   void expect(char c, const char* what);
   bool next(char close, const char* what);
   void skip_value(int depth);
-  std::string_view number_text();
   void append_escape(std::string& to);
   std::uint32_t hex4();
   float number();

@@ -1,4 +1,4 @@
-// Counters behind one mutex: a few additions a request.
+// Counters behind a mutex: a few additions a request. The samples of one metric stand together, whatever the model.
 #include "serve/metrics.h"
 
 #include <fmt/format.h>
@@ -15,18 +15,6 @@ void describe(Out out, const char* name, const char* type, const char* help) {
   fmt::format_to(out, "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
-void write(Out out, const char* name, const char* help, const Histogram& histogram) {
-  describe(out, name, "histogram", help);
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < histogram.bounds.size(); ++i) {
-    below += histogram.counts[i];
-    fmt::format_to(out, "{}_bucket{{le=\"{}\"}} {}\n", name, histogram.bounds[i], below);
-  }
-  below += histogram.counts.back();
-  fmt::format_to(out, "{}_bucket{{le=\"+Inf\"}} {}\n{}_sum {}\n{}_count {}\n", name, below, name, histogram.sum, name,
-                 below);
-}
-
 // A label's value: backslash, quote and line feed are escaped.
 std::string label(const std::string& text) {
   std::string out;
@@ -41,6 +29,26 @@ std::string label(const std::string& text) {
   return out;
 }
 
+void write(Out out, const char* name, const std::string& model, const Histogram& histogram) {
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < histogram.bounds.size(); ++i) {
+    below += histogram.counts[i];
+    fmt::format_to(out, "{}_bucket{{model=\"{}\",le=\"{}\"}} {}\n", name, model, histogram.bounds[i], below);
+  }
+  below += histogram.counts.back();
+  fmt::format_to(out, "{0}_bucket{{model=\"{1}\",le=\"+Inf\"}} {2}\n{0}_sum{{model=\"{1}\"}} {3}\n", name, model, below,
+                 histogram.sum);
+  fmt::format_to(out, "{}_count{{model=\"{}\"}} {}\n", name, model, below);
+}
+
+template <typename Value>
+void each(Out out, const char* name, const char* type, const char* help, const std::vector<ModelSample>& models,
+          Value value_of) {
+  describe(out, name, type, help);
+  for (const ModelSample& model : models)
+    fmt::format_to(out, "{}{{model=\"{}\"}} {}\n", name, label(model.model), value_of(model));
+}
+
 }  // namespace
 
 void Histogram::add(double value) {
@@ -49,21 +57,32 @@ void Histogram::add(double value) {
   sum += value;
 }
 
+void ModelMetrics::inference(double seconds) {
+  const std::lock_guard lock(mutex_);
+  counts_.latency.add(seconds);
+}
+
+void ModelMetrics::batch(std::int64_t examples, double seconds) {
+  const std::lock_guard lock(mutex_);
+  counts_.batches.add(static_cast<double>(examples));
+  counts_.examples += static_cast<std::uint64_t>(examples);
+  counts_.compute_seconds += seconds;
+}
+
+void ModelMetrics::generated(std::int64_t tokens, double seconds) {
+  const std::lock_guard lock(mutex_);
+  counts_.tokens += static_cast<std::uint64_t>(tokens);
+  counts_.compute_seconds += seconds;
+}
+
+ModelCounts ModelMetrics::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
 void Metrics::request(int status) {
   const std::lock_guard lock(mutex_);
   ++by_status_[status];
-}
-
-void Metrics::inference(double seconds) {
-  const std::lock_guard lock(mutex_);
-  latency_.add(seconds);
-}
-
-void Metrics::batch(std::int64_t examples, double seconds) {
-  const std::lock_guard lock(mutex_);
-  batches_.add(static_cast<double>(examples));
-  examples_ += static_cast<std::uint64_t>(examples);
-  compute_seconds_ += seconds;
 }
 
 void Metrics::connections(int change) {
@@ -71,24 +90,32 @@ void Metrics::connections(int change) {
   connections_ += change;
 }
 
-std::string Metrics::text(const Info& info) const {
-  const std::lock_guard lock(mutex_);
+std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t weights_bytes) const {
   std::string text;
   const Out out = std::back_inserter(text);
-  describe(out, "mlx_model_info", "gauge", "The model that is served; always 1.");
-  fmt::format_to(out, "mlx_model_info{{model=\"{}\",version=\"{}\",digest=\"{}\",precision=\"{}\"}} 1\n",
-                 label(info.model), label(info.version), label(info.digest), label(info.precision));
+  describe(out, "mlx_model_info", "gauge", "The models that are served; always 1.");
+  for (const ModelSample& model : models) {
+    fmt::format_to(out, "mlx_model_info{{model=\"{}\",version=\"{}\",digest=\"{}\",precision=\"{}\"}} 1\n",
+                   label(model.model), label(model.version), label(model.digest), label(model.precision));
+  }
+  describe(out, "mlx_inference_seconds", "histogram", "Time from a whole inference request to its answer.");
+  for (const ModelSample& model : models) write(out, "mlx_inference_seconds", label(model.model), model.counts.latency);
+  describe(out, "mlx_batch_examples", "histogram", "Examples computed together.");
+  for (const ModelSample& model : models) write(out, "mlx_batch_examples", label(model.model), model.counts.batches);
+  each(out, "mlx_examples_total", "counter", "Examples computed.", models,
+       [](const ModelSample& m) { return m.counts.examples; });
+  each(out, "mlx_tokens_total", "counter", "Tokens generated.", models,
+       [](const ModelSample& m) { return m.counts.tokens; });
+  each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
+       [](const ModelSample& m) { return m.counts.compute_seconds; });
+  each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,
+       [](const ModelSample& m) { return m.queued; });
+  describe(out, "mlx_weights_bytes", "gauge", "Bytes of all weights and their packed forms; shared ones count once.");
+  fmt::format_to(out, "mlx_weights_bytes {}\n", weights_bytes);
+  const std::lock_guard lock(mutex_);
   describe(out, "mlx_http_requests_total", "counter", "Answered HTTP requests by status code.");
   for (const auto& [status, count] : by_status_)
     fmt::format_to(out, "mlx_http_requests_total{{code=\"{}\"}} {}\n", status, count);
-  write(out, "mlx_inference_seconds", "Time from a whole inference request to its answer.", latency_);
-  write(out, "mlx_batch_examples", "Examples computed together.", batches_);
-  describe(out, "mlx_examples_total", "counter", "Examples computed.");
-  fmt::format_to(out, "mlx_examples_total {}\n", examples_);
-  describe(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches.");
-  fmt::format_to(out, "mlx_compute_seconds_total {}\n", compute_seconds_);
-  describe(out, "mlx_queue_examples", "gauge", "Examples that wait to be computed.");
-  fmt::format_to(out, "mlx_queue_examples {}\n", info.queued);
   describe(out, "mlx_connections", "gauge", "Open connections.");
   fmt::format_to(out, "mlx_connections {}\n", connections_);
   return text;

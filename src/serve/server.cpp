@@ -1,7 +1,7 @@
 // The listening socket and the server's life: accept, look at `stop`, drain.
 //
-// Threads: the caller's is the I/O thread, the batcher's computes on the pool. A connection is touched by the first
-// only.
+// Threads: the caller's is the I/O thread; each model has one of its own, which computes on the pool. A connection is
+// touched by the first only.
 #include "serve/server.h"
 
 #include <boost/asio/io_context.hpp>
@@ -23,8 +23,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 using namespace std::chrono_literals;
-
-constexpr double kDrainSeconds = 10;  // requests in flight may take so long once it is told to stop
 
 std::string shown(const ServerOptions& options) {
   const bool v6 = options.host.find(':') != std::string::npos;
@@ -87,7 +85,7 @@ class Server {
       const bool full = shared_.open.size() >= static_cast<std::size_t>(options_.max_connections);
       const auto connection = std::make_shared<Connection>(std::move(socket), shared_);
       if (full) {
-        connection->refuse(error_reply(503, "too many connections", "Retry-After: 1\r\n"));
+        connection->refuse(busy_reply("too many connections"));
       } else {
         connection->start();
       }
@@ -113,7 +111,7 @@ class Server {
 
   void drain() {
     shared_.draining = true;
-    deadline_ = seconds_now() + kDrainSeconds;
+    deadline_ = seconds_now() + options_.drain_timeout;
     shared_.service.drain();
     error_code ignored;
     acceptor_.close(ignored);
@@ -139,8 +137,8 @@ class Server {
 
 }  // namespace
 
-void serve(const nn::Model& model, const ServerOptions& options, Pool& pool, const std::atomic<int>& stop) {
-  Service service(model, options, pool);
+void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const std::atomic<int>& stop) {
+  Service service(models, options);
   Server server(service, options, stop);
   server.run();
 }

@@ -1,36 +1,42 @@
-// HTTP serving of one model: the KServe Open Inference Protocol v2 in JSON, dynamic batching, health and Prometheus
-// metrics. Sources: KServe "Open Inference Protocol" v2 (REST), Prometheus text exposition format 0.0.4, RFC 9110/9112.
+// HTTP serving of models: the KServe Open Inference Protocol v2 in JSON with its generate extension, dynamic batching,
+// health and Prometheus metrics. Sources: KServe "Open Inference Protocol" v2 (REST), Triton's generate and model
+// repository extensions, Prometheus text exposition format 0.0.4, RFC 9110/9112, WHATWG server-sent events.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/table.h"
-#include "nn/model.h"
+#include "infer/model.h"
 
 namespace mlx::serve {
 
+// A model and what requests call it. Several may share one infer::Model.
+struct ModelSpec {
+  std::string name, version;  // "clf", "2"
+  std::string digest;
+  std::shared_ptr<const infer::Model> model;
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free one, told through `listening`
-  std::string name, version;  // of the model: "clf", "2"
-  std::string digest;
+  std::uint16_t port = 8080;        // 0: any free one, told through `listening`
   std::string program_version;      // of mlx, for GET /v2
   std::int64_t max_batch = 64;      // examples computed together
   std::int64_t max_body = 8 << 20;  // bytes; 413 beyond
   int max_connections = 512;        // 503 beyond
-  int queue_limit = 1024;           // waiting examples; 503 with Retry-After beyond
-  double idle_timeout = 30;  // seconds; also for a request's head and for its body, from the first byte to the last
-  kernels::Level level = kernels::Level::kOneDnn;
+  int queue_limit = 1024;           // waiting examples or texts of a model; 503 with Retry-After beyond
+  double idle_timeout = 30;   // seconds; also for a request's head and for its body, from the first byte to the last
+  double drain_timeout = 10;  // seconds that requests in flight may take once it is told to stop
   std::function<void(std::uint16_t port)> listening;        // called once the socket listens
   std::function<void(const std::string& line)> access_log;  // may be empty
 };
 
-// Serves until `stop` is set (looked at twice a second or faster), then finishes what is in flight. Throws kConflict
-// for a busy port.
-void serve(const nn::Model& model, const ServerOptions& options, Pool& pool, const std::atomic<int>& stop);
+// Serves until `stop` is set (looked at twice a second or faster), then finishes what is in flight. The names differ.
+// Throws kConflict for a busy port, kUsage for a model that cannot be served; both before it listens.
+void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const std::atomic<int>& stop);
 
 }  // namespace mlx::serve

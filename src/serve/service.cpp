@@ -1,15 +1,14 @@
-// One route a line; what is wrong with a request becomes {"error": "…"} and its status.
+// One route a row; what is wrong with a request becomes {"error": "…"} and its status.
 #include "serve/service.h"
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <algorithm>
 #include <iterator>
-#include <memory>
+#include <new>
 #include <optional>
+#include <set>
 
-#include "base/bytes.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "serve/json_reader.h"
 
@@ -46,131 +45,192 @@ bool take_suffix(std::string& text, std::string_view suffix) {
   return true;
 }
 
-}  // namespace
-
-Reply error_reply(int status, std::string_view why, std::string headers) {
+Reply json_reply(int status, std::string body) {
   Reply reply;
   reply.status = status;
-  reply.body = "{\"error\":";
-  append_json_string(reply.body, why);
-  reply.body += '}';
-  reply.headers = std::move(headers);
+  reply.body = std::move(body);
   return reply;
 }
 
-Service::Service(const nn::Model& model, const ServerOptions& options, Pool& pool)
-    : options_(options),
-      precision_(model.precision),
-      predictor_(model, options.max_batch, options.level, pool),
-      signature_(model, predictor_.input_name(), predictor_.classes()),
-      batcher_(predictor_, options.queue_limit, metrics_) {
-  predictor_.warm_up();  // nothing has been submitted yet: the batcher's thread sleeps
+std::string quoted(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+}  // namespace
+
+// A path, or what stands behind /v2/models/NAME or /v2/models/NAME/versions/V.
+struct Service::Route {
+  std::string_view path;
+  bool of_model = false;
+  const char* allowed = "GET, HEAD";  // methods
+  bool body = false;
+  void (Service::*answer)(const Found&, const Request&, const ExchangePtr&) = nullptr;
+};
+
+const Service::Route Service::kRoutes[] = {
+    {"/v2/health/live", false, "GET, HEAD", false, &Service::live},
+    {"/v2/health/ready", false, "GET, HEAD", false, &Service::ready},
+    {"/v2", false, "GET, HEAD", false, &Service::server},
+    {"/v2/", false, "GET, HEAD", false, &Service::server},
+    {"/v2/repository/index", false, "POST", false, &Service::index},
+    {"/metrics", false, "GET, HEAD", false, &Service::metrics_text},
+    {"/ready", true, "GET, HEAD", false, &Service::model_ready},
+    {"/infer", true, "POST", true, &Service::infer},
+    {"/generate", true, "POST", true, &Service::generate},
+    {"/generate_stream", true, "POST", true, &Service::generate_stream},
+    {"", true, "GET, HEAD", false, &Service::model},
+};
+
+Service::Service(const std::vector<ModelSpec>& models, const ServerOptions& options) : options_(options) {
+  for (const ModelSpec& spec : models) models_.push_back(serve_model(spec, options));
   ready_ = true;
 }
 
-Service::Route Service::route(const std::string& target, std::string& why) const {
-  const std::optional<std::string> decoded = decode(target.substr(0, target.find('?')));
-  why = "there is nothing at this path; see GET /v2 and GET /v2/models/" + options_.name;
-  if (!decoded) return Route::kNone;
-  std::string path = *decoded;
-  if (path == "/v2/health/live") return Route::kLive;
-  if (path == "/v2/health/ready") return Route::kReady;
-  if (path == "/v2" || path == "/v2/") return Route::kServer;
-  if (path == "/metrics") return Route::kMetrics;
-  if (!path.starts_with(kModels)) return Route::kNone;
-  path.erase(0, kModels.size());
-  const Route found = take_suffix(path, "/infer")   ? Route::kInfer
-                      : take_suffix(path, "/ready") ? Route::kModelReady
-                                                    : Route::kModel;
-  take_suffix(path, "/versions/" + options_.version);
-  if (path == options_.name) return found;
-  why = fmt::format("no model '{}' here; this server has '{}', version {}", path, options_.name, options_.version);
-  return Route::kNone;
+void Service::finish() {
+  for (const auto& model : models_) model->finish();
+}
+
+// NAME or NAME/versions/V; null for no model of this server.
+ServedModel* Service::model_named(std::string path) const {
+  for (const auto& model : models_) {
+    const ModelSpec& spec = model->spec();
+    if (path == spec.name || path == spec.name + "/versions/" + spec.version) return model.get();
+  }
+  return nullptr;
+}
+
+Service::Found Service::find(const std::string& target) const {
+  Found found;
+  found.why = "there is nothing at this path; see GET /v2";
+  const std::optional<std::string> path = decode(target.substr(0, target.find('?')));
+  if (!path) return found;
+  const bool below_models = path->starts_with(kModels);
+  for (const Route& route : kRoutes) {
+    if (!route.of_model) {
+      if (*path == route.path) found.route = &route;
+    } else if (std::string name = *path; below_models && take_suffix(name, route.path)) {
+      if (name.size() > kModels.size()) found.model = model_named(name.substr(kModels.size()));
+      if (found.model != nullptr) found.route = &route;
+    }
+    if (found.route != nullptr) return found;
+  }
+  if (!below_models) return found;
+  found.why = fmt::format("no model '{}' here; this server has ", path->substr(kModels.size()));
+  for (const auto& model : models_) {
+    found.why += fmt::format("{}'{}', version {}", model == models_.front() ? "" : "; ", model->spec().name,
+                             model->spec().version);
+  }
+  return found;
 }
 
 bool Service::takes_body(const std::string& method, const std::string& target) const {
-  std::string why;
-  return method == "POST" && route(target, why) == Route::kInfer;
+  if (method != "POST") return false;
+  const Found found = find(target);
+  return found.route != nullptr && found.route->body;
 }
 
-Reply Service::answer_now(Route route) const {
-  Reply reply;
-  const auto out = std::back_inserter(reply.body);
-  const bool ready = ready_;
-  switch (route) {
-    case Route::kLive:
-      reply.body = R"({"live":true})";
-      break;
-    case Route::kReady:
-      reply.status = ready ? 200 : 503;
-      fmt::format_to(out, R"({{"ready":{}}})", ready);
-      break;
-    case Route::kServer:
-      reply.body = "{\"name\":\"mlx\",\"version\":";
-      append_json_string(reply.body, options_.program_version);
-      reply.body += ",\"extensions\":[]}";
-      break;
-    case Route::kModelReady:
-      reply.status = ready ? 200 : 503;
-      reply.body = "{\"name\":";
-      append_json_string(reply.body, options_.name);
-      fmt::format_to(out, ",\"ready\":{}}}", ready);
-      break;
-    case Route::kModel:
-      reply.body = "{\"name\":";
-      append_json_string(reply.body, options_.name);
-      reply.body += ",\"versions\":[";
-      append_json_string(reply.body, options_.version);
-      fmt::format_to(out, "],\"platform\":\"mlx\",\"digest\":\"{}\",\"precision\":\"{}\",{}}}", options_.digest,
-                     precision_, signature_.metadata());
-      break;
-    case Route::kMetrics:
-      reply.type = "text/plain; version=0.0.4; charset=utf-8";
-      reply.body = metrics_.text({options_.name, options_.version, options_.digest, precision_, batcher_.waiting()});
-      break;
-    case Route::kNone:
-    case Route::kInfer:
-      break;
+void Service::answer(const Request& request, const ExchangePtr& exchange) {
+  const Found found = find(request.target);
+  if (found.route == nullptr) return exchange->reply(error_reply(404, found.why));
+  const std::string_view allowed = found.route->allowed;
+  const bool known = request.method == "GET" || request.method == "HEAD" || request.method == "POST";
+  if (!known || allowed.find(request.method) == std::string_view::npos) {
+    return exchange->reply(
+        error_reply(405, fmt::format("this path takes {}", allowed), fmt::format("Allow: {}\r\n", allowed)));
   }
-  return reply;
-}
-
-void Service::infer(const Request& request, const std::function<void(Reply)>& reply) {
-  const double started = seconds_now();
-  auto parsed = std::make_shared<InferRequest>(signature_.parse(request.body));
-  auto job = std::make_shared<Job>();
-  job->count = parsed->count;
-  job->images = std::move(parsed->images);
-  job->done = [this, parsed, reply, started](const std::shared_ptr<Job>& done) {
-    if (!done->error.empty()) return reply(error_reply(500, done->error));
-    Reply answer;
-    answer.body = signature_.answer(*parsed, done->logits, {options_.name, options_.version});
-    metrics_.inference(seconds_now() - started);
-    reply(std::move(answer));
-  };
-  if (!batcher_.submit(std::move(job))) {
-    reply(error_reply(503, fmt::format("{} examples are waiting; try again later", batcher_.waiting()),
-                      "Retry-After: 1\r\n"));
-  }
-}
-
-void Service::answer(const Request& request, const std::function<void(Reply)>& reply) {
-  std::string why;
-  const Route found = route(request.target, why);
-  if (found == Route::kNone) return reply(error_reply(404, why));
-  const bool post = request.method == "POST", get = request.method == "GET" || request.method == "HEAD";
-  if (found == Route::kInfer ? !post : !get) {
-    const char* allowed = found == Route::kInfer ? "POST" : "GET, HEAD";
-    return reply(error_reply(405, fmt::format("this path takes {}", allowed), fmt::format("Allow: {}\r\n", allowed)));
-  }
-  if (found != Route::kInfer) return reply(answer_now(found));
   try {
-    infer(request, reply);
+    (this->*found.route->answer)(found, request, exchange);
   } catch (const Error& error) {
-    reply(error_reply(error.kind == ErrorKind::kUsage || error.kind == ErrorKind::kCorrupt ? 400 : 500, error.message));
+    exchange->reply(error_reply(error));
   } catch (const std::bad_alloc&) {
-    reply(error_reply(503, "out of memory", "Retry-After: 1\r\n"));
+    exchange->reply(busy_reply("out of memory"));
   }
+}
+
+void Service::live(const Found& /*found*/, const Request& /*request*/, const ExchangePtr& exchange) {
+  exchange->reply(json_reply(200, R"({"live":true})"));
+}
+
+void Service::ready(const Found& /*found*/, const Request& /*request*/, const ExchangePtr& exchange) {
+  const bool ready = ready_;
+  exchange->reply(json_reply(ready ? 200 : 503, fmt::format(R"({{"ready":{}}})", ready)));
+}
+
+void Service::server(const Found& /*found*/, const Request& /*request*/, const ExchangePtr& exchange) {
+  std::string names;
+  for (const auto& model : models_) names += (names.empty() ? "" : ",") + quoted(model->spec().name);
+  exchange->reply(json_reply(
+      200, fmt::format(R"({{"name":"mlx","version":{},"extensions":["generate","model_repository"],"models":[{}]}})",
+                       quoted(options_.program_version), names)));
+}
+
+// The body may say {"ready":true}: only what is ready is listed.
+void Service::index(const Found& /*found*/, const Request& request, const ExchangePtr& exchange) {
+  const bool ready = ready_;
+  bool only_ready = false;
+  if (request.body.find_first_not_of(" \t\r\n") != std::string::npos) {
+    JsonReader in(request.body);
+    std::string key;
+    for (in.begin_object(); in.next_key(key);) {
+      if (key == "ready") {
+        only_ready = in.boolean();
+      } else {
+        in.skip();
+      }
+    }
+    in.end();
+  }
+  std::string list;
+  for (const auto& model : models_) {
+    if (only_ready && !ready) break;
+    list += fmt::format(R"({}{{"name":{},"version":{},"state":"{}","reason":"{}"}})", list.empty() ? "" : ",",
+                        quoted(model->spec().name), quoted(model->spec().version), ready ? "READY" : "UNAVAILABLE",
+                        ready ? "" : "the server is stopping");
+  }
+  exchange->reply(json_reply(200, "[" + list + "]"));
+}
+
+void Service::metrics_text(const Found& /*found*/, const Request& /*request*/, const ExchangePtr& exchange) {
+  std::vector<ModelSample> samples;
+  std::set<const graph::Weights*> weights;
+  for (const auto& model : models_) {
+    samples.push_back(model->sample());
+    weights.insert(model->model().about().weights.get());
+  }
+  std::size_t bytes = 0;
+  for (const graph::Weights* one : weights) bytes += one->bytes() + one->packed_bytes();
+  Reply reply;
+  reply.type = "text/plain; version=0.0.4; charset=utf-8";
+  reply.body = metrics_.text(samples, bytes);
+  exchange->reply(std::move(reply));
+}
+
+void Service::model_ready(const Found& found, const Request& /*request*/, const ExchangePtr& exchange) {
+  const bool ready = ready_;
+  exchange->reply(json_reply(ready ? 200 : 503,
+                             fmt::format(R"({{"name":{},"ready":{}}})", quoted(found.model->spec().name), ready)));
+}
+
+void Service::model(const Found& found, const Request& /*request*/, const ExchangePtr& exchange) {
+  const ModelSpec& spec = found.model->spec();
+  exchange->reply(
+      json_reply(200, fmt::format(R"({{"name":{},"versions":[{}],"platform":"mlx","digest":"{}","precision":"{}",{}}})",
+                                  quoted(spec.name), quoted(spec.version), spec.digest, spec.model->about().precision,
+                                  found.model->tensors())));
+}
+
+void Service::infer(const Found& found, const Request& request, const ExchangePtr& exchange) {
+  found.model->infer(request, exchange);
+}
+
+void Service::generate(const Found& found, const Request& request, const ExchangePtr& exchange) {
+  found.model->generate(request, exchange, false);
+}
+
+void Service::generate_stream(const Found& found, const Request& request, const ExchangePtr& exchange) {
+  found.model->generate(request, exchange, true);
 }
 
 }  // namespace mlx::serve

@@ -30,7 +30,7 @@ answer = json.load(urllib.request.urlopen(request))
 outputs = {o["name"]: o["data"] for o in answer["outputs"]}
 assert answer["id"] == "7" and outputs["class"] == [0, 1], answer
 assert outputs["label"] == ['<b>upright</b> & "more"', "level"], answer
-assert "mlx_examples_total 2" in urllib.request.urlopen(ready["url"] + "/metrics").read().decode()
+assert 'mlx_examples_total{model="clf"} 2' in urllib.request.urlopen(ready["url"] + "/metrics").read().decode()
 try:
     urllib.request.urlopen(ready["url"] + "/nothing")
     raise SystemExit("404 expected")
@@ -38,6 +38,8 @@ except urllib.error.HTTPError as error:
     assert error.code == 404 and "error" in json.load(error)
 PY
 has "$(cat "$work/serve.err")" "serving clf@v1 at http://127.0.0.1:"
+weights() { curl -sS "$(jq -r .url "$work/ready.json")/metrics" | grep '^mlx_weights_bytes '; }
+alone=$(weights)
 port=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["url"].rsplit(":")[-1])' "$work/ready.json")
 error 4 "another program listens there already" mlx serve clf --listen "127.0.0.1:$port"
 kill -HUP "$server" # bug: that ended it
@@ -59,7 +61,8 @@ server=""
 outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null
 digest=$(mlx show clf@v1 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["digest"])')
-start ./box -C "$outside" --listen 127.0.0.1:0
+start ./box again=./box -C "$outside" --listen 127.0.0.1:0
+same "$(weights)" "$alone"  # they are loaded once
 python3 - "$work/ready.json" "$digest" <<'PY' || fail "a folder was not served"
 import json, sys, urllib.request
 ready = json.load(open(sys.argv[1]))
@@ -73,6 +76,83 @@ server=""
 error 3 "there is no model in it" mlx serve ./data
 error 3 "mlx init" mlx serve nothing -C "$outside"
 
+# Several models at once, of each kind, with the answers of mlx predict.
+mkdir data/offers data/words
+python3 - <<'PY'
+import random
+random.seed(5)
+rows = ["rooms,city,price,rent"]
+for i in range(120):
+    rooms, city = random.randrange(1, 8), random.choice(["Bonn", "Köln, Süd", "Ulm"])
+    rows.append(f'{rooms},"{city}",{50 * rooms + 10 * len(city)},{rooms * 7.5}')
+open("data/offers/train.csv", "w").write("\n".join(rows) + "\n")
+open("data/words/words.txt", "w").write(" ".join(random.choice(["mill", "käse", "stone"]) for _ in range(400)))
+PY
+mlx add data/offers data/words >/dev/null 2>&1
+mlx commit -m more >/dev/null
+config() { # NAME DATASET DATA-KEYS MODEL-KEYS
+  printf '%s\n' '[data]' "dataset = \"data/$2\"" "$3" '[model]' "name = \"$1\"" "$4" '[train]' 'epochs = 2' 'batch = 20' >"$1.toml"
+  mlx train -c "$1.toml" >/dev/null 2>"$work/train.err" || fail "no training of $1: $(cat "$work/train.err")"
+}
+config price offers 'target = ["price", "rent"]' $'family = "mlp"\nhidden = [8]'
+config gpt words 'tokenizer = "bytes"' $'family = "gpt2"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 32'
+start clf price@v1 gpt old=clf@v1 --listen 127.0.0.1:0
+url=$(jq -r .url "$work/ready.json")
+same "$(jq -c '[.model, (.models[] | .model + " " + (.infer // .generate | sub("http://[^/]*"; "")))]' "$work/ready.json")" \
+  '["clf","clf /v2/models/clf/infer","price /v2/models/price/infer","gpt /v2/models/gpt/generate","old /v2/models/old/infer"]'
+has "$(cat "$work/serve.err")" "serving price@v1 at $url  (POST $url/v2/models/price/infer)"
+ask() { # PATH BODY: the answer's body, whatever its status
+  curl -sS --max-time 20 -H 'Content-Type: application/json' --data-binary "$2" "$url$1"
+}
+same "$(curl -sS -X POST "$url/v2/repository/index" | jq -c '[.[] | .name + " " + .state]')" \
+  '["clf READY","price READY","gpt READY","old READY"]'
+# Rows: the same bits, whatever the form.
+printf '{"rooms":2,"city":"Köln, Süd"}\n{"rooms":7.5,"city":"Rome"}\n' >asked.jsonl
+predicted=$(mlx predict price asked.jsonl --json | jq -c '[.predictions[].values]')
+columns='{"id":"3","inputs":[
+  {"name":"city","datatype":"BYTES","shape":[2,1],"data":[["Köln, Süd"],["Rome"]]},
+  {"name":"rooms","datatype":"FP64","shape":[2],"data":[2,7.5]}]}'
+for body in "$columns" "{\"rows\": $(jq -sc . asked.jsonl)}"; do
+  same "$(ask /v2/models/price/infer "$body" |
+    jq -c '.outputs | map({(.name): .data}) | add | [[.price, .rent] | transpose[] | {price: .[0], rent: .[1]}]')" "$predicted"
+done
+# Text: that of mlx predict, whole and as events.
+text=$(mlx predict gpt --prompt 'mill k' --max-tokens 60 --temperature 1.2 --top-k 20 --top-p 0.9 --seed 4 --json -q | jq .texts[0].text)
+body='{"text_input":"mill k","parameters":{"max_tokens":60,"temperature":1.2,"top_k":20,"top_p":0.9,"seed":4}}'
+same "$(ask /v2/models/gpt/generate "$body" | jq .text_output)" "$text"
+curl -sSN --max-time 20 -D "$work/head" -H 'Content-Type: application/json' -d "$body" "$url/v2/models/gpt/generate_stream" >"$work/events"
+grep -qi '^content-type: text/event-stream' "$work/head" || fail "no event stream: $(cat "$work/head")"
+same "$(sed -n 's/^data: //p' "$work/events" | jq -s 'map(.text_output) | add')" "$text"
+events() { grep -c '^data: {"model_name"' "$work/events" || true; }
+[ "$(events)" -ge 60 ] || fail "$(events) events for 60 tokens"
+# What is wrong with a request is said, with its place.
+has "$(ask /v2/models/price/infer '{"rows":[{"rooms":"two","city":"Ulm"}]}')" "the request: row 1: column 'rooms': 'two' is no number"
+has "$(ask /v2/models/gpt/generate '{"text_input":"a","parameters":{"top_p":2}}')" "'top_p': expected a number above 0 and at most 1, got 2"
+has "$(ask /v2/models/gpt/infer '{}')" "POST /v2/models/gpt/generate asks it"
+has "$(ask /v2/models/nope/infer '{}')" "this server has 'clf', version 1; 'price', version 1"
+# A client that leaves ends its text; a signal lets a text end.
+code=0
+curl -sSN --max-time 0.5 -H 'Content-Type: application/json' -d '{"text_input":"a","parameters":{"max_tokens":16777216}}' \
+  "$url/v2/models/gpt/generate_stream" >/dev/null 2>&1 || code=$?
+same "$code" 28
+same "$(ask /v2/models/gpt/generate '{"text_input":"a","parameters":{"max_tokens":2}}' | jq -r .details.finish_reason)" length
+rm "$work/events"
+curl -sSN --max-time 20 -H 'Content-Type: application/json' -d '{"text_input":"a","parameters":{"max_tokens":4000}}' \
+  "$url/v2/models/gpt/generate_stream" >"$work/events" &
+client=$!
+for _ in $(seq 400); do
+  [ ! -s "$work/events" ] || break
+  sleep 0.02
+done
+kill -TERM "$server"
+wait "$client" || fail "the text was cut off: $(tail -n 2 "$work/events")"
+[ "$(events)" -ge 4000 ] || fail "$(events) events for 4000 tokens: $(tail -n 2 "$work/events")"
+wait "$server" || fail "ended with $?"
+server=""
+
+error 2 "would both be served as 'clf'" mlx serve clf price clf@v1
+error 2 "expected MODEL or NAME=MODEL" mlx serve clf new=
+error 3 "clg" mlx serve clf clg
 error 3 "clg" mlx serve clg
 error 2 "is a dataset" mlx serve data/bars
 for address in 8080 127.0.0.1 127.0.0.1:x 127.0.0.1:65536 ::1:80 :80; do

@@ -1,8 +1,7 @@
-// A server in a thread with a small model, and a client that sends bytes as they are: what the tests of serving share.
+// A server in a thread with small models, and a client that sends bytes as they are: what the tests of serving share.
 #pragma once
 
 #include <arpa/inet.h>
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "../nn/built.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -62,19 +62,69 @@ inline nn::Model tiny_model() {
   return model;
 }
 
+inline nn::Model initialized(const std::string& config, const nn::InputSpec& input, float scale = 1) {
+  const nn::Built made = nn::built(config, input);
+  nn::Model model;
+  model.family = made.family;
+  model.config = made.config;
+  model.graph = made.graph;
+  graph::Tensors tensors = nn::initialize(made.graph, made.family, 7);
+  for (auto& [name, tensor] : tensors) {
+    if (scale == 1 || name.ends_with("gamma")) continue;
+    auto* data = reinterpret_cast<float*>(tensor.data.data());
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= scale;
+  }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
+  return model;
+}
+
+// Rooms, a number, and the city, of two, or neither; two outputs.
+inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, bool impute = false) {
+  nn::Model model = initialized("family = \"mlp\"\nhidden = [8]\n", nn::InputSpec::rows(3, 2));
+  data::RowSchema schema;
+  schema.kind = kind;
+  schema.impute = impute;
+  schema.features = {{"rooms", {}, 3, 2, false}, {"city", {"Bonn", "Ulm \"Süd\""}, 0, 1, false}};
+  if (kind == data::TargetKind::kClass) {
+    schema.targets = {{"kind", {"big", "small"}, 0, 1, false}};
+  } else {
+    schema.targets = {{"price", {}, 100, 10, false}, {"rent", {}, 5, 2, false}};
+  }
+  model.preprocessing.rows = schema;
+  return model;
+}
+
+// Bytes, which need not be text; weights large enough that the prompt matters.
+inline nn::Model text_model() {
+  nn::Model model = initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n",
+                                nn::InputSpec::tokens(256), 10);
+  model.tokenizer = data::Tokenizer::bytes();
+  return model;
+}
+
+struct Named {
+  std::string name;
+  nn::Model model;
+};
+
+inline std::vector<Named> clf() {
+  std::vector<Named> models;
+  models.push_back({"clf", tiny_model()});
+  return models;
+}
+
+// Each model under its name, version 2.
 class Running {
  public:
-  explicit Running(ServerOptions options = {}) : model_(tiny_model()) {
+  explicit Running(ServerOptions options = {}) : Running(clf(), std::move(options)) {}
+  explicit Running(std::vector<Named> models, ServerOptions options = {}) {
+    for (Named& named : models) specs_.push_back(spec_of(named.name, std::move(named.model), pool_));
     options.port = 0;
-    if (options.name.empty()) options.name = "clf";
-    options.version = "2";
-    options.digest = "sha256:00";
     options.program_version = "1.2.3";
-    options.level = kernels::Level::kRef;
     std::promise<std::uint16_t> port;
     std::future<std::uint16_t> ready = port.get_future();
     options.listening = [&port](std::uint16_t p) { port.set_value(p); };
-    thread_ = std::thread([this, options] { serve(model_, options, pool_, stop_); });
+    thread_ = std::thread([this, options] { serve(specs_, options, stop_); });
     port_ = ready.get();
   }
   ~Running() { stop(); }
@@ -84,10 +134,15 @@ class Running {
   }
   void ask_to_stop() { stop_ = 15; }
   std::uint16_t port() const { return port_; }
+  const infer::Model& model(std::size_t i = 0) const { return *specs_[i].model; }
+
+  static ModelSpec spec_of(const std::string& name, nn::Model model, Pool& pool) {
+    return {name, "2", "sha256:00", std::make_shared<const infer::Model>(std::move(model), kernels::Level::kRef, pool)};
+  }
 
  private:
-  nn::Model model_;
   Pool pool_{2};
+  std::vector<ModelSpec> specs_;
   std::atomic<int> stop_{0};
   std::thread thread_;
   std::uint16_t port_ = 0;
@@ -118,7 +173,7 @@ class Client {
     }
   }
   void end_sending() { ::shutdown(fd_.get(), SHUT_WR); }
-  Answer read(bool head_only = false) {
+  Answer head() {  // of a stream
     Answer answer;
     std::size_t end = 0;
     while ((end = received_.find("\r\n\r\n")) == std::string::npos)
@@ -126,6 +181,15 @@ class Client {
     answer.head = received_.substr(0, end + 2);
     received_.erase(0, end + 4);
     answer.status = std::atoi(answer.head.c_str() + 9);
+    return answer;
+  }
+  Answer read(bool head_only = false) {
+    Answer answer = head();
+    if (answer.status == 0) return answer;
+    if (answer.head.find("Transfer-Encoding: chunked") != std::string::npos) {
+      for (std::string piece = chunk(); !piece.empty(); piece = chunk()) answer.body += piece;
+      return answer;
+    }
     const std::size_t at = answer.head.find("Content-Length: ");
     const std::size_t length = at == std::string::npos || head_only ? 0 : std::stoul(answer.head.substr(at + 16));
     while (received_.size() < length)
@@ -133,6 +197,18 @@ class Client {
     answer.body = received_.substr(0, length);
     received_.erase(0, length);
     return answer;
+  }
+  // The next chunk of a stream whose head has been read; "" at its end, and where the connection ends early.
+  std::string chunk() {
+    std::size_t end = 0;
+    while ((end = received_.find("\r\n")) == std::string::npos)
+      if (!receive()) return {};
+    const std::size_t size = std::stoul(received_, nullptr, 16);
+    while (received_.size() < end + 4 + size)
+      if (!receive()) return {};
+    std::string out = received_.substr(end + 2, size);
+    received_.erase(0, end + 4 + size);
+    return out;
   }
   bool closed() { return received_.empty() && !receive(); }  // waits for more bytes or the end
 
@@ -153,6 +229,9 @@ class Client {
 
 inline std::string get(const std::string& target, const std::string& method = "GET") {
   return fmt::format("{} {} HTTP/1.1\r\nHost: test\r\n\r\n", method, target);
+}
+inline std::string post_to(const std::string& target, const std::string& body) {
+  return fmt::format("POST {} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n{}", target, body.size(), body);
 }
 inline std::string post(const std::string& body, const std::string& headers = "Content-Type: application/json\r\n",
                         const std::string& target = "/v2/models/clf/infer") {

@@ -164,14 +164,13 @@ TEST_CASE("told to stop, it answers what it has and ends") {
 TEST_CASE("a busy port is a conflict, a strange address a mistake of usage") {
   Running server;
   Pool pool(1);
+  const std::vector<ModelSpec> models = {Running::spec_of("clf", tiny_model(), pool)};
   const std::atomic<int> stop{1};
   ServerOptions options;
-  options.level = kernels::Level::kRef;
-  options.name = "clf";
   options.port = server.port();
   const auto kind = [&] {
     try {
-      serve(tiny_model(), options, pool, stop);
+      serve(models, options, stop);
     } catch (const Error& error) {
       CHECK_FALSE(error.hint.empty());
       return error.kind;

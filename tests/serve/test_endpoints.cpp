@@ -12,6 +12,7 @@ TEST_CASE("health, server and model metadata") {
   const Json about = ask(server.port(), get("/v2")).json();
   CHECK(about["name"] == "mlx");
   CHECK(about["version"] == "1.2.3");
+  CHECK(about["models"] == Json::array({"clf"}));
   for (const char* target : {"/v2/models/clf", "/v2/models/clf/versions/2", "/v2/models/cl%66?x=1"}) {
     CAPTURE(target);
     const Json model = ask(server.port(), get(target)).json();
@@ -167,13 +168,63 @@ TEST_CASE("metrics count what happened") {
   CHECK(ask(server.port(), get("/nowhere")).status == 404);
   const Answer answer = ask(server.port(), get("/metrics"));
   CHECK(answer.head.find("text/plain; version=0.0.4") != std::string::npos);
-  for (const char* line : {"mlx_http_requests_total{code=\"200\"} 1\n", "mlx_http_requests_total{code=\"404\"} 1\n",
-                           "mlx_examples_total 2\n", "mlx_batch_examples_bucket{le=\"2\"} 1\n",
-                           "mlx_inference_seconds_count 1\n", "mlx_queue_examples 0\n",
-                           "mlx_model_info{model=\"clf\",version=\"2\",digest=\"sha256:00\",precision=\"f32\"} 1\n"}) {
+  for (const char* line :
+       {"mlx_http_requests_total{code=\"200\"} 1\n", "mlx_http_requests_total{code=\"404\"} 1\n",
+        "mlx_examples_total{model=\"clf\"} 2\n", "mlx_batch_examples_bucket{model=\"clf\",le=\"2\"} 1\n",
+        "mlx_inference_seconds_count{model=\"clf\"} 1\n", "mlx_queue_examples{model=\"clf\"} 0\n",
+        "\nmlx_weights_bytes ",
+        "mlx_model_info{model=\"clf\",version=\"2\",digest=\"sha256:00\",precision=\"f32\"} 1\n"}) {
     CAPTURE(line);
     CHECK_MESSAGE(answer.body.find(line) != std::string::npos, answer.body);
   }
+}
+
+TEST_CASE("several models answer at once, each under its name") {
+  std::vector<Named> models = clf();
+  models.push_back({"price", row_model()});
+  models.push_back({"team/gpt", text_model()});
+  models.push_back({"clf2", tiny_model()});
+  Running server(std::move(models));
+  const std::uint16_t port = server.port();
+  CHECK(ask(port, get("/v2")).json()["models"] == Json::array({"clf", "price", "team/gpt", "clf2"}));
+  CHECK(ask(port, get("/v2/health/ready")).status == 200);
+  for (const char* name : {"clf", "price", "team/gpt", "team%2Fgpt", "clf2"}) {
+    CAPTURE(name);
+    CHECK(ask(port, get(fmt::format("/v2/models/{}/ready", name))).json()["ready"] == true);
+    CHECK(ask(port, get(fmt::format("/v2/models/{}/versions/2", name))).status == 200);
+    CHECK(ask(port, get(fmt::format("/v2/models/{}/versions/3", name))).status == 404);
+  }
+  const Json index = ask(port, post_to("/v2/repository/index", "")).json();
+  REQUIRE(index.size() == 4);
+  CHECK(index[2] == Json{{"name", "team/gpt"}, {"version", "2"}, {"state", "READY"}, {"reason", ""}});
+  CHECK(ask(port, post_to("/v2/repository/index", R"({"ready":true})")).json().size() == 4);
+  CHECK(ask(port, post_to("/v2/repository/index", R"({"ready":1})")).status == 400);
+  CHECK(ask(port, "POST /v2/repository/index HTTP/1.1\r\nHost: t\r\n\r\n").json().size() == 4);
+  CHECK(ask(port, get("/v2/repository/index")).status == 405);
+  CHECK(ask(port, get("/v2/models/other")).error() ==
+        "no model 'other' here; this server has 'clf', version 2; 'price', version 2; 'team/gpt', version 2; 'clf2', "
+        "version 2");
+
+  const Json first = ask(port, post(infer(image(1)))).json(),
+             again = ask(port, post(infer(image(1)), "", "/v2/models/clf2/infer")).json();
+  CHECK(again["model_name"] == "clf2");
+  CHECK(again["outputs"] == first["outputs"]);
+  CHECK(ask(port, post_to("/v2/models/price/infer", R"({"rows":[{"rooms":3,"city":"Bonn"}]})")).status == 200);
+  CHECK(ask(port, post_to("/v2/models/team/gpt/generate", R"({"text_input":"a","parameters":{"max_tokens":3}})"))
+            .json()["model_name"] == "team/gpt");
+  CHECK(ask(port, post(infer(image(1)), "", "/v2/models/team/gpt/infer")).error() ==
+        "'team/gpt' generates text; POST /v2/models/team/gpt/generate asks it");
+  CHECK(ask(port, post_to("/v2/models/price/generate", R"({"text_input":"a"})")).error() ==
+        "'price' does not generate text; POST /v2/models/price/infer asks it");
+
+  const std::string metrics = ask(port, get("/metrics")).body;
+  for (const char* line : {"mlx_examples_total{model=\"clf\"} 1\n", "mlx_examples_total{model=\"clf2\"} 1\n",
+                           "mlx_examples_total{model=\"price\"} 1\n", "mlx_tokens_total{model=\"team/gpt\"} 3\n",
+                           "mlx_inference_seconds_count{model=\"team/gpt\"} 1\n"}) {
+    CAPTURE(line);
+    CHECK_MESSAGE(metrics.find(line) != std::string::npos, metrics);
+  }
+  CHECK(metrics.find("# TYPE mlx_examples_total counter") == metrics.rfind("# TYPE mlx_examples_total counter"));
 }
 
 }  // namespace

@@ -43,6 +43,35 @@ TEST_CASE("what is no JSON number or no tensor is refused with its offset") {
   }
 }
 
+TEST_CASE("numbers too small for a float are 0, those too large are refused") {
+  CHECK(numbers("[1e-400,-1E-400]") == std::vector<float>{0, 0});  // bug: the second was out of range
+  CHECK_THROWS_AS(numbers("[1E400]"), Error);
+  CHECK(JsonReader("1E-400").real() == 0);
+  CHECK(JsonReader(" 0.1").real() == 0.1);
+  CHECK_THROWS_AS(JsonReader("1e999").real(), Error);
+}
+
+TEST_CASE("a value's text, and reading on from an offset") {
+  const std::string text = R"( {"a": [1, {"b": "}"}] , "c" : null} )";
+  JsonReader in(text);
+  std::string key;
+  in.begin_object();
+  REQUIRE(in.next_key(key));
+  CHECK(in.at_array());
+  const std::size_t at = in.offset();
+  CHECK(in.raw() == R"([1, {"b": "}"}])");
+  REQUIRE(in.next_key(key));
+  CHECK(in.at_null());
+  CHECK(in.raw() == "null");
+  CHECK_FALSE(in.next_key(key));
+  JsonReader again(text, at);
+  again.begin_array();
+  REQUIRE(again.next_element());
+  CHECK(again.number_text() == "1");
+  REQUIRE(again.next_element());
+  CHECK(again.at_object());
+}
+
 TEST_CASE("strings: escapes, surrogates, and what is none") {
   const auto read = [](const std::string& text) {
     JsonReader in(text);

@@ -1,0 +1,77 @@
+// Models of images and rows: requests become examples, which are computed in batches.
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "infer/answers.h"
+#include "serve/batcher.h"
+#include "serve/examples.h"
+#include "serve/infer_answer.h"
+#include "serve/served_model.h"
+
+namespace mlx::serve {
+namespace {
+
+std::unique_ptr<infer::Session> ready_session(const infer::Model& model, std::int64_t max_batch) {
+  auto session = std::make_unique<infer::Session>(model, infer::SessionOptions{.max_batch = max_batch});
+  session->warm_up();
+  return session;
+}
+
+class BatchedModel final : public ServedModel {
+ public:
+  BatchedModel(const ModelSpec& spec, const ServerOptions& options)
+      : ServedModel(spec),
+        reader_(signature().takes == infer::Takes::kImages ? image_reader(model()) : row_reader(model())),
+        session_(ready_session(model(), options.max_batch)),
+        batcher_(*session_, options.queue_limit, metrics_) {}
+
+  void infer(const Request& request, const ExchangePtr& exchange) override {
+    const double started = seconds_now();
+    auto parsed = std::make_shared<InferRequest>(parse_infer_request(request.body, signature(), reader_->data()));
+    auto job = std::make_shared<Job>();
+    job->examples = reader_->read(*parsed, request.body);
+    parsed->inputs.clear();
+    job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
+      Reply reply = answer(*parsed, *done);
+      metrics_.inference(seconds_now() - started);
+      exchange->reply(std::move(reply));
+    };
+    if (!batcher_.submit(std::move(job)))
+      exchange->reply(busy_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));
+  }
+
+  void generate(const Request& /*request*/, const ExchangePtr& /*exchange*/, bool /*stream*/) override {
+    fail(ErrorKind::kUsage, "'{0}' does not generate text; POST /v2/models/{0}/infer asks it", spec().name);
+  }
+
+  std::string tensors() const override {
+    return fmt::format("\"inputs\":[{}],\"outputs\":[{}]", reader_->inputs_json(), tensors_json(signature().outputs));
+  }
+  std::int64_t waiting() const override { return batcher_.waiting(); }
+  void finish() override { batcher_.finish(); }
+
+ private:
+  const infer::Signature& signature() const { return model().signature(); }
+
+  Reply answer(const InferRequest& request, const Job& job) const {
+    if (!job.error.empty()) return error_reply(500, job.error);
+    infer::Answers answers;
+    infer::append_answers(model(), {job.logits.data(), job.examples.count, signature().width()}, answers);
+    Reply reply;
+    reply.body = infer_answer(request, signature(), answers, {spec().name, spec().version});
+    return reply;
+  }
+
+  std::unique_ptr<ExampleReader> reader_;
+  std::unique_ptr<infer::Session> session_;
+  Batcher batcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<ServedModel> serve_batches(const ModelSpec& spec, const ServerOptions& options) {
+  return std::make_unique<BatchedModel>(spec, options);
+}
+
+}  // namespace mlx::serve

@@ -1,0 +1,32 @@
+// What is said where something is wrong.
+#include "serve/exchange.h"
+
+#include "serve/json_reader.h"
+
+namespace mlx::serve {
+
+std::string error_json(std::string_view why) {
+  std::string out = "{\"error\":";
+  append_json_string(out, why);
+  out += '}';
+  return out;
+}
+
+Reply error_reply(int status, std::string_view why, std::string headers) {
+  Reply reply;
+  reply.status = status;
+  reply.body = error_json(why);
+  reply.headers = std::move(headers);
+  return reply;
+}
+
+Reply error_reply(const Error& error) {
+  const bool request = error.kind == ErrorKind::kUsage || error.kind == ErrorKind::kCorrupt;
+  return error_reply(request ? 400 : 500, error.message);
+}
+
+Reply busy_reply(std::string_view why) {
+  return error_reply(503, why, "Retry-After: 1\r\n");
+}
+
+}  // namespace mlx::serve

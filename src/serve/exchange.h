@@ -1,0 +1,45 @@
+// A request and the way back to its client. Knows nothing of sockets: connection.cpp implements Exchange.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace mlx::serve {
+
+struct Request {
+  std::string method, target, body;
+};
+
+struct Reply {
+  int status = 200;
+  std::string body;
+  std::string type = "application/json";
+  std::string headers;  // further lines, each with its CRLF
+};
+
+std::string error_json(std::string_view why);  // {"error":"WHY"}
+Reply error_reply(int status, std::string_view why, std::string headers = {});
+// 400 for what is wrong with the request, 500 for the rest.
+Reply error_reply(const Error& error);
+// 503: too much waits already.
+Reply busy_reply(std::string_view why);
+
+// One request's answer: either reply(), or begin(), write() any number of times, and end(). One thread uses it at a
+// time, whichever it is. An exchange that is let go without an answer closes the connection.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual void reply(Reply reply) = 0;
+  virtual void begin(Reply head) = 0;  // status, type and headers of a stream; the body is its first piece
+  virtual void write(std::string piece) = 0;
+  virtual void end() = 0;
+  // From here on a client that closes its side is noticed at once. For answers that take long.
+  virtual void watch() = 0;
+  virtual bool gone() const = 0;  // the client no longer waits
+};
+using ExchangePtr = std::shared_ptr<Exchange>;
+
+}  // namespace mlx::serve

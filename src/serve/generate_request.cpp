@@ -1,0 +1,103 @@
+// A parameter is a row: its name and how it is read.
+#include "serve/generate_request.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "serve/infer_request.h"
+#include "serve/json_reader.h"
+
+namespace mlx::serve {
+namespace {
+
+constexpr std::int64_t kMostTokens = 1 << 24;
+
+std::int64_t integer(JsonReader& in, std::string_view name, std::int64_t least, std::int64_t most) {
+  const std::string_view text = JsonReader(in).raw();
+  try {
+    const std::int64_t value = in.integer();
+    if (value >= least && value <= most) return value;
+  } catch (const Error&) {
+    // No integer at all is told like one that is out of range.
+  }
+  fail(ErrorKind::kUsage, "parameter '{}': expected an integer from {} to {}, got {}", name, least, most,
+       text.substr(0, 40));
+}
+
+double real(JsonReader& in, std::string_view name, bool zero, double most) {
+  const std::string_view text = JsonReader(in).raw();
+  try {
+    const double value = in.real();
+    if ((zero ? value >= 0 : value > 0) && value <= most) return value;
+  } catch (const Error&) {
+    // As above.
+  }
+  fail(ErrorKind::kUsage, "parameter '{}': expected a number {} {}, got {}", name,
+       zero ? "from 0 to" : "above 0 and at most", most, text.substr(0, 40));
+}
+
+struct Parameter {
+  const char* name;
+  void (*read)(JsonReader& in, GenerateRequest& to);
+};
+const Parameter kParameters[] = {
+    {"max_tokens",
+     [](JsonReader& in, GenerateRequest& to) { to.max_tokens = integer(in, "max_tokens", 0, kMostTokens); }},
+    {"temperature",
+     [](JsonReader& in, GenerateRequest& to) { to.sampling.temperature = real(in, "temperature", true, 1000); }},
+    {"top_k", [](JsonReader& in, GenerateRequest& to) { to.sampling.top_k = integer(in, "top_k", 0, kMostTokens); }},
+    {"top_p", [](JsonReader& in, GenerateRequest& to) { to.sampling.top_p = real(in, "top_p", false, 1); }},
+    {"seed",
+     [](JsonReader& in, GenerateRequest& to) {
+       to.sampling.seed = static_cast<std::uint64_t>(integer(in, "seed", 0, std::numeric_limits<std::int64_t>::max()));
+     }},
+    {"stop", [](JsonReader& in, GenerateRequest& to) { to.stop = in.string(); }},
+};
+
+void read_parameters(JsonReader& in, GenerateRequest& to) {
+  std::string key;
+  SeenKeys seen;
+  for (in.begin_object(); in.next_key(key);) {
+    seen.once(in, key);
+    const auto* const found = std::ranges::find(kParameters, key, &Parameter::name);
+    if (found == std::end(kParameters)) {
+      std::vector<std::string_view> names;
+      for (const Parameter& parameter : kParameters) names.emplace_back(parameter.name);
+      fail(ErrorKind::kUsage, "there is no parameter '{}'; there are {}", key.substr(0, 40), fmt::join(names, ", "));
+    }
+    found->read(in, to);
+  }
+}
+
+}  // namespace
+
+GenerateRequest parse_generate_request(std::string_view body) {
+  JsonReader in(body);
+  GenerateRequest request;
+  bool prompt = false;
+  std::string key;
+  SeenKeys seen;
+  for (in.begin_object(); in.next_key(key);) {
+    seen.once(in, key);
+    if (key == "id") {
+      request.id = in.string();
+    } else if (key == "text_input") {
+      prompt = true;
+      request.prompt = in.string();
+    } else if (key == "parameters") {
+      read_parameters(in, request);
+    } else {
+      in.skip();
+    }
+  }
+  in.end();
+  if (!prompt) fail(ErrorKind::kUsage, "the request has no 'text_input'");
+  return request;
+}
+
+}  // namespace mlx::serve

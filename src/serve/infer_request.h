@@ -1,0 +1,54 @@
+// The body of POST /v2/models/NAME/infer. Source: KServe "Open Inference Protocol" v2, REST, without the binary tensor
+// extension. `rows` is a form of mlx's own: one JSON object for each row of a table.
+//
+// Used by images.cpp and rows.cpp, which know what their tensors mean.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/signature.h"
+#include "serve/json_reader.h"
+
+namespace mlx::serve {
+
+// What becomes of a tensor's data while the request is read: kFloats reads numbers, the short way for images; kText
+// keeps the text, for data whose datatype has to be known first.
+enum class DataAs { kFloats, kText };
+
+struct InputTensor {
+  std::string name, datatype;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;          // kFloats
+  std::vector<std::int64_t> lengths;  // kFloats: of data's levels
+  std::size_t data = 0;               // kText: the offset of the data in the body
+};
+
+struct InferRequest {
+  std::string id;
+  std::vector<InputTensor> inputs;
+  std::vector<std::string> outputs;  // names, in the order of the answer; of all outputs if none is asked for
+  std::optional<std::vector<std::string>> rows;  // JSON objects, each on one line
+};
+
+// kCorrupt for malformed JSON, kUsage for what the protocol or the signature's outputs do not allow; both say where and
+// what was expected. Rows are refused where the model does not take rows.
+InferRequest parse_infer_request(std::string_view body, const infer::Signature& signature, DataAs data);
+
+// kUsage where nested data says another shape than the tensor does. `lengths`: of the levels that data has.
+void check_nesting(const InputTensor& tensor, const std::vector<std::int64_t>& lengths);
+
+// For readers of JSON objects: fails where a key comes twice.
+class SeenKeys {
+ public:
+  void once(const JsonReader& in, const std::string& key);
+
+ private:
+  std::set<std::string> keys_;
+};
+
+}  // namespace mlx::serve

@@ -1,0 +1,28 @@
+// Which kind of model is served how.
+#include "serve/served_model.h"
+
+#include "base/error.h"
+
+namespace mlx::serve {
+
+ModelSample ServedModel::sample() const {
+  return {spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_.counts()};
+}
+
+std::unique_ptr<ServedModel> serve_model(const ModelSpec& spec, const ServerOptions& options) {
+  switch (spec.model->signature().takes) {
+    case infer::Takes::kImages:
+    case infer::Takes::kRows:
+      return serve_batches(spec, options);
+    case infer::Takes::kText:
+      return serve_text(spec, options);
+    case infer::Takes::kTensors:
+      break;
+  }
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} is of family '{}', which takes neither images, rows nor text", spec.name,
+                          spec.model->about().family),
+              "only these can be served; `mlx show` says what the model takes");
+}
+
+}  // namespace mlx::serve

@@ -1,0 +1,49 @@
+// One model of a server, under the name that requests call it by. Knows its requests and answers, nothing of HTTP's
+// paths and sockets.
+//
+// Used by service.cpp on the server's one I/O thread; the work is done on threads of the model's own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "infer/model.h"
+#include "serve/exchange.h"
+#include "serve/metrics.h"
+#include "serve/server.h"
+
+namespace mlx::serve {
+
+class ServedModel {
+ public:
+  explicit ServedModel(ModelSpec spec) : spec_(std::move(spec)) {}
+  virtual ~ServedModel() = default;
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
+
+  const ModelSpec& spec() const { return spec_; }
+  const infer::Model& model() const { return *spec_.model; }
+  ModelSample sample() const;
+
+  // Both answer through the exchange, now or later. They throw Error for a bad request, and then have not answered.
+  virtual void infer(const Request& request, const ExchangePtr& exchange) = 0;
+  virtual void generate(const Request& request, const ExchangePtr& exchange, bool stream) = 0;
+  virtual std::string tensors() const = 0;   // of the metadata: "inputs":[…],"outputs":[…]
+  virtual std::int64_t waiting() const = 0;  // examples or texts
+  virtual void finish() = 0;                 // answers all that waits; nothing is asked after this
+
+ protected:
+  ModelMetrics metrics_;
+
+ private:
+  ModelSpec spec_;
+};
+
+// Plans what the model will need, so that the first request is as fast as the next. kUsage for a model that takes
+// neither images, rows nor text.
+std::unique_ptr<ServedModel> serve_model(const ModelSpec& spec, const ServerOptions& options);
+std::unique_ptr<ServedModel> serve_batches(const ModelSpec& spec, const ServerOptions& options);  // images, rows
+std::unique_ptr<ServedModel> serve_text(const ModelSpec& spec, const ServerOptions& options);
+
+}  // namespace mlx::serve

@@ -1,0 +1,229 @@
+// Language models: one thread generates one text after the other. A client that goes away ends its text.
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "infer/generate.h"
+#include "serve/generate_request.h"
+#include "serve/infer_answer.h"
+#include "serve/json_reader.h"
+#include "serve/served_model.h"
+#include "serve/text_pieces.h"
+
+namespace mlx::serve {
+namespace {
+
+// What ends a generation that nobody waits for.
+struct ClientGone {};
+
+struct Generation {
+  GenerateRequest request;
+  std::vector<std::int32_t> prompt, stop;
+  bool stream = false;
+  ExchangePtr exchange;
+  double started = 0;
+};
+
+// How an answer reaches the client: whole at the end, or an event for each token.
+class TextAnswer {
+ public:
+  TextAnswer(const Generation& generation, const ModelNames& names)
+      : generation_(generation), exchange_(*generation.exchange), names_(names) {}
+
+  void token(std::string_view bytes) {
+    const std::string piece = pieces_.add(bytes);
+    if (generation_.stream) {
+      event(json(piece, ""));
+    } else {
+      text_ += piece;
+    }
+  }
+
+  void end(bool stopped) {
+    const std::string rest = pieces_.rest();
+    if (generation_.stream) {
+      if (!rest.empty()) event(json(rest, ""));
+      begin();
+      return exchange_.end();
+    }
+    Reply reply;
+    reply.body = json(text_ + rest, stopped ? "stop_sequence" : "length");
+    exchange_.reply(std::move(reply));
+  }
+
+  void failed(const Error& error) {
+    if (!begun_) return exchange_.reply(error_reply(error));
+    event(error_json(error.message));
+    exchange_.end();
+  }
+
+ private:
+  std::string json(std::string_view text, std::string_view finish_reason) const {
+    std::string out = "{\"model_name\":";
+    append_json_string(out, names_.model);
+    out += ",\"model_version\":";
+    append_json_string(out, names_.version);
+    if (!generation_.request.id.empty()) {
+      out += ",\"id\":";
+      append_json_string(out, generation_.request.id);
+    }
+    out += ",\"text_output\":";
+    append_json_string(out, text);
+    if (!finish_reason.empty()) out += fmt::format(R"(,"details":{{"finish_reason":"{}"}})", finish_reason);
+    out += '}';
+    return out;
+  }
+
+  void begin() {
+    if (std::exchange(begun_, true)) return;
+    Reply head;
+    head.type = "text/event-stream";
+    head.headers = "Cache-Control: no-cache\r\n";
+    exchange_.begin(std::move(head));
+  }
+
+  void event(const std::string& data) {
+    begin();
+    exchange_.write("data: " + data + "\n\n");
+  }
+
+  const Generation& generation_;
+  Exchange& exchange_;
+  const ModelNames& names_;
+  TextPieces pieces_;
+  std::string text_;
+  bool begun_ = false;
+};
+
+class TextModel final : public ServedModel {
+ public:
+  TextModel(const ModelSpec& spec, const ServerOptions& options)
+      : ServedModel(spec),
+        names_{spec.name, spec.version},
+        tokenizer_(tokenizer_of(spec)),
+        queue_limit_(static_cast<std::size_t>(options.queue_limit)),
+        generator_(model(), [this] { check_client(); }) {
+    generator_.warm_up();
+    thread_ = std::thread([this] { work(); });
+  }
+  ~TextModel() override { finish(); }
+
+  void infer(const Request& /*request*/, const ExchangePtr& /*exchange*/) override {
+    fail(ErrorKind::kUsage, "'{0}' generates text; POST /v2/models/{0}/generate asks it", spec().name);
+  }
+
+  void generate(const Request& request, const ExchangePtr& exchange, bool stream) override {
+    auto generation = std::make_unique<Generation>();
+    generation->started = seconds_now();
+    generation->request = parse_generate_request(request.body);
+    generation->prompt = infer::prompt_tokens(tokenizer_, generation->request.prompt, "text_input");
+    generation->stop = tokenizer_.encode(generation->request.stop, "parameter 'stop'");
+    generation->stream = stream;
+    generation->exchange = exchange;
+    exchange->watch();
+    if (!submit(std::move(generation)))
+      exchange->reply(busy_reply(fmt::format("{} texts are waiting; try again later", waiting())));
+  }
+
+  std::string tensors() const override {
+    const infer::Signature& signature = model().signature();
+    return fmt::format("\"inputs\":[{}],\"outputs\":[{}]", tensors_json(signature.inputs),
+                       tensors_json(signature.outputs));
+  }
+
+  std::int64_t waiting() const override {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::int64_t>(queue_.size());
+  }
+
+  void finish() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  static const data::Tokenizer& tokenizer_of(const ModelSpec& spec) {
+    if (spec.model->about().tokenizer) return *spec.model->about().tokenizer;
+    throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", spec.name),
+                "a model that `mlx train` made from text has one");
+  }
+
+  // False where too many wait. One always may.
+  bool submit(std::unique_ptr<Generation> generation) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!queue_.empty() && queue_.size() >= queue_limit_) return false;
+      queue_.push_back(std::move(generation));
+    }
+    changed_.notify_one();
+    return true;
+  }
+
+  void work() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const std::unique_ptr<Generation> generation = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      compute(*generation);
+    }
+  }
+
+  // Called by the generator between the parts of a prompt and between tokens.
+  void check_client() const {
+    if (exchange_ != nullptr && exchange_->gone()) throw ClientGone{};
+  }
+
+  void compute(const Generation& generation) {
+    exchange_ = generation.exchange.get();
+    const double started = seconds_now();
+    std::int64_t tokens = 0;
+    TextAnswer answer(generation, names_);
+    try {
+      check_client();
+      const infer::Generated made =
+          generator_.generate(generation.prompt, generation.request.max_tokens, generation.request.sampling, 0,
+                              generation.stop, [&](std::int32_t token) {
+                                ++tokens;
+                                answer.token(tokenizer_.piece(token));
+                              });
+      metrics_.generated(tokens, seconds_now() - started);
+      metrics_.inference(seconds_now() - generation.started);
+      answer.end(made.stopped);
+    } catch (const ClientGone&) {
+      metrics_.generated(tokens, seconds_now() - started);
+    } catch (const Error& error) {
+      answer.failed(error);
+    } catch (const std::exception& error) {
+      answer.failed(Error(ErrorKind::kNo, error.what()));
+    }
+  }
+
+  const ModelNames names_;
+  const data::Tokenizer& tokenizer_;
+  const std::size_t queue_limit_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Generation>> queue_;
+  bool stopping_ = false;
+  const Exchange* exchange_ = nullptr;  // of the text that is being generated
+  infer::Generator generator_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ServedModel> serve_text(const ModelSpec& spec, const ServerOptions& options) {
+  return std::make_unique<TextModel>(spec, options);
+}
+
+}  // namespace mlx::serve
