@@ -5,6 +5,7 @@
 
 #include "../train/synthetic.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "compress/quantize.h"
 #include "compress/quantized_graph.h"
 #include "graph/passes.h"
@@ -38,6 +39,15 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
   CHECK(outcome.to.name() == "clf@v2");
   CHECK(outcome.to.parent == outcome.from.digest);
   CHECK(compress::quantize_version(repository, quantize, silent).unchanged);
+
+  // bug: the key of a quantization held the sources of training alone, so that another quantizer answered `unchanged`.
+  const auto sources = [](const registry::Run& run) {
+    return parse_json(run.environment, "environment").at("sources");
+  };
+  const std::vector<registry::Run> runs = registry::runs(repository);
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[1].command == "quantize");
+  CHECK(sources(runs[1]) != sources(runs[0]));
 
   const auto evaluate = [&](const char* model, kernels::Level level) {
     const nn::Model loaded = nn::load_model(repository.store(), registry::resolve(repository, model).digest);
