@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/repository.h"
+#include "registry/versions/references.h"
 #include "train/inputs.h"
 
 namespace mlx::cmd {

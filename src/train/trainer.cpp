@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/live_runs.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/live_runs.h"
 #include "registry/versions/pointers.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
