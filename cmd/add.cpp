@@ -12,10 +12,10 @@
 #include "cmd/cli/globs.h"
 #include "cmd/describe.h"
 #include "cmd/materialize.h"
+#include "registry/operations/names.h"
 #include "registry/sync/fetch_on_demand.h"
 #include "registry/versions/checkouts.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/names.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/update.h"
 

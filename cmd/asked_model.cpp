@@ -3,6 +3,7 @@
 
 #include "base/path.h"
 #include "registry/repository.h"
+#include "registry/versions/references.h"
 #include "work/inputs.h"
 
 namespace mlx::cmd {

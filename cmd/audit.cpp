@@ -1,5 +1,5 @@
 // mlx audit: who did what and when, and whether that record is what it was.
-#include "registry/keys/audit.h"
+#include "registry/maintenance/audit.h"
 
 #include <fmt/format.h>
 
@@ -15,15 +15,17 @@
 #include "base/text.h"
 #include "cmd/cli/moment.h"
 #include "cmd/describe.h"
-#include "registry/keys/people.h"
 #include "registry/keys/trust.h"
 #include "registry/operations/history.h"
-#include "registry/operations/operation_log.h"
+#include "registry/operations/names.h"
 #include "registry/operations/operation_text.h"
-#include "registry/operations/remarks.h"
+#include "registry/record/judge.h"
+#include "registry/record/operation_log.h"
+#include "registry/record/people.h"
+#include "registry/record/remarks.h"
 #include "registry/sync/seen_heads.h"
 #include "registry/sync/sync.h"
-#include "registry/versions/names.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {
@@ -44,11 +46,11 @@ struct Filter {
     return artifact.empty() && actor.empty() && kind.empty() && run.empty() && !version && since == 0 &&
            until == INT64_MAX;
   }
-  bool matches(const registry::Operation& operation) const {
+  bool matches(const registry::Kinds& kinds, const registry::Operation& operation) const {
     if (!operation.actor.starts_with(actor) || operation.time < since || operation.time > until) return false;
     if (!kind.empty() && operation.kind != kind && !operation.kind.starts_with(kind + ".")) return false;
     if (artifact.empty() && run.empty() && !version) return true;
-    const registry::OperationSubject subject = registry::operation_subject(operation);
+    const registry::OperationSubject subject = registry::operation_subject(kinds, operation);
     if (!run.empty()) return subject.run == run;
     if (version) return std::ranges::find(subject.versions, *version) != subject.versions.end();
     return subject.artifact == artifact;
@@ -58,7 +60,8 @@ struct Filter {
 // Every kind, and what several begin with.
 std::vector<std::string> kinds_and_families() {
   std::vector<std::string> words;
-  for (const std::string& kind : registry::operation_kinds()) {
+  for (const registry::Kind* const row : registry::known_kinds().rows()) {
+    const std::string kind(row->name);
     const std::string family = kind.substr(0, kind.find('.'));
     if (std::ranges::find(words, family) == words.end()) words.push_back(family);
     if (kind != family) words.push_back(kind);
@@ -86,7 +89,7 @@ Filter filter_of(const AuditOptions& options, registry::Repository& repository) 
   return filter;
 }
 
-Json operation_json(const registry::LogEntry& entry, const registry::Names& names) {
+Json operation_json(const registry::Kinds& kinds, const registry::LogEntry& entry, const registry::Names& names) {
   const registry::Operation& operation = entry.operation;
   Json parents = Json::array();
   for (const Digest& parent : operation.parents) parents.push_back(parent.text());
@@ -94,7 +97,7 @@ Json operation_json(const registry::LogEntry& entry, const registry::Names& name
                {"time", iso_time(operation.time)},
                {"signer", operation.is_signed() ? Json(store::ssh_fingerprint(operation.signer)) : Json()},
                {"kind", operation.kind},
-               {"text", registry::operation_text(operation)},
+               {"text", registry::operation_text(kinds, operation)},
                {"undone", entry.undone},
                {"parents", parents},
                {"body", parse_json(operation.body, "operation " + operation.id.brief())}};
@@ -108,7 +111,7 @@ void print_operation(Context& context, const registry::LogEntry& entry, const re
   registry::Repository& repository = context.repository();
   // Where others work here too, each goes by their id.
   if (actor == repository.actor() && repository.own_actors().size() == 1) actor = "this clone";
-  std::string text = printable(registry::operation_text(operation));
+  std::string text = printable(registry::operation_text(repository.kinds(), operation));
   if (entry.checkpoints > 1) text += fmt::format(", and {} before it", counted(entry.checkpoints - 1, "other"));
   context.line(fmt::format("{}  {}  {:<16}  {}", context.yellow(operation.id.brief()), local_time(operation.time),
                            context.dim(actor), entry.undone ? context.dim(text + " (taken back)") : text));
@@ -145,8 +148,10 @@ int log(const AuditOptions& options, Context& context) {
   const bool as_text = !options.jsonl && !context.wants_json();  // programs get every operation
   // What a training leaves every few minutes is one line a run.
   registry::LogQuery query;
-  if (!filter.takes_all()) query.matches = [&](const registry::Operation& one) { return filter.matches(one); };
-  query.fold = as_text && !options.all && options.kind != "run.checkpoint";
+  if (!filter.takes_all())
+    query.matches = [&](const registry::Operation& one) { return filter.matches(repository.kinds(), one); };
+  const registry::Kind* const asked = repository.kinds().find(options.kind);
+  query.fold = as_text && !options.all && !(asked && asked->traits.folded);
   query.most = options.limit;
   std::optional<registry::Names> names;
   std::optional<LogDocument> document;
@@ -159,9 +164,9 @@ int log(const AuditOptions& options, Context& context) {
   const std::uint64_t count = registry::visit_log(repository, query, [&](const registry::LogEntry& entry) {
     begin();
     if (options.jsonl)
-      context.out(json_text(operation_json(entry, *names), -1) + "\n");
+      context.out(json_text(operation_json(repository.kinds(), entry, *names), -1) + "\n");
     else if (document)
-      document->add(operation_json(entry, *names));
+      document->add(operation_json(repository.kinds(), entry, *names));
     else
       print_operation(context, entry, *names);
   });

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/references.h"
 #include "store/worktree/checkout.h"
 
 namespace mlx::cmd {
@@ -78,7 +79,7 @@ int run_cat(const std::vector<std::string>& texts, Context& context) {
   std::vector<store::Entry> entries;
   entries.reserve(files.size());
   for (const File& file : files) entries.push_back(file.entry);
-  registry::bring(context.repository(), entries, context.progress());
+  registry::fetch_on_demand(context.repository(), entries, context.progress());
   if (!context.wants_json()) {
     for (const File& file : files) print(file, context);
     return 0;

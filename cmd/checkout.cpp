@@ -13,6 +13,7 @@
 #include "registry/sync/fetch_on_demand.h"
 #include "registry/versions/checkouts.h"
 #include "registry/versions/pointers.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {
@@ -72,7 +73,7 @@ std::vector<store::Entry> part_of(registry::Repository& repository, const regist
     throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", version.name(), printable(path)),
                 fmt::format("`mlx ls {}` lists its files", shell_quoted(version.name())));
   }
-  registry::bring(repository, part, progress);
+  registry::fetch_on_demand(repository, part, progress);
   return part;
 }
 

@@ -15,14 +15,15 @@
 #include "cmd/pull.h"
 #include "cmd/sync_text.h"
 #include "cmd/unlock.h"
-#include "registry/keys/key_sync.h"
 #include "registry/keys/keys.h"
-#include "registry/operations/lost.h"
-#include "registry/settings.h"
+#include "registry/record/lost.h"
+#include "registry/settings/settings.h"
+#include "registry/sync/key_sync.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
+#include "registry/versions/references.h"
 #include "store/remote/remote.h"
 
 namespace mlx::cmd {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/keys/trust.h"
+#include "registry/record/judge.h"
 #include "registry/versions/pointers.h"
 
 namespace mlx::cmd {

@@ -11,9 +11,10 @@
 #include "cmd/commands.h"
 #include "registry/keys/keys.h"
 #include "registry/operations/history.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/artifacts.h"
+#include "registry/versions/references.h"
 #include "registry/versions/runs.h"
 
 namespace mlx::cmd {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/cli/cli.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 
 namespace mlx::cmd {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/json_fwd.h"
 #include "cmd/cli/cli.h"
 #include "cmd/cli/foreign_text.h"
-#include "registry/keys/people.h"
+#include "registry/record/people.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/runs.h"

@@ -11,6 +11,7 @@
 #include "registry/sync/fetch_on_demand.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {

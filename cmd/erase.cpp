@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cmd/cli/cli.h"
 #include "registry/keys/trust.h"
+#include "registry/record/judge.h"
 #include "registry/versions/domains.h"
 
 namespace mlx::cmd {

@@ -13,6 +13,7 @@
 #include "cmd/level.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"
+#include "registry/versions/references.h"
 #include "train/evaluate_version.h"
 
 namespace mlx::cmd {

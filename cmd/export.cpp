@@ -6,7 +6,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
-#include "registry/interop/lfs.h"
+#include "registry/interop/lfs_export.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {

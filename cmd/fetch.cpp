@@ -8,6 +8,7 @@
 #include "cmd/cli/cli.h"
 #include "cmd/sync_text.h"
 #include "registry/repository.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/sync.h"
 
 namespace mlx::cmd {

@@ -11,11 +11,14 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
-#include "registry/fsck.h"
-#include "registry/keys/key_sync.h"
 #include "registry/keys/keys.h"
-#include "registry/operations/lost.h"
-#include "registry/own_folder.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/maintenance/damaged_versions.h"
+#include "registry/maintenance/rebuild.h"
+#include "registry/maintenance/restore.h"
+#include "registry/record/lost.h"
+#include "registry/settings/own_folder.h"
+#include "registry/sync/key_sync.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "store/pack/layout.h"
@@ -32,7 +35,7 @@ constexpr std::size_t kFilesShown = 20;
 
 struct Findings {
   store::FsckReport store;
-  std::vector<registry::Hit> hits;
+  std::vector<registry::DamagedFile> hits;
   registry::MetadataCheck metadata;
   std::vector<std::string> own_files;  // of this clone alone
   std::vector<std::string> lost;       // versions that were given up: no problem, since everybody is told
@@ -43,7 +46,7 @@ struct Findings {
   }
 };
 
-std::string text_of(const registry::Hit& hit) {
+std::string text_of(const registry::DamagedFile& hit) {
   return hit.path.empty() ? fmt::format("{}: {}", hit.name, hit.why)
                           : fmt::format("{}: {} is {}", hit.name, printable(hit.path), hit.why);
 }
@@ -67,7 +70,7 @@ Findings examine(registry::Repository& repository, Context& context) {
   findings.store = repository.store().fsck(context.progress());
   try {
     findings.metadata = registry::check_metadata(repository);
-    findings.hits = registry::versions_hit(repository, findings.store, context.progress());
+    findings.hits = registry::damaged_versions(repository, findings.store, context.progress());
     findings.lost = lost_texts(repository);
   } catch (const Error& error) {
     const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the figures
@@ -88,7 +91,7 @@ void print(const Findings& findings, Context& context) {
   const auto end_version = [&] {
     if (more > 0) context.line(fmt::format("         {}: and {} more", name, counted(more, "file")));
   };
-  for (const registry::Hit& hit : findings.hits) {
+  for (const registry::DamagedFile& hit : findings.hits) {
     if (hit.name != name) {
       end_version();
       name = hit.name;
@@ -121,8 +124,9 @@ Repaired repair(const FsckOptions& options, const Findings& findings, registry::
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
   (void)registry::check_own_files(repository, true);
   done.store = store::set_damage_aside(repository.store(), findings.store, context.progress());
-  const std::vector<registry::Hit> hits = registry::versions_hit(repository, findings.store, context.progress());
-  std::vector<registry::Hit> all = findings.hits;
+  const std::vector<registry::DamagedFile> hits =
+      registry::damaged_versions(repository, findings.store, context.progress());
+  std::vector<registry::DamagedFile> all = findings.hits;
   all.insert(all.end(), hits.begin(), hits.end());
   done.restored = registry::restore(repository, all, done.store.lost, remotes, context.progress());
   for (const std::string& path : done.store.set_aside) context.line("set aside: " + path);
@@ -143,9 +147,9 @@ void say_what_repair_would_do(const Findings& findings, Context& context) {
   if (findings.metadata.rebuild) context.line("would rebuild meta.db from the operations");
 }
 
-Json hits_json(const std::vector<registry::Hit>& hits) {
+Json hits_json(const std::vector<registry::DamagedFile>& hits) {
   Json list = Json::array();
-  for (const registry::Hit& hit : hits) {
+  for (const registry::DamagedFile& hit : hits) {
     list.push_back({{"name", hit.name},
                     {"digest", hit.manifest.text()},
                     {"path", hit.path.empty() ? Json() : Json(hit.path)},
@@ -159,7 +163,7 @@ std::vector<std::string> all_problems(const Findings& findings) {
   std::vector<std::string> all = findings.store.problems;
   all.insert(all.end(), findings.metadata.problems.begin(), findings.metadata.problems.end());
   all.insert(all.end(), findings.own_files.begin(), findings.own_files.end());
-  for (const registry::Hit& hit : findings.hits) all.push_back(text_of(hit));
+  for (const registry::DamagedFile& hit : findings.hits) all.push_back(text_of(hit));
   return all;
 }
 

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/cli/cli.h"
-#include "registry/sync/gc.h"
+#include "registry/maintenance/gc.h"
 #include "store/worktree/file_cache.h"
 
 namespace mlx::cmd {

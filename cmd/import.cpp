@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/interop/dvc.h"
-#include "registry/interop/lfs.h"
+#include "registry/interop/lfs_import.h"
 #include "store/worktree/beneath.h"
 
 namespace mlx::cmd {

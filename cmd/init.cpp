@@ -10,8 +10,8 @@
 #include "cmd/cli/cli.h"
 #include "cmd/new_keys.h"
 #include "registry/interop/git_setup.h"
-#include "registry/own_folder.h"
 #include "registry/repository.h"
+#include "registry/settings/own_folder.h"
 
 namespace mlx::cmd {
 namespace {

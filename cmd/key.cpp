@@ -14,6 +14,7 @@
 #include "cmd/unlock.h"
 #include "registry/keys/keys.h"
 #include "registry/keys/trust.h"
+#include "registry/record/judge.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
 

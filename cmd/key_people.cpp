@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "registry/keys/signer.h"
 #include "registry/keys/trust.h"
+#include "registry/record/trust_changes.h"
 
 namespace mlx::cmd {
 namespace {

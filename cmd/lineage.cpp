@@ -6,6 +6,8 @@
 
 #include "base/json.h"
 #include "cmd/describe.h"
+#include "registry/versions/lineage.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {
@@ -41,8 +43,9 @@ class Tree {
 
   std::string label(int index) const {
     const registry::LineageNode& node = lineage_.nodes[static_cast<std::size_t>(index)];
-    if (node.kind == "run") return context_.yellow(node.label) + "  " + context_.dim(title_of(node));
-    return context_.bold(node.label) + "  " + context_.dim(node.kind + "  " + node.digest.brief());
+    if (node.kind == registry::NodeKind::kRun) return context_.yellow(node.label) + "  " + context_.dim(title_of(node));
+    return context_.bold(node.label) + "  " +
+           context_.dim(std::string(registry::node_kind_name(node.kind)) + "  " + node.digest.brief());
   }
 
   std::string title_of(const registry::LineageNode& node) const {
@@ -58,12 +61,12 @@ class Tree {
 Json lineage_json(const registry::Lineage& lineage) {
   Json nodes = Json::array(), edges = Json::array();
   for (const registry::LineageNode& node : lineage.nodes) {
-    Json one = {{"label", node.label}, {"kind", node.kind}};
-    if (node.kind == "run")
+    Json one = {{"label", node.label}, {"kind", registry::node_kind_name(node.kind)}};
+    if (node.kind == registry::NodeKind::kRun)
       one["run"] = "run:" + node.run;
     else
       one["digest"] = node.digest.text();
-    if (node.kind == "checkpoint" && !node.run.empty()) {
+    if (node.kind == registry::NodeKind::kCheckpoint && !node.run.empty()) {
       one["run"] = "run:" + node.run;
       one["step"] = node.step;
     }

@@ -12,6 +12,7 @@
 #include "cmd/cli/moment.h"
 #include "cmd/describe.h"
 #include "cmd/run_filter.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/references.h"
 #include "store/worktree/checkout.h"
 
 namespace mlx::cmd {

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "cmd/describe.h"
-#include "registry/operations/lost.h"
+#include "registry/record/lost.h"
 #include "registry/repository.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 #include "registry/sync/fetch_on_demand.h"
 #include "registry/versions/checkouts.h"
 #include "registry/versions/domains.h"
@@ -43,7 +43,7 @@ bool say_erased(registry::Repository& repository, const registry::Pointer& point
 store::CheckoutPlan plan_version(registry::Repository& repository, const Digest& manifest, const std::string& artifact,
                                  const std::string& path, bool force, Context& context) {
   require_own_place(repository.root(), artifact);
-  registry::bring(repository, manifest, context.progress());
+  registry::fetch_on_demand(repository, manifest, context.progress());
   store::CheckoutOptions options;
   options.force = force;
   options.root = repository.root();

@@ -11,9 +11,9 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/unlock.h"
+#include "registry/interop/pointer_merge.h"
 #include "registry/keys/keys.h"
 #include "registry/sync/fetch_on_demand.h"
-#include "registry/versions/pointer_merge.h"
 
 namespace mlx::cmd {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/foreign_files.h"
 #include "base/path.h"
-#include "registry/operations/random_id.h"
+#include "registry/operations/operation.h"
 
 namespace mlx::cmd {
 namespace {

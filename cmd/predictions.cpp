@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/repository.h"
+#include "registry/versions/references.h"
 #include "work/inputs.h"
 
 namespace mlx::cmd {

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "cmd/describe.h"
 #include "registry/keys/trust.h"
+#include "registry/record/judge.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {

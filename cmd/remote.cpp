@@ -8,9 +8,9 @@
 #include "cmd/cli/cli.h"
 #include "cmd/new_keys.h"
 #include "cmd/unlock.h"
-#include "registry/keys/key_sync.h"
 #include "registry/keys/keys.h"
 #include "registry/repository.h"
+#include "registry/sync/key_sync.h"
 #include "registry/sync/sync.h"
 
 namespace mlx::cmd {

@@ -59,7 +59,9 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.root.empty()) serving.root = options.root;
   serving.read_only = options.read_only;
   serving.program = "mlx " MLX_VERSION;
-  serving.check_heads = options.repair ? registry::judge_published : registry::judge_pushed;
+  serving.check_heads = [repair = options.repair](const store::Store& store, const auto& before, const auto& heads) {
+    repair ? registry::judge_published(store, before, heads) : registry::judge_pushed(store, before, heads);
+  };
   store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
   return 0;
 }

@@ -10,10 +10,11 @@
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
-#include "registry/keys/people.h"
-#include "registry/operations/claims.h"
-#include "registry/operations/remarks.h"
+#include "registry/record/people.h"
+#include "registry/record/remarks.h"
+#include "registry/sync/claims.h"
 #include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/references.h"
 #include "store/pack/usage.h"
 
 namespace mlx::cmd {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/cli/foreign_text.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 #include "registry/versions/artifacts.h"
 #include "store/crypto/signature.h"
 

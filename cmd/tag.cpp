@@ -10,6 +10,8 @@
 #include "base/toml.h"
 #include "cmd/describe.h"
 #include "registry/keys/trust.h"
+#include "registry/record/judge.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {

@@ -1,5 +1,5 @@
 // mlx undo: takes the last operation of this clone back, or brings one back.
-#include "registry/operations/undo.h"
+#include "registry/record/undo.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include "cmd/cli/cli.h"
 #include "registry/keys/trust.h"
 #include "registry/operations/operation_text.h"
+#include "registry/record/judge.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
@@ -30,7 +31,7 @@ int run_undo(const UndoOptions& options, Context& context) {
   const registry::Undoing undoing = context.dry_run()
                                         ? registry::plan_undo(repository, options.operation, options.redo)
                                         : registry::undo(repository, options.operation, options.redo, &made);
-  const std::string text = registry::operation_text(undoing.subject);
+  const std::string text = registry::operation_text(repository.kinds(), undoing.subject);
   const char* status = undoing.unchanged ? "unchanged" : undoing.brings_back ? "redone" : "undone";
   const std::string shown =
       undoing.unchanged ? "unchanged" : (context.dry_run() ? "would be " : "") + std::string(status);

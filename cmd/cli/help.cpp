@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "cmd/cli/help.h"
 #include "cmd/cli/invocation.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 
 namespace mlx::cmd {
 namespace {

@@ -16,6 +16,7 @@
 #include "cmd/cli/foreign_text.h"
 #include "cmd/cli/moment.h"
 #include "cmd/unlock.h"
+#include "registry/sync/open_repository.h"
 
 namespace mlx::cmd {
 namespace {
@@ -126,7 +127,8 @@ store::Disk& Terminal::disk() {
 
 registry::Repository& Terminal::repository() {
   if (!repository_) {
-    repository_ = std::make_unique<registry::Repository>(folder_, disk(), pool(), environment_);
+    repository_ = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder_, disk(), pool(), environment_)));
     repository_->keys().set_unlocker(make_unlocker(*this));
     if (const std::string problem = clock_problem(unix_micros()); !problem.empty()) progress().warn(problem);
   }

@@ -14,7 +14,7 @@
 #include "cmd/cli/pager.h"
 #include "cmd/cli/progress_bar.h"
 #include "registry/repository.h"
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 #include "store/disk.h"
 
 namespace mlx::cmd {

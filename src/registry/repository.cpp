@@ -16,26 +16,25 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "registry/clone_id.h"
 #include "registry/keys/keys.h"
-#include "registry/keys/people.h"
+#include "registry/keys/person.h"
 #include "registry/keys/signer.h"
 #include "registry/keys/trust.h"
+#include "registry/live_runs.h"
 #include "registry/operations/clock_doubt.h"
 #include "registry/operations/history.h"
 #include "registry/operations/operation_stage.h"
-#include "registry/operations/random_id.h"
-#include "registry/operations/undo.h"
-#include "registry/own_folder.h"
-#include "registry/sync/fetch_on_demand.h"
-#include "registry/versions/domains.h"
-#include "registry/versions/live_runs.h"
+#include "registry/operations/schema.h"
+#include "registry/operations/undone.h"
+#include "registry/settings/own_folder.h"
 #include "store/pack/layout.h"
-#include "store/small_file.h"
 
 namespace mlx::registry {
 namespace {
 
 constexpr const char* kFolder = ".mlx";
+constexpr const char* kIntroduction = "actor.describe";  // what says who an actor is
 
 bool has_pointer_files(const std::string& folder) {
   if (!is_folder(folder) || ::access(folder.c_str(), R_OK) != 0) return false;
@@ -72,15 +71,6 @@ std::string require_root(const std::string& start) {
                             : "this is a clone of one: run `mlx pull` to fetch what its pointers name");
 }
 
-// A random id of the clone: with a person's key it makes the id of an actor.
-std::string clone_id_path(const std::string& mlx_folder) {
-  return join_path(mlx_folder, "actor");
-}
-
-void write_text(store::Disk& disk, const std::string& path, std::string_view text, mode_t mode) {
-  store::replace_file(disk, path, as_bytes(text), {.temporary = fmt::format("{}.{}", path, random_id()), .mode = mode});
-}
-
 // `operations` itself where none of them is recorded, as mostly; else a copy of those that are not.
 OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, std::optional<OperationStage>& copy) {
   bool any = false;
@@ -92,22 +82,6 @@ OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, s
   });
   copy->settle();
   return *copy;
-}
-
-std::string read_clone_id(const std::string& path) {
-  std::string text = read_text(path);
-  if (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: expected 16 hex digits", path),
-                "delete it, as `mlx fsck --repair` does: a new one is made");
-  }
-  return text;
-}
-
-std::string read_or_make_clone_id(const std::string& mlx_folder, store::Disk& disk) {
-  const std::string path = clone_id_path(mlx_folder);
-  if (!path_exists(path)) write_text(disk, path, random_id() + "\n", 0600);
-  return read_clone_id(path);
 }
 
 // What others made may be much to apply, and nobody has to wait for it.
@@ -127,8 +101,8 @@ void bring_up_to_date(store::Database& db, Repository& repository) {
   const auto take_in = [&] {
     store::Transaction transaction(db);
     repository.store().reload();
-    project_anew_where_outdated(db, repository.store());
-    catch_up(db, repository.store(), repository.disk(), repository.mlx_folder());
+    project_anew_where_outdated(db, repository.store(), repository.kinds());
+    catch_up(db, repository.store(), repository.kinds(), repository.disk(), repository.mlx_folder());
     transaction.commit();
   };
   db.writable() ? take_in() : db.change_privately(take_in);
@@ -161,6 +135,8 @@ struct Repository::State {
   store::Disk& disk;
   Pool& pool;
   Environment environment;
+  RepositoryHooks hooks;
+  const Kinds& kinds;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Database> db;
   std::unique_ptr<store::StatCache> stat_cache;
@@ -181,8 +157,8 @@ bool Repository::init(const std::string& folder, store::Disk& disk, bool encrypt
   const bool made = !path_exists(join_path(mlx, "meta.db"));
   make_folders(mlx);
   store::Store::create(mlx, disk, encrypted || store::holds_encrypted_packs(mlx));
-  if (!path_exists(join_path(mlx, ".gitignore"))) write_text(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
-  if (!path_exists(clone_id_path(mlx))) write_text(disk, clone_id_path(mlx), random_id() + "\n", 0600);
+  if (!path_exists(join_path(mlx, ".gitignore"))) write_small_text(disk, join_path(mlx, ".gitignore"), "*\n", 0644);
+  make_clone_id(mlx, disk);
   (void)open_metadata(mlx, disk);
   return made;
 }
@@ -193,7 +169,8 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
   return root.empty() ? std::nullopt : std::optional(std::move(root));
 }
 
-Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment) {
+Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment,
+                       RepositoryHooks hooks, const Kinds& kinds) {
   const std::string root = require_root(start);
   require_own_folder(root);
   std::optional<Error> stranger = stranger_in(root, environment);
@@ -206,6 +183,8 @@ Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, 
                          used,
                          pool,
                          std::move(environment),
+                         std::move(hooks),
+                         kinds,
                          nullptr,
                          nullptr,
                          nullptr,
@@ -227,6 +206,9 @@ store::Disk& Repository::disk() {
 const Environment& Repository::environment() const {
   return state_->environment;
 }
+const Kinds& Repository::kinds() const {
+  return state_->kinds;
+}
 Pool& Repository::pool() {
   return state_->pool;
 }
@@ -234,7 +216,7 @@ Pool& Repository::pool() {
 store::Store& Repository::store() {
   if (state_->store) return *state_->store;
   state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool, store_options());
-  state_->store->on_missing([this](const auto& objects) { return bring_objects(*this, objects); });
+  state_->store->on_missing([this](const auto& objects) { return state_->hooks.fetch_missing(*this, objects); });
   return *state_->store;
 }
 
@@ -266,7 +248,7 @@ store::Database& Repository::db() {
   if (state_->db) return *state_->db;
   state_->db = open_database(*this, state_->stranger);
   try {
-    forget_erased(*this);
+    state_->hooks.destroy_erased(*this);
   } catch (const Error& error) {
     // The store refuses what was erased already; its keys are shredded by the first who can write.
     if (error.kind != ErrorKind::kIo) throw;
@@ -291,14 +273,7 @@ const std::string& Repository::clone_id() {
 }
 
 std::string Repository::clone_id_problem() const {
-  const std::string path = clone_id_path(state_->folder);
-  try {
-    if (path_exists(path)) (void)read_clone_id(path);
-    return {};
-  } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) return {};  // another user's, which is not for everybody to read
-    return error.message;
-  }
+  return registry::clone_id_problem(state_->folder);
 }
 
 void Repository::remove_clone_id() {
@@ -378,14 +353,30 @@ Operation Repository::append(const std::string& kind, const Json& body) {
   operation.actor = actor_of(operation.clone, own.public_key);
   operation.time = now;
   operation.body = canonical(body);
-  require_may_record(*this, operation);  // what others would refuse is refused here, before it is part of the history
+  require_may_sign(
+      kinds(), root(), [&] { return &own; },
+      operation);  // what others would refuse is refused here, before it is part of the history
   operation.signer = own.public_key;
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
   operation.id = Digest::of(bytes);
-  adopt(db(), store(), operation);
+  adopt(db(), store(), kinds(), operation);
   store::Journal(journal_path(state_->folder), state_->disk).append(bytes);
   return operation;
+}
+
+bool Repository::may_introduce() {
+  Operation operation;
+  operation.kind = kIntroduction;
+  operation.body = "{}";
+  try {
+    require_may_sign(
+        kinds(), root(), [&] { return &signer(); }, operation);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kRefused) throw;
+    return false;
+  }
 }
 
 std::optional<Operation> Repository::record_with(const std::string& kind, const std::function<bool(Json&)>& make) {
@@ -395,18 +386,19 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   (void)recordable_time(unix_micros());
   (void)signer();
   std::optional<Json> name;
-  if (!state_->is_introduced && !kind.starts_with("actor.")) name = introduction(*this);
-  if (name && !may_record(*this, "actor.describe")) name.reset();
+  const bool tells_names = kinds().at(kind).traits.tells_names;
+  if (!state_->is_introduced && !tells_names) name = introduction(database, store(), {environment(), root()}, actor());
+  if (name && !may_introduce()) name.reset();
   store::Transaction transaction(database);
-  catch_up(database, store(), state_->disk, state_->folder);
+  catch_up(database, store(), kinds(), state_->disk, state_->folder);
   Json body = Json::object();
   if (!make(body)) return std::nullopt;
-  if (kind == kUndoKind) store().reload();  // all others are applied again
-  if (name) append("actor.describe", *name);
+  if (kinds().at(kind).content.has(Role::kTakenBack)) store().reload();  // all others are applied again
+  if (name) append(kIntroduction, *name);
   const Operation operation = append(kind, body);
   note_journal_size(database, journal_path(state_->folder));
   transaction.commit();
-  state_->is_introduced = state_->is_introduced || !kind.starts_with("actor.");
+  state_->is_introduced = state_->is_introduced || !tells_names;
   state_->own_actors.reset();
   return operation;
 }
@@ -418,7 +410,7 @@ void Repository::try_merge(OperationStage& operations) {
   OperationStage& unknown = unrecorded_of(database, operations, copy);
   if (unknown.empty()) return;
   Interruptible interruptible;
-  adopt(database, store(), unknown, interruptible);
+  adopt(database, store(), kinds(), unknown, interruptible);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
@@ -433,7 +425,7 @@ void Repository::merge(OperationStage& operations) {
   const std::string path = journal_path(state_->folder);
   store::Transaction transaction(database);
   store().reload();  // what is applied again reads what others have sealed since it was opened
-  catch_up(database, store(), state_->disk, state_->folder);
+  catch_up(database, store(), kinds(), state_->disk, state_->folder);
   std::optional<OperationStage> copy, found;
   OperationStage& arriving = unrecorded_of(database, operations, copy);
   if (arriving.empty()) return;
@@ -448,13 +440,13 @@ void Repository::merge(OperationStage& operations) {
   OperationStage& unknown = found ? *found : arriving;
   state_->own_actors.reset();
   Interruptible interruptible;
-  adopt(database, store(), unknown, interruptible);
+  adopt(database, store(), kinds(), unknown, interruptible);
   store::Journal(path, state_->disk).append_each([&](const store::Journal::Take& take) {
     unknown.visit([&](const Operation& operation) { take(encode(operation)); });
   });
   note_journal_size(database, path);
   transaction.commit();
-  forget_erased(*this);
+  state_->hooks.destroy_erased(*this);
 }
 
 std::vector<Digest> Repository::heads() {

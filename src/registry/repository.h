@@ -20,9 +20,19 @@
 namespace mlx::registry {
 
 class Keys;
+class Kinds;
 class LiveRuns;
 class OperationStage;
+class Repository;
 struct Signer;
+
+// What a repository asks of the floors above it. open_repository() (sync/open_repository.h) hands it in.
+struct RepositoryHooks {
+  // Fetches what the store lacks from a remote; false where that is not to be.
+  std::function<bool(Repository&, const std::vector<store::Store::Missing>&)> fetch_missing;
+  // The database was opened, or operations came in: keys that they erased are destroyed.
+  std::function<void(Repository&)> destroy_erased;
+};
 
 class Repository {
  public:
@@ -33,7 +43,9 @@ class Repository {
   static std::optional<std::string> find_root(const std::string& start);
   // Opens what find_root() finds. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
   // or *.mlx pointers but no .mlx/ yet, the hint is `mlx pull`.
-  Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {});
+  // `kinds` outlive it.
+  Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment, RepositoryHooks hooks,
+             const Kinds& kinds);
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
@@ -42,6 +54,7 @@ class Repository {
   std::string mlx_folder() const;   // root/.mlx
   store::Disk& disk();
   const Environment& environment() const;
+  const Kinds& kinds() const;                 // of operations
   store::Store& store();                      // opened when first used
   store::StoreOptions store_options() const;  // what this repository's store is opened with
   // Opened and brought up to date when first used: in the file, or where that cannot be written in a private copy, with
@@ -90,15 +103,9 @@ class Repository {
 
  private:
   Operation append(const std::string& kind, const Json& body);
+  bool may_introduce();
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Drops every projected table and applies all operations again (journal and packs). The answer of `fsck --rebuild`.
-// Works where meta.db is missing or not a database.
-void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-                      const store::StoreOptions& options = {});
-
-extern const std::vector<store::Migration> kMigrations;
 
 }  // namespace mlx::registry

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/versions/lineage.h"
 #include "registry/versions/runs.h"
 
 namespace mlx::report {

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/model.h"
+#include "registry/versions/lineage.h"
+#include "registry/versions/references.h"
 #include "report/report.h"
 
 namespace mlx::report {
@@ -118,7 +120,7 @@ void read_training(registry::Repository& repository, Facts& facts) {
 void read_lineage(registry::Repository& repository, Facts& facts) {
   facts.lineage = registry::lineage(repository, facts.after ? facts.after->version : facts.model.version);
   for (const registry::LineageNode& node : facts.lineage.nodes)
-    if (node.kind == "run")
+    if (node.kind == registry::NodeKind::kRun)
       if (auto run = if_here([&] { return registry::read_run(repository, node.run); })) facts.runs.push_back(*run);
   std::ranges::sort(
       facts.runs, [](const auto& a, const auto& b) { return std::pair(a.started, a.id) < std::pair(b.started, b.id); });

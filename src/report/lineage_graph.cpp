@@ -3,11 +3,14 @@
 #include <iterator>
 #include <map>
 
+#include "registry/versions/lineage.h"
 #include "report/chart.h"
 #include "report/html.h"
 
 namespace mlx::report {
 namespace {
+
+using registry::NodeKind;
 
 constexpr double kBox = 168, kBoxHeight = 54, kGapX = 44, kGapY = 18;
 constexpr std::size_t kMostNodes = 60;
@@ -24,13 +27,14 @@ std::vector<int> columns(const registry::Lineage& lineage) {
 }
 
 std::string second_line(const registry::LineageNode& node, const std::vector<registry::Run>& runs) {
-  if (node.kind != "run") return node.kind + " " + node.digest.brief().substr(0, 8);
+  if (node.kind != NodeKind::kRun)
+    return std::string(node_kind_name(node.kind)) + " " + node.digest.brief().substr(0, 8);
   return "run:" + node.run.substr(0, 8);
 }
 
 std::string first_line(const registry::LineageNode& node, const std::vector<registry::Run>& runs) {
   const auto run = std::ranges::find_if(runs, [&](const registry::Run& r) { return r.id == node.run; });
-  std::string text = node.kind == "run" && run != runs.end() ? run->command : node.label;
+  std::string text = node.kind == NodeKind::kRun && run != runs.end() ? run->command : node.label;
   return text.size() > 21 ? "…" + text.substr(text.size() - 20) : text;
 }
 
@@ -40,7 +44,7 @@ registry::Lineage without_leaves(const registry::Lineage& from) {
   registry::Lineage out;
   for (std::size_t i = 0; i < from.nodes.size(); ++i) {
     const bool makes = std::ranges::any_of(from.edges, [&](const auto& e) { return e.first == static_cast<int>(i); });
-    if (from.nodes[i].kind == "run" && !makes) continue;
+    if (from.nodes[i].kind == NodeKind::kRun && !makes) continue;
     place[i] = static_cast<int>(out.nodes.size());
     out.nodes.push_back(from.nodes[i]);
   }
@@ -94,9 +98,9 @@ std::string lineage_svg(const registry::Lineage& all, const std::vector<registry
         "<g class=\"node {}{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>"
         "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text><text class=\"tick middle\" x=\"{:.1f}\" "
         "y=\"{:.1f}\">{}</text></g>\n",
-        escape(node.kind), node.kind != "run" && node.digest == subject ? " subject" : "", escape(node.label), x[i],
-        y[i], kBox, kBoxHeight, node.kind == "run" ? 27 : 8, x[i] + kBox / 2, y[i] + 23, escape(first_line(node, runs)),
-        x[i] + kBox / 2, y[i] + 41, escape(second_line(node, runs)));
+        node_kind_name(node.kind), node.kind != NodeKind::kRun && node.digest == subject ? " subject" : "",
+        escape(node.label), x[i], y[i], kBox, kBoxHeight, node.kind == NodeKind::kRun ? 27 : 8, x[i] + kBox / 2,
+        y[i] + 23, escape(first_line(node, runs)), x[i] + kBox / 2, y[i] + 41, escape(second_line(node, runs)));
   }
   return out + "</svg></figure>\n";
 }

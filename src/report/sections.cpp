@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "registry/versions/lineage.h"
 #include "report/chart.h"
 #include "report/html.h"
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "registry/versions/references.h"
 #include "store/worktree/worktree.h"
 
 namespace mlx::work {

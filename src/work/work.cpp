@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "base/progress.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/live_runs.h"
+#include "registry/live_runs.h"
 #include "registry/versions/pointers.h"
 #include "work/code_state.h"
 

@@ -12,6 +12,8 @@
 #include "infer/generate.h"
 #include "infer/session.h"
 #include "nn/family.h"
+#include "registry/sync/open_repository.h"
+#include "registry/versions/references.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
 
@@ -24,7 +26,7 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
   const std::unique_ptr<store::Disk> disk = store::real_disk();
   synthetic::make_repository(folder.path(), *disk, pool);
   write_file_atomically(join_path(folder.path(), "train.toml"), std::string_view(synthetic::kConfig));
-  registry::Repository repository(folder.path(), *disk, pool);
+  registry::Repository repository = registry::open_repository(folder.path(), *disk, pool);
   NoProgress silent;
   train::TrainOptions options;
   options.level = kernels::best_level();
@@ -84,7 +86,7 @@ void check_family(const std::string& family) {
   const std::string file = join_path(folder.path(), "train.toml");
   write_file_atomically(file, "[data]\ndataset = \"data/bars\"\n[model]\nname = \"clf\"\n" + family +
                                   "[train]\nepochs = 3\nbatch = 30\nseed = 5\n");
-  registry::Repository repository(folder.path(), *disk, pool);
+  registry::Repository repository = registry::open_repository(folder.path(), *disk, pool);
   NoProgress silent;
   train::TrainOptions options;
   options.level = kernels::best_level();

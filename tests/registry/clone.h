@@ -10,8 +10,9 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "registry/keys/signer.h"
-#include "registry/operations/undo.h"
+#include "registry/record/undo.h"
 #include "registry/repository.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "registry/versions/runs.h"
@@ -52,7 +53,7 @@ struct Clone {
   void open() {
     Environment environment;
     environment.home = home;
-    repository = std::make_unique<Repository>(root, *disk, pool, environment);
+    repository = std::unique_ptr<Repository>(new Repository(open_repository(root, *disk, pool, environment, *kinds)));
     repository->db().run("PRAGMA synchronous = OFF");
   }
   void close() { repository.reset(); }
@@ -61,6 +62,7 @@ struct Clone {
 
   TempFolder folder;
   std::string root, home;
+  const Kinds* kinds = &known_kinds();
   std::unique_ptr<store::Disk> disk = std::make_unique<UnsyncedDisk>();
   Pool pool{1};
   std::unique_ptr<Repository> repository;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "clone.h"
-#include "registry/operations/undo.h"
+#include "registry/record/undo.h"
 
 namespace mlx::registry::test {
 

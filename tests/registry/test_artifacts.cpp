@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/maintenance/rebuild.h"
+#include "registry/versions/references.h"
 
 using namespace mlx;
 using namespace mlx::registry;

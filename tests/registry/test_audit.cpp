@@ -1,5 +1,5 @@
 // Whatever is altered, removed or reordered is found and named, and a healthy history has no problem.
-#include "registry/keys/audit.h"
+#include "registry/maintenance/audit.h"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +8,8 @@
 #include "fails_with.h"
 #include "history_maker.h"
 #include "registry/operations/history.h"
+#include "registry/sync/open_repository.h"
+#include "registry/versions/references.h"
 #include "store/journal.h"
 
 using namespace mlx;
@@ -78,7 +80,7 @@ TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit t
   std::string run;
   {
     Pool pool(1);
-    Repository training(a.root, *a.disk, pool);
+    Repository training = open_repository(a.root, *a.disk, pool);
     run = start_run(training, run_start("train", "key"));
     log_metrics(training, run, {{1, "loss", 0.5, 1}, {2, "loss", 0.25, 2}});
     end_run(training, run, "done", {}, Json::object());

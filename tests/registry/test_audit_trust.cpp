@@ -1,5 +1,5 @@
 // What is said afterwards of whose operations are recorded, and of clocks that they were made by.
-#include "registry/keys/audit_trust.h"
+#include "registry/maintenance/audit_trust.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include "base/fd.h"
 #include "colleagues.h"
 #include "fails_with.h"
-#include "registry/keys/people.h"
+#include "registry/maintenance/gc.h"
 #include "registry/operations/clock_doubt.h"
 #include "registry/operations/history.h"
-#include "registry/sync/gc.h"
+#include "registry/record/people.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -26,7 +26,7 @@ TEST_CASE("audit shows what is unsigned, unknown, false or backdated") {
     OperationStage stage;
     for (const Operation& operation : operations) stage.add(operation);
     stage.settle();
-    return verify_trust(p.ada.root, stage, p.ada.pool);
+    return verify_trust(known_kinds(), p.ada.root, stage, p.ada.pool);
   };
   CHECK(judged(history).problems.empty());
   CHECK(judged(history).notes.empty());
@@ -64,7 +64,7 @@ TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called
   OperationStage stage;
   visit_operations(p.ada.repo().db(), [&](const Operation& operation) { stage.add(operation); });
   stage.settle();
-  const TrustReport report = verify_trust(p.ada.root, stage, p.ada.pool);
+  const TrustReport report = verify_trust(known_kinds(), p.ada.root, stage, p.ada.pool);
   CHECK(report.problems.empty());
   REQUIRE(report.notes.size() == 1);
   CHECK(report.notes[0].find("tag") != std::string::npos);

@@ -12,9 +12,9 @@
 #include "fails_with.h"
 #include "fault_helpers.h"
 #include "history_maker.h"
-#include "registry/keys/key_sync.h"
 #include "registry/keys/keys.h"
-#include "registry/sync/gc.h"
+#include "registry/maintenance/gc.h"
+#include "registry/sync/key_sync.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
 #include "store/pack/chunk_list.h"
@@ -218,7 +218,7 @@ TEST_CASE("bug: push --repair left a poisoned list of chunks in an encrypted rem
     put(store::ObjectKind::kChunkList, file, store::encode_chunk_list(lie));
     std::vector<store::ObjectKey> keys;
     for (const auto& [key, object] : objects) keys.push_back(key);
-    const auto remote = open_remote(t.a.repo(), t.origin, Towards::kRemote);
+    const auto remote = open_remote(t.a.repo(), t.origin, Direction::kPush);
     remote->set_domain("people");
     remote->send(
         keys, [&](const store::ObjectKey& key) { return objects.at(key); }, t.quiet);

@@ -15,11 +15,13 @@
 #include "base/fd.h"
 #include "clone.h"
 #include "fault_helpers.h"
-#include "registry/fsck.h"
+#include "registry/interop/pointer_merge.h"
 #include "registry/keys/keys.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/sync/open_repository.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/pointer_merge.h"
+#include "registry/versions/references.h"
 #include "store/worktree/update.h"
 
 using namespace mlx;
@@ -48,7 +50,7 @@ struct Place {
     if (open && open->root() == root(clone)) return *open;
     Environment environment;
     environment.home = shared_home();
-    open = std::make_unique<Repository>(root(clone), disk, pool, environment);
+    open = std::unique_ptr<Repository>(new Repository(open_repository(root(clone), disk, pool, environment)));
     open->keys().set_unlocker(std::make_shared<KnownPassphrase>(passphrase));
     open->db().run("PRAGMA synchronous = OFF");
     return *open;

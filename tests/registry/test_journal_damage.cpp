@@ -3,7 +3,8 @@
 
 #include "base/fd.h"
 #include "clone.h"
-#include "registry/fsck.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/maintenance/rebuild.h"
 #include "registry/sync/sync.h"
 
 using namespace mlx;

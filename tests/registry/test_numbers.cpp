@@ -3,8 +3,10 @@
 
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/operations/undo.h"
+#include "registry/record/undo.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/sync.h"
+#include "registry/versions/references.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -8,9 +8,12 @@
 #include "base/progress.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/operations/remarks.h"
-#include "registry/sync/gc.h"
+#include "registry/maintenance/gc.h"
+#include "registry/maintenance/rebuild.h"
+#include "registry/record/remarks.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/sync.h"
+#include "registry/versions/references.h"
 
 using namespace mlx;
 using namespace mlx::registry;

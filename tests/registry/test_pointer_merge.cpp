@@ -3,7 +3,7 @@
 
 #include "clone.h"
 #include "fails_with.h"
-#include "registry/versions/pointer_merge.h"
+#include "registry/interop/pointer_merge.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -5,10 +5,10 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
-#include "registry/operations/claims.h"
+#include "registry/maintenance/gc.h"
 #include "registry/operations/history.h"
-#include "registry/operations/lost.h"
-#include "registry/sync/gc.h"
+#include "registry/record/lost.h"
+#include "registry/sync/claims.h"
 #include "registry/sync/published_heads.h"
 #include "registry/sync/sync.h"
 #include "store/crypto/keys.h"
@@ -38,7 +38,10 @@ struct Pushed {
   std::unique_ptr<store::Remote> open() {
     store::RemoteOptions options;
     options.create = true;
-    options.check_heads = server ? (repair ? judge_published : judge_pushed) : repair ? check_published : check_pushed;
+    const auto check = server ? (repair ? judge_published : judge_pushed) : repair ? check_published : check_pushed;
+    options.check_heads = [check](const store::Store& store, const auto& was, const auto& heads) {
+      check(store, was, heads, known_kinds());
+    };
     return store::open_remote(origin.url, options, *clone.disk, clone.pool);
   }
   std::vector<ObjectRef> operations() {

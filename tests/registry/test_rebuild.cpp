@@ -7,12 +7,14 @@
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/fsck.h"
 #include "registry/keys/trust.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/maintenance/gc.h"
+#include "registry/maintenance/rebuild.h"
 #include "registry/operations/history.h"
-#include "registry/operations/unpublished.h"
-#include "registry/sync/gc.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/sync.h"
+#include "registry/sync/unpublished.h"
 #include "store/journal.h"
 
 using namespace mlx;

@@ -11,9 +11,12 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
-#include "registry/fsck.h"
-#include "registry/own_folder.h"
-#include "registry/settings.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/maintenance/rebuild.h"
+#include "registry/settings/own_folder.h"
+#include "registry/settings/settings.h"
+#include "registry/sync/open_repository.h"
+#include "registry/versions/references.h"
 #include "store/journal.h"
 
 using namespace mlx;
@@ -69,9 +72,9 @@ TEST_CASE("init makes a repository that git ignores, and a second one changes no
   Pool pool(1);
   CHECK(Repository::init(folder.path(), *disk));
   CHECK(read_text(join_path(folder.path(), ".mlx/.gitignore")) == "*\n");
-  CHECK(Repository(folder.path(), *disk, pool).actor() == "");  // nobody has recorded anything yet
+  CHECK(open_repository(folder.path(), *disk, pool).actor() == "");  // nobody has recorded anything yet
   const auto actor_of_signer = [&] {
-    Repository repository(folder.path(), *disk, pool);
+    Repository repository = open_repository(folder.path(), *disk, pool);
     (void)repository.signer();
     return repository.actor();
   };
@@ -83,20 +86,20 @@ TEST_CASE("init makes a repository that git ignores, and a second one changes no
     CHECK((info.st_mode & 0777) == 0600);
   }
   CHECK_FALSE(Repository::init(folder.path(), *disk));
-  CHECK(Repository(folder.path(), *disk, pool).actor() == actor);
+  CHECK(open_repository(folder.path(), *disk, pool).actor() == actor);
 }
 
 TEST_CASE("a repository is found from inside it, and the error says what to do outside of one") {
   Clone c;
   make_folders(c.path("a/b"));
-  CHECK(Repository(c.path("a/b"), *c.disk, c.pool).root() == c.root);
+  CHECK(open_repository(c.path("a/b"), *c.disk, c.pool).root() == c.root);
   CHECK(c.repo().inside("../x/", c.path("a")) == "x");
   CHECK(c.repo().inside(".", c.path("a")) == "a");
   CHECK(fails_with(ErrorKind::kUsage, "outside of the repository", [&] { c.repo().inside("../..", c.path("a")); }) ==
         "");
 
   TempFolder other;
-  const auto open = [&] { Repository(other.path(), *c.disk, c.pool); };
+  const auto open = [&] { (void)open_repository(other.path(), *c.disk, c.pool); };
   CHECK(fails_with(ErrorKind::kNotFound, "mlx init", open) == "");
   make_folders(join_path(other.path(), "data"));
   write_file_atomically(join_path(other.path(), "data/x.mlx"), "");
@@ -192,7 +195,7 @@ TEST_CASE("a disk that refuses the journal leaves everything as before") {
   const store::ManifestSummary two = tree(c.repo(), "two");
   const std::string before = dump(c.repo());
   FailingDisk disk;
-  Repository repo(c.root, disk, c.pool);
+  Repository repo = open_repository(c.root, disk, c.pool);
   disk.refused = "/journal";
   SUBCASE("before the write") {}
   SUBCASE("after the write") {
@@ -219,7 +222,7 @@ TEST_CASE("a folder that may not be written to is an I/O error") {
     if (::geteuid() == 0 &&
         (::chmod(c.folder.path().c_str(), 0755) != 0 || ::setegid(65534) != 0 || ::seteuid(65534) != 0))
       ::_exit(98);
-    Repository repo(c.root, *c.disk, c.pool);
+    Repository repo = open_repository(c.root, *c.disk, c.pool);
     move_alias(repo, "best", v);
   });
   ::chmod(c.path(".mlx").c_str(), 0755);
@@ -239,7 +242,7 @@ TEST_CASE("a schema of a newer mlx is refused") {
 
 TEST_CASE("two openings of one folder see each other's operations") {
   Clone c;
-  Repository other(c.root, *c.disk, c.pool);
+  Repository other = open_repository(c.root, *c.disk, c.pool);
   const store::ManifestSummary trees[] = {tree(c.repo(), "0"), tree(c.repo(), "1"), tree(c.repo(), "2"),
                                           tree(c.repo(), "3")};
   for (int i = 0; i < 4; ++i) {
@@ -261,7 +264,7 @@ TEST_CASE("bug: what others committed while fsck read looked to it like damage")
   std::atomic<bool> stop = false;
   std::thread writer([&] {
     Pool pool(1);
-    Repository other(clone.root, *clone.disk, pool);
+    Repository other = open_repository(clone.root, *clone.disk, pool);
     other.db().run("PRAGMA synchronous = OFF");
     for (int i = 0; !stop; ++i) make(other, "clf", std::to_string(i));
   });
@@ -282,7 +285,7 @@ TEST_CASE("threads and processes that write at once each get a number of their o
   const auto write = [&](int writer) {
     Pool pool(1);
     UnsyncedDisk disk;
-    Repository repo(root, disk, pool);
+    Repository repo = open_repository(root, disk, pool);
     repo.db().run("PRAGMA synchronous = OFF");
     for (int i = 0; i < kEach; ++i) {
       create_version(repo, {.artifact = "clf",
@@ -336,7 +339,7 @@ TEST_CASE("a writer killed at any step loses nothing committed, and the next one
         .artifact = "clf", .kind = ArtifactKind::kModel, .manifest = two, .message = {}, .run = {}, .parent = {}};
     in_child([&] {
       const auto disk = store::real_disk(step);
-      Repository repo(c.root, *disk, c.pool);
+      Repository repo = open_repository(c.root, *disk, c.pool);
       create_version(repo, version);
     });
     c.open();
@@ -360,13 +363,13 @@ TEST_CASE("bug: a repository that another user made in a folder above was taken 
     return std::nullopt;
   };
   const auto add = [&] {
-    Repository repository(c.root, *c.disk, c.pool, mine);
+    Repository repository = open_repository(c.root, *c.disk, c.pool, mine);
     const auto batch = repository.store().begin();
     batch->add_blob(as_bytes("a secret"));
     batch->commit();
   };
   const auto record = [&] {
-    Repository repository(c.root, *c.disk, c.pool, mine);
+    Repository repository = open_repository(c.root, *c.disk, c.pool, mine);
     repository.record("actor.forget", {{"actor", std::string(16, '0')}});
   };
   const auto packs = [&] { return list_folder(c.path(".mlx/packs")); };
@@ -383,7 +386,7 @@ TEST_CASE("bug: a repository that another user made in a folder above was taken 
           }) == "");
     CHECK(packs() == before);
     // What only reads goes on.
-    CHECK(Repository(c.root, *c.disk, c.pool, mine).operations().empty());
+    CHECK(open_repository(c.root, *c.disk, c.pool, mine).operations().empty());
     REQUIRE(::chown(c.path(theirs).c_str(), 0, 0) == 0);
   }
   REQUIRE(::chown(c.path(".mlx").c_str(), kStranger, kStranger) == 0);

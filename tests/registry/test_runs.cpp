@@ -8,7 +8,9 @@
 #include "base/json.h"
 #include "clone.h"
 #include "fails_with.h"
+#include "registry/maintenance/rebuild.h"
 #include "registry/operations/metric_series.h"
+#include "registry/versions/lineage.h"
 
 using namespace mlx;
 using namespace mlx::registry;

@@ -1,5 +1,5 @@
 // Settings: which source wins, strict files, and edits that leave the rest alone.
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -6,10 +6,14 @@
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
-#include "registry/fsck.h"
-#include "registry/sync/gc.h"
+#include "registry/maintenance/check_metadata.h"
+#include "registry/maintenance/gc.h"
+#include "registry/maintenance/rebuild.h"
+#include "registry/sync/numbers.h"
+#include "registry/sync/open_repository.h"
 #include "registry/sync/repair_remote.h"
 #include "registry/sync/sync.h"
+#include "registry/versions/references.h"
 #include "store/remote/transfer.h"
 
 using namespace mlx;
@@ -86,7 +90,7 @@ TEST_CASE("bug: a push did not find what another process had committed since it 
   Team t;
   make(t.a.repo(), "clf", "one");
   (void)t.a.repo().store().stat();  // it sees what is there now
-  Repository other(t.a.root, *t.a.disk, t.a.pool);
+  Repository other = open_repository(t.a.root, *t.a.disk, t.a.pool);
   const Version second = make(other, "clf", "two");
   CHECK(t.push(t.a).operations == 2);
   t.fetch(t.b);

@@ -7,9 +7,13 @@
 #include "base/json.h"
 #include "colleagues.h"
 #include "fails_with.h"
-#include "registry/keys/people.h"
+#include "registry/record/judge.h"
+#include "registry/record/people.h"
+#include "registry/record/trust_changes.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/seen_heads.h"
 #include "registry/sync/sync.h"
+#include "registry/versions/references.h"
 #include "store/remote/transfer.h"
 
 using namespace mlx;

@@ -1,12 +1,14 @@
 // Undo: as if it had never been, in every clone, whatever arrives in which order.
-#include "registry/operations/undo.h"
+#include "registry/record/undo.h"
 
 #include <doctest/doctest.h>
 
 #include "base/fd.h"
 #include "fails_with.h"
 #include "history_maker.h"
+#include "registry/maintenance/rebuild.h"
 #include "registry/sync/sync.h"
+#include "registry/versions/references.h"
 
 using namespace mlx;
 using namespace mlx::registry;

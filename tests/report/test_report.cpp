@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "nn/model.h"
+#include "registry/sync/open_repository.h"
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/report.h"
@@ -27,7 +28,8 @@ struct History {
 
   History() {
     registry::Repository::init(folder.path(), *disk);
-    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
+    repository = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
   }
 
   Version make(const std::string& name, ArtifactKind kind, const store::ManifestSummary& manifest,

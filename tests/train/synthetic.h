@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "data/dataset.h"
 #include "kernels/philox.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/worktree.h"
@@ -61,7 +62,7 @@ inline void make_repository(const std::string& folder, store::Disk& disk, Pool& 
   const std::string data = join_path(folder, "data/bars");
   write_split(data, "train", 300, 1);
   write_split(data, "test", 99, 2);
-  registry::Repository repository(folder, disk, pool);
+  registry::Repository repository = registry::open_repository(folder, disk, pool);
   NoProgress silent;
   const store::ManifestSummary summary =
       store::add_folder(repository.store(), data, nullptr, &repository.stat_cache(), pool, silent);

@@ -10,6 +10,7 @@
 #include "../store/fault_disk.h"
 #include "base/json.h"
 #include "graph/not_finite.h"
+#include "registry/sync/open_repository.h"
 #include "train/checkpoint_interval.h"
 #include "train/repository_sink.h"
 #include "world.h"
@@ -120,7 +121,7 @@ TEST_CASE("killed while a checkpoint may be written, at any step, and resumed: n
     const pid_t child = fork();
     if (child == 0) {
       Pool pool(2);  // a pool's threads do not survive fork
-      registry::Repository repository(killed.folder.path(), *killed.disk, pool);
+      registry::Repository repository = registry::open_repository(killed.folder.path(), *killed.disk, pool);
       Tripwire tripwire(step, [] { kill(getpid(), SIGKILL); });
       TrainOptions options;
       options.level = kernels::best_level();

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/sync/open_repository.h"
+#include "registry/versions/references.h"
 #include "synthetic.h"
 #include "train/trainer.h"
 
@@ -36,7 +38,8 @@ struct World {
   World(int threads, const std::string& model) : pool(threads), disk(store::real_disk()) {
     synthetic::make_repository(folder.path(), *disk, pool);
     write_file_atomically(join_path(folder.path(), "train.toml"), config_of(model));
-    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
+    repository = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
   }
   train::TrainOutcome train(Progress& progress, const std::string& resume = {}) {
     train::TrainOptions options;

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/json.h"
+#include "registry/versions/references.h"
 #include "world.h"
 
 namespace mlx::train::test {

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "infer/answers.h"
 #include "kernels/philox.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/worktree.h"
@@ -42,7 +43,8 @@ struct World {
   explicit World(const std::vector<std::pair<std::string, std::string>>& files, int threads = 2)
       : pool(threads), disk(store::real_disk()) {
     registry::Repository::init(folder.path(), *disk);
-    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
+    repository = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
     const std::string data = join_path(folder.path(), "data/set");
     make_folders(data);
     for (const auto& [name, text] : files) write_file_atomically(join_path(data, name), text);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "nn/model.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/worktree.h"
@@ -61,7 +62,8 @@ struct World {
     for (int i = 0; i < 20; ++i) text += "the cat sat on the mat.\nthe dog sat on the log.\n";
     write_file_atomically(join_path(data, "train.txt"), text);
     write_file_atomically(join_path(folder.path(), "train.toml"), config_of(family));
-    repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool);
+    repository = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
     NoProgress silent;
     registry::NewVersion version;
     version.artifact = "data/rhyme";

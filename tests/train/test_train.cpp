@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/pointers.h"
 #include "train/evaluate_version.h"
 #include "world.h"
@@ -103,7 +104,7 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
   if (child == 0) {
     // A pool's threads do not survive fork: the child makes its own.
     Pool pool(2);
-    registry::Repository repository(killed.folder.path(), *killed.disk, pool);
+    registry::Repository repository = registry::open_repository(killed.folder.path(), *killed.disk, pool);
     Tripwire tripwire(18, [] { kill(getpid(), SIGKILL); });
     train::TrainOptions options;
     options.level = kernels::best_level();
@@ -114,7 +115,8 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
   int status = 0;
   waitpid(child, &status, 0);
   REQUIRE(WIFSIGNALED(status));
-  killed.repository = std::make_unique<registry::Repository>(killed.folder.path(), *killed.disk, killed.pool);
+  killed.repository = std::unique_ptr<registry::Repository>(
+      new registry::Repository(registry::open_repository(killed.folder.path(), *killed.disk, killed.pool)));
   const std::vector<registry::Run> all = registry::runs(*killed.repository);
   REQUIRE(all.size() == 1);
   CHECK(all[0].status == "killed");

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "registry/sync/open_repository.h"
 #include "registry/versions/pointers.h"
+#include "registry/versions/references.h"
 #include "store/disk.h"
 #include "synthetic.h"
 #include "train/trainer.h"
@@ -21,7 +23,10 @@ struct World {
     write_config(config);
     open();
   }
-  void open() { repository = std::make_unique<registry::Repository>(folder.path(), *disk, pool); }
+  void open() {
+    repository = std::unique_ptr<registry::Repository>(
+        new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
+  }
   void write_config(const std::string& text) { write_file_atomically(join_path(folder.path(), "train.toml"), text); }
   TrainConfig config() { return read_train_config(join_path(folder.path(), "train.toml")); }
   TrainOutcome train(Progress& progress, const std::string& resume = {}, bool force = false) {

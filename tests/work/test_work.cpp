@@ -10,7 +10,7 @@
 #include "../store/fault_disk.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "registry/versions/live_runs.h"
+#include "registry/live_runs.h"
 #include "work/work.h"
 
 namespace mlx::work {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "registry/operations/names.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/names.h"
 
 namespace mlx::registry {
 namespace {

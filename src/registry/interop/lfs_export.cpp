@@ -1,4 +1,6 @@
 // A version written as Git LFS keeps it: pointers in a folder, contents in the repository's store of LFS objects.
+#include "registry/interop/lfs_export.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +12,7 @@
 #include "base/git.h"
 #include "base/path.h"
 #include "formats/lfs_pointer.h"
-#include "registry/interop/lfs.h"
+#include "registry/interop/lfs_import.h"
 #include "store/worktree/beneath.h"
 
 namespace mlx::registry {

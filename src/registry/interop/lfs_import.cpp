@@ -1,4 +1,6 @@
 // What HEAD tracks with Git LFS, found by its pointers and cut into datasets.
+#include "registry/interop/lfs_import.h"
+
 #include <algorithm>
 #include <map>
 
@@ -7,7 +9,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "formats/lfs_pointer.h"
-#include "registry/interop/lfs.h"
 
 namespace mlx::registry {
 namespace {

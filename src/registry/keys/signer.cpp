@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/subprocess.h"
-#include "registry/operations/random_id.h"
+#include "registry/operations/operation.h"
 
 namespace mlx::registry {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "registry/settings.h"
+#include "registry/settings/settings.h"
 #include "store/crypto/signature.h"
 
 namespace mlx::registry {

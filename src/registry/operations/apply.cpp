@@ -1,84 +1,57 @@
-// Typed access to an operation's body for the apply functions.
+// What an operation does to the database: its own row and the heads, then what its kind's function projects.
 #include "registry/operations/apply.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/operations/application.h"
 
 namespace mlx::registry {
+namespace {
 
-std::string Application::what() const {
-  return fmt::format("operation {} ({})", operation.id.brief(), operation.kind);
-}
-
-std::string Application::string(const char* key) const {
-  return json_string(body, key, what());
-}
-
-std::string Application::string_or_empty(const char* key) const {
-  return body.contains(key) ? string(key) : std::string();
-}
-
-std::int64_t Application::integer(const char* key, std::int64_t least) const {
-  const std::int64_t value = json_int(body, key, what());
-  if (value < least) corrupt(fmt::format("'{}' is {}, less than {}", key, value, least));
-  return value;
-}
-
-bool Application::boolean(const char* key) const {
-  return json_bool(body, key, what());
-}
-
-Digest Application::digest(const char* key) const {
-  return Digest::parse(string(key));
-}
-
-std::optional<Digest> Application::digest_or_null(const char* key) const {
-  const auto found = body.find(key);
-  if (found != body.end() && found->is_null()) return std::nullopt;
-  return digest(key);
-}
-
-std::string Application::json(const char* key) const {
-  const auto found = body.find(key);
-  if (found == body.end()) corrupt(fmt::format("the key '{}' is missing", key));
-  return found->is_null() ? std::string() : canonical(*found);
-}
-
-void Application::corrupt(const std::string& why) const {
-  fail(ErrorKind::kCorrupt, "{}: {}", what(), why);
-}
-
-bool Application::follows(std::int64_t place) const {
-  return ancestry.precedes(place, seq);
-}
-
-bool Application::follows(const Digest& earlier) const {
-  store::Statement select = db.prepare("SELECT seq FROM operations WHERE id = ?");
-  return select.bind(earlier).step() && follows(select.int64(0));
-}
-
-std::string Application::maker() const {
-  return operation.is_signed() ? operation.signer.hex() : operation.actor;
-}
-
-void Application::ignore(const std::string& what, const std::string& whose) const {
-  db.prepare("INSERT OR IGNORE INTO remarks (operation, ignored, what, whose) VALUES (?, 1, ?, ?)")
-      .bind(operation.id, what, whose)
+// The row of the operation itself and the heads of the graph; returns its place in the order.
+std::int64_t insert_operation(store::Database& db, const Operation& operation) {
+  store::Statement known = db.prepare("SELECT 1 FROM operations WHERE id = ?");
+  for (const Digest& parent : operation.parents) {
+    if (!known.bind(parent).step()) {
+      fail(ErrorKind::kCorrupt, "operation {}: its parent {} is missing", operation.id.brief(), parent.brief());
+    }
+    known.reset();
+  }
+  const std::optional<Digest> signer = operation.is_signed() ? std::optional(operation.signer) : std::nullopt;
+  db.prepare("INSERT INTO operations (id, kind, actor, time, bytes, signer) VALUES (?, ?, ?, ?, ?, ?)")
+      .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation), signer)
       .run();
-}
-
-void Application::changes(const std::string& what, const std::string& whose) const {
-  db.prepare("INSERT OR IGNORE INTO remarks (operation, ignored, what, whose) VALUES (?, 0, ?, ?)")
-      .bind(operation.id, what, whose)
+  const std::int64_t seq = db.last_insert_id();
+  // Once, whatever is applied again.
+  db.prepare(
+        "INSERT OR IGNORE INTO taken (operation, time, place) VALUES (?, ?, (SELECT coalesce(max(place), 0) + 1 FROM "
+        "taken))")
+      .bind(operation.id, unix_micros())
       .run();
+  store::Statement link = db.prepare("INSERT INTO operation_parents (child, parent) VALUES (?, ?)");
+  store::Statement unhead = db.prepare("DELETE FROM heads WHERE id = ?");
+  for (const Digest& parent : operation.parents) {
+    link.bind(operation.id, parent).run();
+    unhead.bind(parent).run();
+  }
+  db.prepare("INSERT INTO heads (id) VALUES (?)").bind(operation.id).run();
+  return seq;
 }
 
-Made maker_at(store::Database& db, std::int64_t place) {
-  store::Statement select = db.prepare("SELECT actor, signer FROM operations WHERE seq = ?");
-  if (!select.bind(place).step())
-    throw Error(ErrorKind::kCorrupt, fmt::format("meta.db: operations: row {} is missing", place),
-                "run `mlx fsck --rebuild`");
-  return {select.null(1) ? select.text(0) : select.digest(1).hex(), select.text(0)};
+}  // namespace
+
+void apply(store::Database& db, const store::Store& store, const Kinds& kinds, const Operation& operation,
+           Ancestry& ancestry, bool undone) {
+  const Kind& kind = kinds.at(operation.kind);
+  if (db.prepare("SELECT 1 FROM operations WHERE id = ?").bind(operation.id).step()) return;
+  const std::int64_t seq = insert_operation(db, operation);
+  if (undone) {
+    db.prepare("INSERT INTO undone (operation) VALUES (?)").bind(operation.id).run();
+    return;
+  }
+  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+  kind.apply(Application(db, store, kinds, kind, operation, body, seq, ancestry));
 }
 
 }  // namespace mlx::registry

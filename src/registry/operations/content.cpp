@@ -1,69 +1,45 @@
-// Reads content's digests out of the bodies of operations.
+// See content.h.
 #include "registry/operations/content.h"
 
-#include "base/error.h"
 #include "base/json.h"
+#include "registry/operations/body.h"
 
 namespace mlx::registry {
-namespace {
 
-// The patch of what was not committed when a run started: code.diff, where it is a digest.
-std::optional<Digest> code_diff(const Json& body) {
-  const auto code = body.find("code");
-  if (code == body.end() || !code->is_object()) return std::nullopt;
-  const auto diff = code->find("diff");
-  if (diff == code->end() || !diff->is_string() || !diff->get_ref<const std::string&>().starts_with("sha256:"))
-    return std::nullopt;
-  return Digest::parse(diff->get_ref<const std::string&>());
+std::vector<Digest> Content::blobs() const {
+  std::vector<Digest> all = of(Role::kSeries);
+  all.insert(all.end(), of(Role::kBlob).begin(), of(Role::kBlob).end());
+  return all;
 }
 
-void add_content(const Operation& operation, const Wanted& wanted, Content& content) {
-  const auto add = [](std::vector<Digest>& to, const std::optional<Digest>& id) {
-    if (id) to.push_back(*id);
-  };
-  const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-  if (wanted && !wanted(operation, body)) return;
-  if (operation.kind == "version.create") {
-    const std::optional<Digest> digest = digest_in(body, "digest");
-    add(content.manifests, digest);
-    const auto artifact = body.find("artifact");
-    if (digest && artifact != body.end() && artifact->is_string())
-      content.versions.emplace_back(artifact->get<std::string>(), *digest);
+bool Content::travels() const {
+  return !of(Role::kVersion).empty() || !of(Role::kSeries).empty() || !of(Role::kBlob).empty();
+}
+
+void Content::add(const Kinds& kinds, const Operation& operation, const Json& body) {
+  const Kind* const kind = kinds.find(operation.kind);
+  if (!kind) return;
+  for (const DigestField& field : kind->content.fields()) {
+    Body(body).visit(field, [&](const Digest& digest) {
+      by_role_[static_cast<std::size_t>(field.role)].push_back(digest);
+      if (field.role == Role::kVersion) versions.emplace_back(text_in(body, "artifact"), digest);
+    });
   }
-  if (operation.kind == "run.end") add(content.series, digest_in(body, "metrics"));
-  if (operation.kind == "attach") add(content.others, digest_in(body, "blob"));
-  if (operation.kind == "run.start") add(content.others, code_diff(body));
-  if (operation.kind == "actor.describe") add(content.others, digest_in(body, "blob"));
 }
 
-}  // namespace
-
-std::string text_in(const Json& body, const char* key) {
-  const auto found = body.find(key);
-  return found != body.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::optional<Digest> digest_in(const Json& body, const char* key) {
-  const auto found = body.find(key);
-  if (found == body.end() || !found->is_string()) return std::nullopt;
-  return Digest::parse(found->get_ref<const std::string&>());
-}
-
-Content content_of(const std::vector<Operation>& operations, const Wanted& wanted) {
+Content content_of(const Kinds& kinds, const Operation& operation) {
   Content content;
-  for (const Operation& operation : operations) add_content(operation, wanted, content);
+  content.add(kinds, operation, parse_json(operation.body, "operation " + operation.id.brief()));
   return content;
 }
 
-Content content_of(OperationStage& operations, const Wanted& wanted) {
+Content content_of(const Kinds& kinds, OperationStage& operations, const Wanted& wanted) {
   Content content;
-  operations.visit([&](const Operation& operation) { add_content(operation, wanted, content); });
+  operations.visit([&](const Operation& operation) {
+    const Json body = parse_json(operation.body, "operation " + operation.id.brief());
+    if (!wanted || wanted(operation, body)) content.add(kinds, operation, body);
+  });
   return content;
-}
-
-std::optional<Digest> code_diff_of(const std::string& code) {
-  if (code.empty()) return std::nullopt;
-  return code_diff(Json{{"code", parse_json(code, "code of a run")}});
 }
 
 }  // namespace mlx::registry

@@ -1,5 +1,6 @@
 // Keeps journal, operations table and projection in step.
 #include "registry/operations/history.h"
+#include "registry/operations/schema.h"
 
 #include <sys/stat.h>
 
@@ -10,9 +11,9 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "registry/operations/ancestry.h"
+#include "registry/operations/apply.h"
 #include "registry/operations/metric_series.h"
-#include "registry/operations/undo.h"
-#include "registry/repository.h"
+#include "registry/operations/undone.h"
 
 namespace mlx::registry {
 namespace {
@@ -91,13 +92,13 @@ void require_parents(store::Database& db, OperationStage& operations) {
 
 // Those of the database and `unknown`, from the first on: an undo changes what earlier operations did, and what
 // diverged stands among them.
-void apply_all_again(store::Database& db, const store::Store& store, const std::function<void(OperationStage&)>& add,
-                     Progress& progress) {
+void apply_all_again(store::Database& db, const store::Store& store, const Kinds& kinds,
+                     const std::function<void(OperationStage&)>& add, Progress& progress) {
   OperationStage all;
   visit_operations(db, [&](const Operation& operation) { all.add(operation); });
   add(all);
   all.settle();
-  rebuild_projection(db, store, all, progress);
+  rebuild_projection(db, store, kinds, all, progress);
 }
 
 // What the journal lost, a few at a time: each batch is synced.
@@ -277,9 +278,15 @@ std::vector<Operation> select_operations(store::Database& db) {
   return operations;
 }
 
-void visit_operations_of(store::Database& db, const char* kind, const OperationStage::Visit& visit) {
+void visit_operations_of(store::Database& db, const std::string& kind, const OperationStage::Visit& visit) {
   store::Statement select = db.prepare("SELECT bytes FROM operations WHERE kind = ? ORDER BY seq");
   for (select.bind(kind); select.step();) visit(decode(select.blob(0)));
+}
+
+void visit_operations_naming(store::Database& db, const Kinds& kinds, Role role, const OperationStage::Visit& visit) {
+  for (const Kind* const kind : kinds.rows()) {
+    if (kind->content.has(role)) visit_operations_of(db, std::string(kind->name), visit);
+  }
 }
 
 bool journal_differs(store::Database& db, const std::string& path) {
@@ -291,38 +298,40 @@ void note_journal_size(store::Database& db, const std::string& path) {
   db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('journal_bytes', ?)").bind(journal_size(path)).run();
 }
 
-void adopt(store::Database& db, const store::Store& store, const Operation& newest) {
+void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, const Operation& newest) {
   CHECK(std::ranges::includes(newest.parents, select_heads(db)));
   Ancestry ancestry(db);
-  if (newest.kind != kUndoKind) return apply(db, store, newest, ancestry);
+  if (!taken_back_by(kinds, newest)) return apply(db, store, kinds, newest, ancestry);
   NoProgress quiet;
   apply_all_again(
-      db, store, [&](OperationStage& all) { all.add(newest); }, quiet);
+      db, store, kinds, [&](OperationStage& all) { all.add(newest); }, quiet);
 }
 
-void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress) {
+void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, OperationStage& unknown,
+           Progress& progress) {
   require_parents(db, unknown);
-  if (extends_heads(db, unknown) && !holds_undo(unknown)) {
+  if (extends_heads(db, unknown) && !holds_undo(kinds, unknown)) {
     Ancestry ancestry(db);
     return unknown.visit([&](const Operation& operation) {
       progress.advance(1);
-      apply(db, store, operation, ancestry);
+      apply(db, store, kinds, operation, ancestry);
     });
   }
   const auto add_unknown = [&](OperationStage& all) {
     unknown.visit([&](const Operation& operation) { all.add(operation); });
   };
-  apply_all_again(db, store, add_unknown, progress);
+  apply_all_again(db, store, kinds, add_unknown, progress);
 }
 
-void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress) {
+void rebuild_projection(store::Database& db, const store::Store& store, const Kinds& kinds, OperationStage& all,
+                        Progress& progress) {
   const std::vector<LiveSeries> live = live_metrics(db);
   for (const char* table : kProjected) db.run(fmt::format("DELETE FROM {}", table));
-  const OperationSet undone = undone_operations(all);
+  const OperationSet undone = undone_operations(kinds, all);
   progress.begin("apply", all.size(), "operations");
   Ancestry ancestry(db);
   all.visit([&](const Operation& operation) {
-    apply(db, store, operation, ancestry, undone.contains(operation.id));
+    apply(db, store, kinds, operation, ancestry, undone.contains(operation.id));
     progress.advance(1);
   });
   restore_live_metrics(db, live);
@@ -333,15 +342,16 @@ bool is_outdated(store::Database& db) {
   return db.prepare("SELECT 1 FROM meta WHERE key = 'outdated'").step();
 }
 
-void project_anew_where_outdated(store::Database& db, const store::Store& store) {
+void project_anew_where_outdated(store::Database& db, const store::Store& store, const Kinds& kinds) {
   if (!is_outdated(db)) return;
   NoProgress quiet;
   apply_all_again(
-      db, store, [](OperationStage&) {}, quiet);
+      db, store, kinds, [](OperationStage&) {}, quiet);
   db.run("DELETE FROM meta WHERE key = 'outdated'");
 }
 
-void catch_up(store::Database& db, const store::Store& store, store::Disk& disk, const std::string& mlx_folder) {
+void catch_up(store::Database& db, const store::Store& store, const Kinds& kinds, store::Disk& disk,
+              const std::string& mlx_folder) {
   const std::string path = journal_path(mlx_folder);
   if (!journal_differs(db, path)) return;
   store::Journal journal(path, disk);
@@ -352,7 +362,7 @@ void catch_up(store::Database& db, const store::Store& store, store::Disk& disk,
   });
   unknown.settle();
   NoProgress quiet;
-  adopt(db, store, unknown, quiet);
+  adopt(db, store, kinds, unknown, quiet);
   if (db.writable()) append_lost(db, store, journal, in_journal);  // else the journal cannot be written either
   note_journal_size(db, path);
 }

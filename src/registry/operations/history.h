@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/operations/kinds.h"
 #include "registry/operations/operation.h"
 #include "registry/operations/operation_stage.h"
 #include "store/disk.h"
@@ -56,26 +57,31 @@ void visit_operations_where(store::Database& db, const std::function<bool(std::i
                             const OperationStage::Visit& visit);
 std::vector<Operation> select_operations(store::Database& db);  // the same, all at once
 // Those of one kind, unverified.
-void visit_operations_of(store::Database& db, const char* kind, const OperationStage::Visit& visit);
+void visit_operations_of(store::Database& db, const std::string& kind, const OperationStage::Visit& visit);
+// Those of all kinds that have digests in this role.
+void visit_operations_naming(store::Database& db, const Kinds& kinds, Role role, const OperationStage::Visit& visit);
 bool journal_differs(store::Database& db, const std::string& path);  // from what the database last agreed with
 void note_journal_size(store::Database& db, const std::string& path);
 
 // Applies operations that the database does not have: behind the others where the fixed order puts them there, else by
 // rebuilding the projection. Their parents must be recorded or among them (kCorrupt). `unknown` is settled.
-void adopt(store::Database& db, const store::Store& store, OperationStage& unknown, Progress& progress);
+void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, OperationStage& unknown,
+           Progress& progress);
 // The same of one whose parents are all heads.
-void adopt(store::Database& db, const store::Store& store, const Operation& newest);
+void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, const Operation& newest);
 
 // Empties every projected table and applies all operations, settled. Metrics of runs that are still going on are kept:
 // they stand in no operation yet.
-void rebuild_projection(store::Database& db, const store::Store& store, OperationStage& all, Progress& progress);
+void rebuild_projection(store::Database& db, const store::Store& store, const Kinds& kinds, OperationStage& all,
+                        Progress& progress);
 
 // Tables that an older mlx made of the operations, by other rules: made again.
 bool is_outdated(store::Database& db);
-void project_anew_where_outdated(store::Database& db, const store::Store& store);
+void project_anew_where_outdated(store::Database& db, const store::Store& store, const Kinds& kinds);
 
 // What a crash left: operations of the journal that were never applied are, and operations that the journal lost are
 // appended to it again.
-void catch_up(store::Database& db, const store::Store& store, store::Disk& disk, const std::string& mlx_folder);
+void catch_up(store::Database& db, const store::Store& store, const Kinds& kinds, store::Disk& disk,
+              const std::string& mlx_folder);
 
 }  // namespace mlx::registry

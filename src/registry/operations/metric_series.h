@@ -1,5 +1,5 @@
 // The sealed form of a run's metrics (mlx-format-metrics(5)) and their rows in meta.db. Used by runs.cpp, and by
-// apply_runs.cpp when a database is rebuilt.
+// kinds/runs.cpp when a database is rebuilt.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,16 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "registry/versions/runs.h"
 #include "store/sqlite.h"
 
 namespace mlx::registry {
+
+struct MetricPoint {
+  std::int64_t step = 0;
+  std::string name;  // "train/loss", "valid/accuracy"
+  double value = 0;
+  std::int64_t time = 0;  // unix microseconds
+};
 
 // Points sorted by name, then step, no two with the same of both.
 Bytes encode_series(const std::vector<MetricPoint>& sorted);

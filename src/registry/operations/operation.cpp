@@ -1,4 +1,4 @@
-// Operations as bytes and as a graph: encoding, strict decoding, the fixed order. Applied in apply_operation.cpp.
+// Operations as bytes and as a graph: encoding, strict decoding, the fixed order. Applied in apply.cpp.
 // The format is mlx-format-operation(5).
 #include "registry/operations/operation.h"
 
@@ -6,6 +6,12 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <sys/random.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -155,6 +161,16 @@ std::vector<Operation> fixed_order(std::vector<Operation> operations) {
   ordered.reserve(reached.size());
   for (const std::size_t i : reached) ordered.push_back(std::move(operations[i]));
   return ordered;
+}
+
+// Sixty-four bits of the kernel's randomness as text.
+std::string random_id() {
+  std::array<std::uint8_t, 8> bytes{};
+  // Up to 256 bytes are never interrupted once the generator is ready (getrandom(2)).
+  while (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    if (errno != EINTR) fail_errno(errno, "getrandom", "read random bytes from");
+  }
+  return to_hex(bytes);
 }
 
 }  // namespace mlx::registry

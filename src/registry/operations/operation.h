@@ -2,7 +2,7 @@
 // tables of meta.db are written by `apply` and nothing else, so that the database can be rebuilt from operations alone.
 //
 // An operation's bytes are canonical JSON with the Ed25519 signature of whoever made it; its id is their SHA-256. A new
-// kind is one file with its apply, and one row in the table of apply_operation.cpp. Whose signature counts: trust.h.
+// kind is one file with its apply, and one row in the table of kinds.cpp. Whose signature counts: trust.h.
 #pragma once
 
 #include <string>
@@ -53,18 +53,10 @@ Operation decode(ByteView bytes);
 Bytes signed_bytes(const Operation& operation);
 bool signature_holds(const Operation& operation);
 
-std::vector<std::string> operation_kinds();  // all that this mlx knows
-
-// Applies one operation to the projected tables, inside the caller's transaction. Idempotent by id. Blobs that it needs
-// (a sealed metric series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it.
-// One that is `undone` is recorded only: it counts as never applied.
-// Whoever applies many hands all of them the same `ancestry`.
-class Ancestry;
-void apply(store::Database& db, const store::Store& store, const Operation& operation, Ancestry& ancestry,
-           bool undone = false);
-
 // A fixed order for a set of operations: by generation (the longest way from an operation without parents in the set),
 // then by id. Parents come first, and no clock has a say.
 std::vector<Operation> fixed_order(std::vector<Operation> operations);
+
+std::string random_id();  // names clones and runs: 16 lower-case hex digits from the kernel's generator
 
 }  // namespace mlx::registry

@@ -180,7 +180,7 @@ void OperationStage::visit(const Visit& visit) {
   while (rows.step()) visit(read(rows.int64(0)));
 }
 
-void OperationStage::visit_kind(const char* kind, const Visit& visit) {
+void OperationStage::visit_kind(const std::string& kind, const Visit& visit) {
   store::Statement rows = db_.prepare(in_order_ ? "SELECT row FROM contents WHERE kind = ? ORDER BY row"
                                                 : "SELECT c.row FROM contents c JOIN places p ON p.row = c.row"
                                                   " WHERE c.kind = ? ORDER BY p.place");

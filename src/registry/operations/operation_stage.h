@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "registry/operations/operation.h"
@@ -33,8 +34,8 @@ class OperationStage {
   void settle_as_added();
 
   using Visit = std::function<void(const Operation&)>;
-  void visit(const Visit& visit);                         // in the fixed order
-  void visit_kind(const char* kind, const Visit& visit);  // the same, of one kind
+  void visit(const Visit& visit);                                // in the fixed order
+  void visit_kind(const std::string& kind, const Visit& visit);  // the same, of one kind
   // The same, several at once for all cores, and no more than memory may hold whatever their number.
   void visit_slices(const std::function<void(const std::vector<Operation>&)>& visit);
   void visit_ids(const std::function<void(const Digest&)>& visit);  // in the fixed order

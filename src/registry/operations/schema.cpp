@@ -4,7 +4,7 @@
 // Every table but `meta` is a projection of operations: written by `apply`, emptied and written again by a rebuild. The
 // one exception are the metrics of a run that is still going on (log_metrics); they are sealed into a blob when it
 // ends.
-#include "registry/repository.h"
+#include "registry/operations/schema.h"
 
 namespace mlx::registry {
 

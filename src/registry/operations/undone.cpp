@@ -1,39 +1,58 @@
 // Which operations of a history are in force. The graph is asked in places of the fixed order, a few bytes an operation
 // and only where something was taken back; what operations say is read from the stage.
+#include "registry/operations/undone.h"
+
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/json.h"
+#include "registry/operations/body.h"
 #include "registry/operations/content.h"
 #include "registry/operations/operation_stage.h"
-#include "registry/operations/undo.h"
 
 namespace mlx::registry {
 namespace {
 
-bool lists(const Json& body, const char* key, const std::string& digest) {
-  const auto list = body.find(key);
-  if (list == body.end() || !list->is_array()) return false;
-  return std::ranges::any_of(*list, [&](const Json& item) {
-    return item.is_string() ? item.get_ref<const std::string&>() == digest : text_in(item, "version") == digest;
-  });
+// What a body that builds on an operation holds: the digest that the operation made or is. "" where nothing can.
+std::string named_by_builders(const Kinds& kinds, const Operation& operation) {
+  const Kind* const kind = kinds.find(operation.kind);
+  if (!kind) return {};
+  if (kind->content.has(Role::kReplaced)) return operation.id.text();
+  const std::vector<Digest> made = content_of(kinds, operation).of(Role::kVersion);
+  return made.empty() ? std::string() : made.front().text();
 }
 
-// What a body that builds on an operation holds: the digest that the operation made or is. "" where nothing can.
-std::string named_by_builders(const Operation& operation) {
-  if (operation.kind == "alias.move") return operation.id.text();
-  if (operation.kind != "version.create") return {};
-  return text_in(parse_json(operation.body, "operation " + operation.id.brief()), "digest");
+bool names_any(const Kind& kind, const Json& body, Role role, const Digest& wanted) {
+  bool found = false;
+  for (const DigestField& field : kind.content.fields()) {
+    if (field.role == role) Body(body).visit(field, [&](const Digest& digest) { found = found || digest == wanted; });
+  }
+  return found;
+}
+
+// What refers to a version by its artifact's name means that artifact's.
+bool is_about(const Json& later, const Json& earlier) {
+  return !later.contains("artifact") || text_in(later, "artifact") == text_in(earlier, "artifact");
+}
+
+void visit_undos(const Kinds& kinds, OperationStage& history,
+                 const std::function<void(const Operation& undo, const Digest& of)>& visit) {
+  for (const Kind* const kind : kinds.rows()) {
+    if (!kind->content.has(Role::kTakenBack)) continue;
+    history.visit_kind(std::string(kind->name), [&](const Operation& undo) {
+      if (const auto of = taken_back_by(kinds, undo)) visit(undo, *of);
+    });
+  }
 }
 
 using Place = std::uint32_t;  // counts from 0
 
-class UndoRule {
+class UndoneRule {
  public:
-  explicit UndoRule(OperationStage& history) : history_(history) {
-    history.visit_kind(kUndoKind, [&](const Operation& undo) {
-      const Json body = parse_json(undo.body, "operation " + undo.id.brief());
-      const auto target = history.place_of(Digest::parse(text_in(body, "operation")));
+  UndoneRule(const Kinds& kinds, OperationStage& history) : kinds_(kinds), history_(history) {
+    visit_undos(kinds, history, [&](const Operation& undo, const Digest& of) {
+      const auto target = history.place_of(of);
       if (target) undos_[static_cast<Place>(*target - 1)].push_back(static_cast<Place>(*history.place_of(undo.id) - 1));
     });
     if (!undos_.empty()) read_parents();
@@ -67,7 +86,7 @@ class UndoRule {
 
   // Someone who knew the target and not its undo has built on it.
   bool overruled(const Operation& target, Place at, Place undo, const std::vector<bool>& undone) {
-    const std::string named = named_by_builders(target);
+    const std::string named = named_by_builders(kinds_, target);
     if (named.empty()) return false;
     const std::vector<bool> knew_target = descendants(at), knew_undo = descendants(undo);
     const Json body = parse_json(target.body, "operation " + target.id.brief());
@@ -75,7 +94,7 @@ class UndoRule {
       if (!knew_target[i] || knew_undo[i] || undone[i]) continue;
       const Operation later = history_.at(i + 1);
       if (later.body.find(named) == std::string::npos) continue;
-      if (builds_on(later, parse_json(later.body, "operation " + later.id.brief()), target, body)) return true;
+      if (builds_on(kinds_, later, parse_json(later.body, "operation " + later.id.brief()), target, body)) return true;
     }
     return false;
   }
@@ -91,6 +110,7 @@ class UndoRule {
     return reached;
   }
 
+  const Kinds& kinds_;
   OperationStage& history_;
   std::map<Place, std::vector<Place>> undos_;  // operation → the undos that name it
   std::vector<std::uint64_t> first_parent_;    // of each place, into parents_
@@ -99,25 +119,46 @@ class UndoRule {
 
 }  // namespace
 
-bool builds_on(const Operation& later, const Json& b, const Operation& earlier, const Json& a) {
-  if (earlier.kind == "alias.move") return later.kind == "alias.move" && lists(b, "replaces", earlier.id.text());
-  if (earlier.kind != "version.create") return false;
-  const std::string digest = text_in(a, "digest");
-  if (later.kind == "version.create") return text_in(b, "parent") == digest;
-  if (later.kind == "attach") return text_in(b, "version") == digest;
-  if (later.kind == "run.start") return lists(b, "inputs", digest);
-  if (later.kind == "run.end") return lists(b, "outputs", digest);
-  return text_in(b, "artifact") == text_in(a, "artifact") && text_in(b, "digest") == digest;
+std::optional<Digest> taken_back_by(const Kinds& kinds, const Operation& operation) {
+  const Kind* const kind = kinds.find(operation.kind);
+  const DigestField* const field = kind ? kind->content.find(Role::kTakenBack) : nullptr;
+  if (!field) return std::nullopt;
+  return Body(parse_json(operation.body, "operation " + operation.id.brief())).digest(*field);
 }
 
-bool holds_undo(OperationStage& operations) {
+bool builds_on(const Kinds& kinds, const Operation& later, const Json& b, const Operation& earlier, const Json& a) {
+  const Kind *const builder = kinds.find(later.kind), *const base = kinds.find(earlier.kind);
+  if (!builder || !base) return false;
+  if (names_any(*builder, b, Role::kReplaced, earlier.id)) return true;
+  bool builds = false;
+  for (const DigestField& field : base->content.fields()) {
+    if (field.role != Role::kVersion) continue;
+    Body(a).visit(field, [&](const Digest& made) {
+      builds = builds || names_any(*builder, b, Role::kParent, made) ||
+               (is_about(b, a) && names_any(*builder, b, Role::kReference, made));
+    });
+  }
+  return builds;
+}
+
+bool holds_undo(const Kinds& kinds, OperationStage& operations) {
   bool any = false;
-  operations.visit_kind(kUndoKind, [&](const Operation&) { any = true; });
+  visit_undos(kinds, operations, [&](const Operation&, const Digest&) { any = true; });
   return any;
 }
 
-OperationSet undone_operations(OperationStage& history) {
-  return UndoRule(history).undone();
+OperationSet undone_operations(const Kinds& kinds, OperationStage& history) {
+  return UndoneRule(kinds, history).undone();
+}
+
+InForce::InForce(store::Database& db, const Kinds& kinds)
+    : db_(db), kinds_(kinds), undone_(db.prepare("SELECT 1 FROM undone WHERE operation = ?")) {}
+
+bool InForce::operator()(const Operation& operation, const Json& body) {
+  const bool taken_back = undone_.bind(operation.id).step();
+  undone_.reset();
+  const Kind* const kind = kinds_.find(operation.kind);
+  return !taken_back && (!kind || !kind->keeps || kind->keeps(db_, operation, body));
 }
 
 }  // namespace mlx::registry

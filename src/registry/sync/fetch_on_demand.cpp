@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "base/error.h"
-#include "registry/keys/key_sync.h"
-#include "registry/operations/claims.h"
-#include "registry/operations/lost.h"
-#include "registry/settings.h"
+#include "registry/record/lost.h"
+#include "registry/settings/settings.h"
+#include "registry/sync/claims.h"
+#include "registry/sync/key_sync.h"
 #include "registry/sync/transfer.h"
 #include "registry/versions/pointers.h"
 #include "store/remote/remote.h"
@@ -24,7 +24,8 @@ struct Source {
 
 Source open_source(Repository& repository) {
   const Settings settings({repository.environment(), repository.root()});
-  return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), Towards::kHere), {}};
+  return {open_remote(repository, pick_remote(repository.root(), settings.text("remote.default")), Direction::kFetch),
+          {}};
 }
 
 void receive_tree(Repository& repository, const Digest& manifest, Progress& progress) {
@@ -64,17 +65,17 @@ bool is_lazy(Repository& repository) {
   return Settings({repository.environment(), repository.root()}).text("fetch.filter") != "none";
 }
 
-void bring(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress) {
+void fetch_on_demand(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress) {
   const std::vector<store::FileRef> absent = absent_of(repository, wanted);
   if (!absent.empty() && is_lazy(repository)) receive_content(repository, absent, progress);
 }
 
-void bring(Repository& repository, const Digest& manifest, Progress& progress) {
+void fetch_on_demand(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!repository.store().has(ObjectKind::kManifest, manifest)) {
     if (!is_lazy(repository)) return;  // the caller says what is missing
     receive_tree(repository, manifest, progress);
   }
-  bring(repository, repository.store().entries(manifest), progress);
+  fetch_on_demand(repository, repository.store().entries(manifest), progress);
 }
 
 bool fetch_files_of(Repository& repository, const Digest& manifest) {
@@ -107,7 +108,7 @@ void need_files_of(Repository& repository, const std::string& name, const Digest
   }
 }
 
-bool bring_objects(Repository& repository, const std::vector<store::Store::Missing>& objects) {
+bool fetch_missing(Repository& repository, const std::vector<store::Store::Missing>& objects) {
   if (!is_lazy(repository)) return false;
   Source source = open_source(repository);
   NoProgress quiet;

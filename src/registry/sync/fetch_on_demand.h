@@ -10,8 +10,8 @@ namespace mlx::registry {
 bool is_lazy(Repository& repository);
 // Fetches at once what the store lacks of a version, or of those of its files that `wanted` names; nothing where the
 // clone is not lazy. kNotFound where the remote lacks it too.
-void bring(Repository& repository, const Digest& manifest, Progress& progress);
-void bring(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress);
+void fetch_on_demand(Repository& repository, const Digest& manifest, Progress& progress);
+void fetch_on_demand(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress);
 
 // Fetches the list of files of a version from the remote, whether the clone is lazy or not. False where there is no
 // remote, or it cannot be reached or lacks it.
@@ -26,6 +26,6 @@ bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& 
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest);
 
 // What Store::on_missing calls. False where the clone is not lazy or the remote lacks one.
-bool bring_objects(Repository& repository, const std::vector<store::Store::Missing>& objects);
+bool fetch_missing(Repository& repository, const std::vector<store::Store::Missing>& objects);
 
 }  // namespace mlx::registry

@@ -5,9 +5,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "registry/operations/body.h"
 #include "registry/operations/content.h"
 #include "registry/operations/history.h"
-#include "registry/operations/undo.h"
+#include "registry/operations/undone.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
@@ -20,10 +21,17 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 std::string domain_of_content(Repository& repository, const Operation& operation, const Json& body) {
-  if (operation.kind == "version.create") return domain_of(repository, json_string(body, "artifact", operation.kind));
-  if (operation.kind == "attach") {
-    const std::optional<Digest> version = digest_in(body, "version");
-    return version ? domain_of_version(repository, *version) : store::kMainDomain;
+  const Kind& kind = repository.kinds().at(operation.kind);
+  switch (kind.domain) {
+    case ContentDomain::kHistory:
+      break;
+    case ContentDomain::kArtifact:
+      return domain_of(repository, json_string(body, "artifact", operation.kind));
+    case ContentDomain::kVersion: {
+      const DigestField* const field = kind.content.find(Role::kReference);
+      const std::optional<Digest> version = field ? Body(body).digest(*field) : std::nullopt;
+      return version ? domain_of_version(repository, *version) : store::kMainDomain;
+    }
   }
   return store::kHistoryDomain;
 }
@@ -56,17 +64,15 @@ void leave_out_erased(Repository& repository, store::Remote& remote, std::vector
 ByDomain wanted_attachments(Repository& repository) {
   const bool encrypted = repository.store().encrypted();
   ByDomain wanted;
-  InForce stands(repository.db());
-  for (const char* kind : kKindsWithBlobs) {
-    visit_operations_of(repository.db(), kind, [&](const Operation& operation) {
-      if (!stands(operation)) return;
-      const Content content = content_of({operation});
-      if (content.others.empty()) return;
-      const Json body = parse_json(operation.body, operation.kind);
-      const std::string domain = encrypted ? domain_of_content(repository, operation, body) : std::string();
-      wanted[domain].push_back(content.others.front());
-    });
-  }
+  InForce stands(repository.db(), repository.kinds());
+  visit_operations_naming(repository.db(), repository.kinds(), Role::kBlob, [&](const Operation& operation) {
+    const Json body = parse_json(operation.body, operation.kind);
+    if (!stands(operation, body)) return;
+    Content content;
+    content.add(repository.kinds(), operation, body);
+    for (const Digest& blob : content.of(Role::kBlob))
+      wanted[encrypted ? domain_of_content(repository, operation, body) : std::string()].push_back(blob);
+  });
   repository.store().reload();  // what others have made
   return wanted;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "registry/operations/lost.h"
+#include "registry/record/lost.h"
 #include "registry/sync/sync.h"
 #include "store/remote/remote.h"
 

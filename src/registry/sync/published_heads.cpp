@@ -11,11 +11,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "registry/operations/claims.h"
+#include "registry/operations/body.h"
 #include "registry/operations/content.h"
-#include "registry/operations/lost.h"
 #include "registry/operations/operation.h"
-#include "registry/operations/undo.h"
+#include "registry/operations/undone.h"
+#include "registry/record/lost.h"
+#include "registry/sync/claims.h"
 #include "registry/sync/published_history.h"
 #include "store/crypto/keys.h"
 #include "store/limits.h"
@@ -30,18 +31,14 @@ using DigestSet = std::unordered_set<Digest, DigestHash>;
 // Old operations that are always looked at: versions among them share most of their files with new ones.
 constexpr int kLookBack = 64;
 constexpr int kPace = 2;
-constexpr const char* kEraseKind = "key.erase";
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
               "push from a clone that has everything; `mlx push --repair` sends again what the remote has lost");
 }
 
-// Of an erasure.
-void insert_versions(const Json& body, DigestSet& found) {
-  for (const Json& version : json_array(body, "versions", kEraseKind)) {
-    if (version.is_string()) found.insert(Digest::parse(version.get_ref<const std::string&>()));
-  }
+void insert_all(const std::vector<Digest>& digests, DigestSet& found) {
+  found.insert(digests.begin(), digests.end());
 }
 
 [[noreturn]] void refuse_lie(const std::string& what) {
@@ -49,9 +46,16 @@ void insert_versions(const Json& body, DigestSet& found) {
               "no clone would take it in: whoever signed it was wrong or lied");
 }
 
+// Whose content need not be there.
+constexpr Role kExcusing[] = {Role::kTakenBack, Role::kErased, Role::kLost};
+bool excuses(const Kind& kind) {
+  return std::ranges::any_of(kExcusing, [&](Role role) { return kind.content.has(role); });
+}
+
 class Published {
  public:
-  Published(const store::Store& store, bool judged) : store_(store), judged_(judged) {}
+  Published(const store::Store& store, const Kinds& kinds, bool judged)
+      : store_(store), kinds_(kinds), judged_(judged) {}
 
   // What the operations in force come to is known: that what they name is there, as they say, with every attachment
   // that is not excused. Where all of it counts as new it was perhaps lost elsewhere, and nothing is asked of these.
@@ -59,16 +63,16 @@ class Published {
     for (const auto& [version, loss] : history.lost()) lost_.insert(version);
     for (const Digest& id : required.operations) {
       const Operation operation = read(id);
-      const Content content = content_of({operation});
+      const Content content = content_of(kinds_, operation);
       check_named(content);
       if (required.all) continue;
-      for (const Digest& manifest : content.manifests) {
+      for (const Digest& manifest : content.of(Role::kVersion)) {
         if (!store_.has(ObjectKind::kManifest, manifest)) continue;  // lost, or check_named() had refused
-        if (const std::string wrong = false_claim(operation, store_.summarize(manifest)); !wrong.empty())
+        if (const std::string wrong = false_claim(kinds_, operation, store_.summarize(manifest)); !wrong.empty())
           refuse_lie(wrong);
       }
-      for (const Digest& blob : content.others) {
-        if (!store_.has_blob(blob) && history.keeps_attachment(operation))
+      for (const Digest& blob : content.of(Role::kBlob)) {
+        if (!store_.has_blob(blob) && history.keeps_blobs(operation))
           refuse(fmt::format("operation {}: attachment {} is not there", id.brief(), blob.brief()));
       }
     }
@@ -162,7 +166,8 @@ class Published {
     try {
       const Operation operation = decode(store_.read(ObjectKind::kOperation, id));
       old_.todo.insert(old_.todo.end(), operation.parents.begin(), operation.parents.end());
-      for (const Digest& manifest : content_of({operation}).manifests) old_.versions.emplace_back(id, manifest);
+      for (const Digest& manifest : content_of(kinds_, operation).of(Role::kVersion))
+        old_.versions.emplace_back(id, manifest);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
     }
@@ -170,19 +175,14 @@ class Published {
 
   void note(const Operation& operation) {
     if (judged_) return;
-    if (operation.kind == kUndoKind) undos_.push_back(operation.id);
-    if (operation.kind == kEraseKind) {
-      const Json body = parse_json(operation.body, operation.kind);
-      if (json_string(body, "domain", operation.kind) == store::kMainDomain)
-        return;  // no operation erases it elsewhere
-      insert_versions(body, erased_);
-    }
-    // What everybody is told to be lost is asked of nobody.
-    const std::vector<Digest> lost = lost_by(operation);
-    lost_.insert(lost.begin(), lost.end());
-    const Content content = content_of({operation});
-    if (!content.manifests.empty() || !content.series.empty() || !content.others.empty())
-      naming_.push_back(operation.id);
+    if (taken_back_by(kinds_, operation)) undos_.push_back(operation.id);
+    const Content content = content_of(kinds_, operation);
+    // No operation erases `main` elsewhere.
+    if (!content.of(Role::kErased).empty() &&
+        text_in(parse_json(operation.body, operation.kind), "domain") != store::kMainDomain)
+      insert_all(content.of(Role::kErased), erased_);
+    insert_all(content.of(Role::kLost), lost_);  // what everybody is told to be lost is asked of nobody
+    if (content.travels()) naming_.push_back(operation.id);
   }
 
   // What is taken back need not be there; what is brought back has to, also where it was pushed before.
@@ -195,7 +195,7 @@ class Published {
     }
     for (const auto& [id, depth] : deepest) {
       if (depth % 2 == 1) taken_back_.insert(id);
-      if (depth % 2 == 0) brought_back_.push_back(content_of({read(id)}));
+      if (depth % 2 == 0) brought_back_.push_back(content_of(kinds_, read(id)));
     }
   }
 
@@ -212,8 +212,9 @@ class Published {
         break;
       }
       const Operation operation = read(chain.subject);
-      if (operation.kind != kUndoKind) break;
-      const std::optional<Digest> of = digest_in(parse_json(operation.body, operation.kind), "operation");
+      const Kind* const kind = kinds_.find(operation.kind);
+      if (!kind || !kind->content.has(Role::kTakenBack)) break;
+      const std::optional<Digest> of = taken_back_by(kinds_, operation);
       if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
       passed.push_back(chain.subject);
       chain.subject = *of;
@@ -228,16 +229,16 @@ class Published {
   void check_noted() {
     for (const Content& content : brought_back_) check_named(content);
     for (const Digest& id : naming_) {
-      if (!old_.seen.contains(id) && !taken_back_.contains(id)) check_named(content_of({read(id)}));
+      if (!old_.seen.contains(id) && !taken_back_.contains(id)) check_named(content_of(kinds_, read(id)));
     }
   }
 
   void check_named(const Content& content) {
-    for (const Digest& manifest : content.manifests) check_version(manifest);
-    for (const Digest& series : content.series) {
+    for (const Digest& manifest : content.of(Role::kVersion)) check_version(manifest);
+    for (const Digest& series : content.of(Role::kSeries)) {
       if (!store_.has_whole_blob(series)) refuse(fmt::format("metrics {} are not there", series.brief()));
     }
-    for (const Digest& blob : content.others) {
+    for (const Digest& blob : content.of(Role::kBlob)) {
       if (store_.has_blob(blob) && !store_.has_whole_blob(blob))
         refuse(fmt::format("attachment {} is not there as a whole", blob.brief()));
     }
@@ -294,15 +295,13 @@ class Published {
       try {
         const Bytes bytes = store_.read(ObjectKind::kOperation, id);
         const std::string_view text = as_text(bytes);
-        const auto holds = [&](const char* kind) { return text.find(kind) != std::string_view::npos; };
-        if (!holds(kUndoKind) && !holds(kEraseKind) && !holds(kLostKind)) continue;  // sooner than decoding all
-        const Operation operation = decode(bytes);
-        const std::vector<Digest> lost = lost_by(operation);
-        found.insert(lost.begin(), lost.end());
-        if (operation.kind != kUndoKind && operation.kind != kEraseKind) continue;
-        const Json body = parse_json(operation.body, operation.kind);
-        if (const auto of = digest_in(body, "operation")) found.insert(*of);
-        if (operation.kind == kEraseKind) insert_versions(body, found);
+        // Sooner than decoding all of them.
+        if (std::ranges::none_of(kinds_.rows(), [&](const Kind* kind) {
+              return excuses(*kind) && text.find(kind->name) != std::string_view::npos;
+            }))
+          continue;
+        const Content content = content_of(kinds_, decode(bytes));
+        for (const Role role : kExcusing) insert_all(content.of(role), found);
       } catch (const Error& error) {
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
       }
@@ -311,6 +310,7 @@ class Published {
   }
 
   const store::Store& store_;
+  const Kinds& kinds_;
   const bool judged_;  // a PublishedHistory says what is required
   Old old_;
   DigestSet walked_, unmet_;
@@ -332,6 +332,7 @@ bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
 }
 
 struct Check {
+  const Kinds& kinds;
   bool all_kept = false;  // the heads reach all that was there
   bool judged = false;    // nobody else has applied what is new
 };
@@ -350,31 +351,35 @@ void check(const store::Store& store, const std::vector<Digest>& before, const s
       refuse("they are encrypted, and what is there is not");
     return;
   }
-  Published published(store, how.judged);
+  Published published(store, how.kinds, how.judged);
   published.walk(before, heads);
   if (how.all_kept) published.check_all_kept(heads);
   if (!how.judged) return published.check_content();
-  PublishedHistory history(store);
+  PublishedHistory history(store, how.kinds);
   published.check_required(history.take_in(before, heads, how.all_kept), history);
   history.remember();
 }
 
 }  // namespace
 
-void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, {});
+void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+                     const Kinds& kinds) {
+  check(store, before, heads, {.kinds = kinds});
 }
 
-void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, {.all_kept = true});
+void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+                  const Kinds& kinds) {
+  check(store, before, heads, {.kinds = kinds, .all_kept = true});
 }
 
-void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, {.judged = true});
+void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+                     const Kinds& kinds) {
+  check(store, before, heads, {.kinds = kinds, .judged = true});
 }
 
-void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads) {
-  check(store, before, heads, {.all_kept = true, .judged = true});
+void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
+                  const Kinds& kinds) {
+  check(store, before, heads, {.kinds = kinds, .all_kept = true, .judged = true});
 }
 
 }  // namespace mlx::registry

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "registry/operations/content.h"
+#include "registry/operations/body.h"
 #include "registry/operations/history.h"
-#include "registry/operations/unrelated.h"
-#include "registry/repository.h"
+#include "registry/operations/schema.h"
+#include "registry/sync/unrelated.h"
 
 namespace mlx::registry {
 namespace {
@@ -43,7 +43,7 @@ void remove_remembered(const std::string& path) {
 
 }  // namespace
 
-PublishedHistory::PublishedHistory(const store::Store& store) : store_(store) {
+PublishedHistory::PublishedHistory(const store::Store& store, const Kinds& kinds) : store_(store), kinds_(kinds) {
   open();
 }
 
@@ -97,7 +97,7 @@ bool PublishedHistory::extends(const std::vector<Digest>& heads, OperationStage&
 
 void PublishedHistory::apply(OperationStage& beyond) try {
   NoProgress quiet;
-  adopt(*db_, store_, beyond, quiet);
+  adopt(*db_, store_, kinds_, beyond, quiet);
   db_->run("DELETE FROM metrics; DELETE FROM metric_series");  // they stand in blobs
 } catch (const Error& error) {
   if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
@@ -165,14 +165,14 @@ PublishedHistory::DigestSet PublishedHistory::excused() {
   return found;
 }
 
-bool PublishedHistory::keeps_attachment(const Operation& operation) {
+bool PublishedHistory::keeps_blobs(const Operation& operation) {
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
-  if (operation.kind == "actor.describe") {
-    const std::optional<Digest> blob = digest_in(body, "blob");
-    return blob && db_->prepare("SELECT 1 FROM people WHERE blob = ?").bind(*blob).step();
-  }
-  const std::optional<Digest> version = digest_in(body, "version");
-  if (operation.kind != "attach" || !version) return true;
+  const Kind& kind = kinds_.at(operation.kind);
+  if (kind.keeps && !kind.keeps(*db_, operation, body)) return false;
+  const DigestField* const field =
+      kind.domain == ContentDomain::kVersion ? kind.content.find(Role::kReference) : nullptr;
+  const std::optional<Digest> version = field ? Body(body).digest(*field) : std::nullopt;
+  if (!version) return true;
   const DigestSet gone = excused();
   store::Statement makers = db_->prepare("SELECT operation FROM version_makers WHERE digest = ?");
   bool any = false;
@@ -183,7 +183,7 @@ bool PublishedHistory::keeps_attachment(const Operation& operation) {
 }
 
 Losses PublishedHistory::lost() {
-  return lost_versions(*db_);
+  return lost_versions(*db_, kinds_);
 }
 
 void PublishedHistory::remember() {

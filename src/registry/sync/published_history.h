@@ -11,9 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "registry/operations/lost.h"
 #include "registry/operations/operation.h"
 #include "registry/operations/operation_stage.h"
+#include "registry/record/lost.h"
 #include "store/pack/store.h"
 #include "store/sqlite.h"
 
@@ -21,7 +21,7 @@ namespace mlx::registry {
 
 class PublishedHistory {
  public:
-  explicit PublishedHistory(const store::Store& store);  // of the remote
+  PublishedHistory(const store::Store& store, const Kinds& kinds);  // of the remote
 
   // What has to be there with all that it names.
   struct Required {
@@ -34,9 +34,9 @@ class PublishedHistory {
   // of `before`.
   Required take_in(const std::vector<Digest>& before, const std::vector<Digest>& heads, bool all_kept);
 
-  // Behind take_in(). Whether what an attachment's operation names has to be there: not what belongs to erased versions
-  // or forgotten people.
-  bool keeps_attachment(const Operation& operation);
+  // Behind take_in(). Whether the blobs that an operation in force names have to be there: not those of erased
+  // versions, nor what its kind does not keep (forgotten names).
+  bool keeps_blobs(const Operation& operation);
 
   Losses lost();  // behind take_in(): versions whose content is asked of nobody
 
@@ -55,6 +55,7 @@ class PublishedHistory {
   DigestSet excused();
 
   const store::Store& store_;
+  const Kinds& kinds_;
   std::optional<store::Database> db_;
   std::optional<store::Transaction> transaction_;  // of db_, where it is to be remembered
 };

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/git.h"
-#include "registry/keys/key_sync.h"
-#include "registry/operations/unpublished.h"
+#include "registry/sync/key_sync.h"
 #include "registry/sync/transfer.h"
+#include "registry/sync/unpublished.h"
 #include "store/remote/transfer.h"
 
 namespace mlx::registry {
@@ -35,7 +35,7 @@ bool has_all(Repository& repository, store::Remote& remote, const Digest& manife
 std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
                                   const std::vector<ObjectRef>& versions, PushCheck& check) {
   try {
-    const auto remote = open_remote(repository, config, Towards::kHere);
+    const auto remote = open_remote(repository, config, Direction::kFetch);
     const bool lost = !remote->look_for_lost().empty();
     if (const std::size_t count = lost_operations(repository, *remote, remote->heads()).size(); count > 0) {
       check.broken.push_back({config.name, count});

@@ -4,10 +4,10 @@
 
 #include "base/path.h"
 #include "base/text.h"
-#include "registry/keys/trust.h"
-#include "registry/operations/claims.h"
 #include "registry/operations/history.h"
-#include "registry/operations/unrelated.h"
+#include "registry/record/judge.h"
+#include "registry/sync/claims.h"
+#include "registry/sync/unrelated.h"
 #include "store/remote/transfer.h"
 
 namespace mlx::registry {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "registry/keys/key_sync.h"
+#include "registry/sync/key_sync.h"
 #include "store/pack/codec.h"
 #include "store/remote/remote.h"
 #include "store/remote/transfer.h"
@@ -117,7 +117,7 @@ std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const s
 
 std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& config,
                                       std::vector<std::string>& mended) {
-  const auto remote = open_remote(repository, config, Towards::kRepair, judge_before_sending(repository));
+  const auto remote = open_remote(repository, config, Direction::kRepair, judge_before_sending(repository));
   mended = remote->mended();
   if (has_heads(*remote)) return std::nullopt;
   DigestSet there;

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "registry/keys/seen_keys.h"
 #include "registry/operations/history.h"
+#include "registry/sync/seen_keys.h"
 
 namespace mlx::registry {
 namespace {

@@ -13,23 +13,24 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "registry/keys/key_sync.h"
 #include "registry/keys/keys.h"
-#include "registry/keys/trust.h"
-#include "registry/operations/claims.h"
 #include "registry/operations/content.h"
 #include "registry/operations/history.h"
-#include "registry/operations/lost.h"
-#include "registry/operations/remarks.h"
-#include "registry/operations/undo.h"
-#include "registry/operations/unpublished.h"
-#include "registry/operations/unrelated.h"
+#include "registry/operations/undone.h"
+#include "registry/record/judge.h"
+#include "registry/record/lost.h"
+#include "registry/record/remarks.h"
+#include "registry/sync/claims.h"
 #include "registry/sync/fetch_on_demand.h"
 #include "registry/sync/fetched_content.h"
+#include "registry/sync/key_sync.h"
+#include "registry/sync/numbers.h"
 #include "registry/sync/receive.h"
 #include "registry/sync/repair_remote.h"
 #include "registry/sync/seen_heads.h"
 #include "registry/sync/transfer.h"
+#include "registry/sync/unpublished.h"
+#include "registry/sync/unrelated.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
@@ -83,10 +84,10 @@ bool collect_version(const store::Store& store, const Digest& manifest, std::vec
 
 // Fetches what a version whose files are known here lacks, and is not on the remote that it is to go to: in a lazy
 // clone from the one that it came from. False where that has it neither.
-bool bring_for_push(Repository& repository, const Digest& manifest, Progress& progress) {
+bool fetch_for_push(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!is_lazy(repository)) return false;
   try {
-    bring(repository, manifest, progress);
+    fetch_on_demand(repository, manifest, progress);
     return true;
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
@@ -100,7 +101,7 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
                        Progress* progress) {
   const store::Store& store = repository.store();
   ToSend found;
-  std::vector<Digest> manifests = content.manifests;
+  std::vector<Digest> manifests = content.of(Role::kVersion);
   for (const Pointer& pointer : all_pointers(repository)) {
     // Added and not committed; the content of versions goes with the operations that made them.
     if (version_of(repository, pointer.artifact, pointer.digest)) continue;
@@ -114,18 +115,16 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
   }
   found.nowhere = store::missing_objects(remote, elsewhere);
   std::erase_if(found.nowhere, [&](const ObjectRef& version) {
-    return progress && bring_for_push(repository, version.second, *progress) &&
+    return progress && fetch_for_push(repository, version.second, *progress) &&
            collect_version(store, version.second, found.objects);
   });
   if (!found.nowhere.empty()) {
     const Losses lost = lost_versions(repository);
     std::erase_if(found.nowhere, [&](const ObjectRef& version) { return lost.contains(version.second); });
   }
-  for (const auto* blobs : {&content.series, &content.others}) {
-    for (const Digest& blob : *blobs) {
-      const auto collect = [&](ObjectKind kind, const Digest& id) { found.objects.emplace_back(kind, id); };
-      if (store.has_blob(blob)) store.visit_reachable_blob(blob, collect);
-    }
+  for (const Digest& blob : content.blobs()) {
+    const auto collect = [&](ObjectKind kind, const Digest& id) { found.objects.emplace_back(kind, id); };
+    if (store.has_blob(blob)) store.visit_reachable_blob(blob, collect);
   }
   return found;
 }
@@ -142,18 +141,19 @@ void require_none(const std::vector<ObjectRef>& nowhere) {
 
 // What operations that stand name, and the operations.
 struct ContentMakers {
+  const Kinds& kinds;
   OperationStage& operations;
   InForce stands;
   Content content(const Wanted& wanted = {}) {
-    return content_of(operations, [&](const Operation& operation, const Json& body) {
-      return stands(operation) && (!wanted || wanted(operation, body));
+    return content_of(kinds, operations, [&](const Operation& operation, const Json& body) {
+      return stands(operation, body) && (!wanted || wanted(operation, body));
     });
   }
 };
 
 // Those whose content is to be there. An undo among the new ones may bring back what was left out of an earlier push.
 OperationStage& content_makers(Repository& repository, OperationStage& lacking, std::optional<Beyond>& all) {
-  if (!holds_undo(lacking)) return lacking;
+  if (!holds_undo(repository.kinds(), lacking)) return lacking;
   all.emplace(beyond(repository, {}));
   return all->operations;
 }
@@ -174,7 +174,7 @@ std::set<std::string> domains_of(Repository& repository, ContentMakers& makers) 
 // encrypted.
 void for_each_domain(Repository& repository, store::Remote& remote, OperationStage& operations, Progress* progress,
                      const std::function<void(ToSend)>& use) {
-  ContentMakers makers{operations, InForce(repository.db())};
+  ContentMakers makers{repository.kinds(), operations, InForce(repository.db(), repository.kinds())};
   if (!remote.encrypted()) {
     use(objects_to_send(repository, remote, makers.content(), {}, progress));
     return;
@@ -268,7 +268,7 @@ void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& c
 // For looking at what a push has to do: it would make the remote.
 std::unique_ptr<store::Remote> open_or_empty(Repository& repository, const RemoteConfig& config) {
   try {
-    return open_remote(repository, config, Towards::kHere);
+    return open_remote(repository, config, Direction::kFetch);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
     return std::make_unique<EmptyRemote>();
@@ -315,14 +315,14 @@ SyncResult push_dry_run(Repository& repository, const RemoteConfig& config, bool
     result.bytes += store::stored_bytes(repository.store(), objects);
   });
   result.operations = lacking.size();
-  result.versions = content_of(lacking).versions;
+  result.versions = content_of(repository.kinds(), lacking).versions;
   return result;
 }
 
 SyncResult push(Repository& repository, const RemoteConfig& config, Progress& progress, bool repair) {
   renew_used_domains(repository);
   const BeforeSending judge = judge_before_sending(repository);
-  const auto remote = open_remote(repository, config, repair ? Towards::kRepair : Towards::kRemote, judge);
+  const auto remote = open_remote(repository, config, repair ? Direction::kRepair : Direction::kPush, judge);
   SyncResult result;
   if (repair) {
     if (judge) judge(readable_heads(*remote));
@@ -369,7 +369,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     if (remote->publish_heads(before, after)) {
       remember_heads(repository, config, own.heads);
       result.operations = lacking.size();
-      result.versions = content_of(lacking).versions;
+      result.versions = content_of(repository.kinds(), lacking).versions;
       return result;
     }
   }
@@ -377,13 +377,13 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
 }
 
 RemoteHistory remote_history(Repository& repository, const RemoteConfig& config, Progress& progress) {
-  const auto remote = open_remote(repository, config, Towards::kHere);
+  const auto remote = open_remote(repository, config, Direction::kFetch);
   const std::vector<Digest> heads = remote->heads();
   return {heads, receive_operations(repository, *remote, heads, progress)};
 }
 
 SyncResult fetch(Repository& repository, const RemoteConfig& config, const FetchOptions& options, Progress& progress) {
-  const auto remote = open_remote(repository, config, Towards::kHere);
+  const auto remote = open_remote(repository, config, Direction::kFetch);
   warn_of_damage(*remote, config, progress);
   const bool everything = options.content == FetchContent::kEverything;
   if (!options.dry_run) repository.store().keep_found();
@@ -396,7 +396,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   options.allow_unrelated ? require_may_join(repository, received) : require_related(repository, config, received);
   warn_of_rollback(repository, config, heads, &received,
                    fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)), progress);
-  const Content content = content_of(received);
+  const Content content = content_of(repository.kinds(), received);
   require_true_claims(repository, received, *remote, progress);
   result.versions = content.versions;
   if (options.dry_run) {
@@ -408,7 +408,7 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
     return result;
   }
   repository.store().use_domain(store::kHistoryDomain);
-  receive_blobs(transfer, content.series, true);  // before the operations: their apply reads them
+  receive_blobs(transfer, content.of(Role::kSeries), true);  // before the operations: their apply reads them
   try {
     repository.merge(received);
   } catch (const Error& error) {

@@ -6,24 +6,10 @@
 
 #include "registry/operations/operation_stage.h"
 #include "registry/repository.h"
+#include "registry/settings/remotes.h"
 #include "registry/versions/artifacts.h"
 
 namespace mlx::registry {
-
-struct RemoteConfig {
-  std::string name, url;
-  bool encrypt = false;  // nothing goes there in clear
-  std::string keys;      // the fingerprint of a revision that its keys must have; "" for any
-};
-// mlx.toml (tracked) [remotes.NAME] url = "…", encrypt = true, keys = "SHA256:…". Credentials in a URL are refused.
-std::vector<RemoteConfig> remotes(const std::string& root);
-void add_remote(const std::string& root,
-                const RemoteConfig& remote,  // kConflict where the name stands with another URL
-                bool dry_run = false);       // everything but the writing
-void pin_keys(const std::string& root, const std::string& name, const std::string& fingerprint);
-void remove_remote(const std::string& root, const std::string& name, bool dry_run = false);  // kNotFound
-RemoteConfig pick_remote(const std::string& root,
-                         const std::string& name);  // "" means "origin" or the only one; kNotFound with a hint
 
 struct SyncResult {
   std::uint64_t operations = 0, objects = 0, bytes = 0;  // bytes as they are stored
@@ -63,12 +49,5 @@ struct RemoteHistory {
   OperationStage unknown;  // settled
 };
 RemoteHistory remote_history(Repository& repository, const RemoteConfig& remote, Progress& progress);
-// Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
-struct Renumbered {
-  std::string artifact;
-  Digest digest;
-  std::int64_t from = 0, to = 0;
-};
-std::vector<Renumbered> settle_numbers(Repository& repository, bool renumber);
 
 }  // namespace mlx::registry

@@ -8,8 +8,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "registry/operations/ancestry.h"
+#include "registry/operations/kinds.h"
+#include "registry/operations/names.h"
 #include "registry/versions/domains.h"
-#include "registry/versions/names.h"
 
 namespace mlx::registry {
 namespace {
@@ -121,16 +122,17 @@ void require_kind(store::Database& db, const NewVersion& version) {
 // number never silently means something else to someone who saw it.
 std::int64_t retired_number(Repository& repository, const std::string& artifact) {
   std::int64_t largest = 0;
-  store::Statement select = repository.db().prepare(
-      "SELECT o.id, o.bytes FROM undone u JOIN operations o ON o.id = u.operation"
-      " WHERE o.kind IN ('version.create', 'version.renumber')");
+  store::Statement select =
+      repository.db().prepare("SELECT o.kind, o.bytes FROM undone u JOIN operations o ON o.id = u.operation");
   while (select.step()) {
+    const char* const number = repository.kinds().at(select.text(0)).traits.number;
+    if (!number) continue;
     const Operation operation = decode(select.blob(1));
     const Json body = parse_json(operation.body, "operation " + operation.id.brief());
     const bool left = !repository.own_actors().contains(operation.actor) ||
                       repository.store().has(store::ObjectKind::kOperation, operation.id);
     if (!left || body.value("artifact", "") != artifact) continue;
-    largest = std::max(largest, body.value(operation.kind == "version.create" ? "number" : "to", std::int64_t{0}));
+    largest = std::max(largest, body.value(number, std::int64_t{0}));
   }
   return largest;
 }

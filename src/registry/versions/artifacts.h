@@ -1,4 +1,4 @@
-// Artifacts, versions, aliases, tags, attachments: who is called what, and the one grammar of references.
+// Artifacts, versions, aliases, tags, attachments: who is called what.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,6 @@ struct Version {
   std::vector<std::string> aliases, tags;
   std::string name() const;  // "clf@v2"
 };
-
-// NAME, NAME@SEL (latest, vN, alias, tag, ~N, ALIAS~N, previous, at least 8 hex digits), each with an optional :path.
-struct Reference {
-  std::string name, selector, path;
-};
-Reference parse_reference(const std::string& text);  // kUsage
-// An alias or tag that means different versions in clones that were merged is kConflict and names them.
-// A bare NAME means what the worktree's pointer names, and `latest` where there is none. run:ID means the version that
-// the run made. kNotFound with a did-you-mean.
-Version resolve(Repository& repository, const std::string& reference);
-std::optional<Version> try_resolve(Repository& repository, const std::string& reference);
 
 std::vector<Version> versions(Repository& repository,
                               const std::string& artifact = {});  // oldest first; all artifacts where empty

@@ -1,4 +1,4 @@
-// Assignments and erasures, recorded and looked up; their tables are written by apply_keys.cpp.
+// Assignments and erasures, recorded and looked up; their tables are written by operations/kinds/keys.cpp.
 #include "registry/versions/domains.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "registry/keys/keys.h"
+#include "registry/versions/lineage.h"
 #include "registry/versions/pointers.h"
 #include "registry/versions/runs.h"
 #include "store/pack/reencrypt.h"
@@ -163,7 +164,7 @@ bool keep_what_stays(Repository& repository, const std::string& domain, const st
   }
 }
 
-void forget_erased_keys(Repository& repository) {
+void erase_keys(Repository& repository) {
   if (!repository.keys().exist()) return;
   repository.keys().mend();  // a copy from before, which a killed process has left, has what was erased
   std::map<std::string, std::vector<std::uint32_t>> ids;
@@ -293,13 +294,13 @@ void erase(Repository& repository, const ErasePlan& plan) {
   for (const Version& version : plan.versions) erased.push_back(version.digest.text());
   // The operation first: where this is cut short the key is shredded when the repository is opened next.
   repository.record("key.erase", {{"domain", plan.domain}, {"keys", keys}, {"versions", erased}});
-  forget_erased(repository);
+  destroy_erased_keys(repository);
 }
 
-void forget_erased(Repository& repository) {
+void destroy_erased_keys(Repository& repository) {
   if (!has_erasures(repository)) return;
   refuse_erased_versions(repository);
-  forget_erased_keys(repository);
+  erase_keys(repository);
 }
 
 }  // namespace mlx::registry

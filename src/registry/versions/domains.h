@@ -53,6 +53,6 @@ void erase(Repository& repository, const ErasePlan& plan);
 
 // Takes out of this clone's keys what operations have erased, and has the store refuse the versions. Cheap where there
 // was no erasure; called whenever operations came.
-void forget_erased(Repository& repository);
+void destroy_erased_keys(Repository& repository);
 
 }  // namespace mlx::registry

@@ -1,4 +1,6 @@
 // What made a version and what was made from it: all ancestors and all descendants, through runs and through parents.
+#include "registry/versions/lineage.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,20 +11,28 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kCheckpoint = "checkpoint";  // the role and the kind of what another run goes on from
+NodeKind kind_of_artifact(ArtifactKind kind) {
+  return kind == ArtifactKind::kModel ? NodeKind::kModel : NodeKind::kDataset;
+}
+
+// A run's input or output by the role that it has there.
+NodeKind kind_of_role(std::string_view role) {
+  if (role == "checkpoint") return NodeKind::kCheckpoint;  // what another run goes on from
+  return role == "model" || role == "init" ? NodeKind::kModel : NodeKind::kDataset;
+}
 
 class Walk {
  public:
   explicit Walk(store::Database& db) : db_(db) {}
 
-  int version(const Digest& digest, const std::string& kind_if_unknown) {
+  int version(const Digest& digest, NodeKind kind_if_unknown) {
     const auto [at, is_new] = versions_.emplace(digest, static_cast<int>(lineage_.nodes.size()));
     if (is_new) lineage_.nodes.push_back(describe(digest, kind_if_unknown));
     return at->second;
   }
   int run(const std::string& id) {
     const auto [at, is_new] = runs_.emplace(id, static_cast<int>(lineage_.nodes.size()));
-    if (is_new) lineage_.nodes.push_back({.label = "run:" + id, .kind = "run", .digest = {}, .run = id});
+    if (is_new) lineage_.nodes.push_back({.label = "run:" + id, .kind = NodeKind::kRun, .digest = {}, .run = id});
     return at->second;
   }
   void edge(int from, int to) {
@@ -36,7 +46,7 @@ class Walk {
       const Digest digest = todo.back();
       todo.pop_back();
       if (!up_.insert(digest).second) continue;
-      const int here = version(digest, "dataset");
+      const int here = version(digest, NodeKind::kDataset);
       bool made_by_run = false;
       for (const std::string& id :
            texts("SELECT run FROM run_outputs WHERE version = ?1 UNION SELECT run FROM checkpoints WHERE manifest = ?1"
@@ -45,7 +55,7 @@ class Walk {
         made_by_run = true;
         edge(run(id), here);
         for (const auto& [role, input] : run_versions("run_inputs", id)) {
-          edge(version(input, role_kind(role)), run(id));
+          edge(version(input, kind_of_role(role)), run(id));
           todo.push_back(input);
         }
       }
@@ -53,7 +63,7 @@ class Walk {
       for (const Digest& parent :
            digests("SELECT DISTINCT parent FROM made_versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent",
                    digest)) {
-        edge(version(parent, "dataset"), here);
+        edge(version(parent, NodeKind::kDataset), here);
         todo.push_back(parent);
       }
     }
@@ -64,23 +74,23 @@ class Walk {
       const Digest digest = todo.back();
       todo.pop_back();
       if (!down_.insert(digest).second) continue;
-      const int here = version(digest, "dataset");
+      const int here = version(digest, NodeKind::kDataset);
       for (const std::string& id :
            texts("SELECT DISTINCT run FROM run_inputs WHERE version = ? ORDER BY run", digest)) {
         edge(here, run(id));
         for (const auto& [role, output] : run_versions("run_outputs", id)) {
-          edge(run(id), version(output, role_kind(role)));
+          edge(run(id), version(output, kind_of_role(role)));
           todo.push_back(output);
         }
         for (const Digest& checkpoint : used_checkpoints(id)) {
-          edge(run(id), version(checkpoint, kCheckpoint));
+          edge(run(id), version(checkpoint, NodeKind::kCheckpoint));
           todo.push_back(checkpoint);
         }
       }
       for (const Digest& child : digests("SELECT DISTINCT digest FROM made_versions WHERE parent = ?1 AND digest NOT IN"
                                          " (SELECT version FROM run_outputs) ORDER BY digest",
                                          digest)) {
-        edge(here, version(child, "dataset"));
+        edge(here, version(child, NodeKind::kDataset));
         todo.push_back(child);
       }
     }
@@ -89,29 +99,24 @@ class Walk {
   Lineage take() { return std::move(lineage_); }
 
  private:
-  static std::string role_kind(const std::string& role) {
-    if (role == kCheckpoint) return kCheckpoint;
-    return role == "model" || role == "init" ? "model" : "dataset";
-  }
-
-  LineageNode describe(const Digest& digest, const std::string& kind_if_unknown) {
+  LineageNode describe(const Digest& digest, NodeKind kind_if_unknown) {
     store::Statement select = db_.prepare(
         "SELECT v.artifact, v.kind, (SELECT min(n.number) FROM version_numbers n WHERE n.artifact = v.artifact AND"
         " n.digest = v.digest) FROM made_versions v WHERE v.digest = ? ORDER BY v.seq LIMIT 1");
     if (!select.bind(digest).step()) return describe_unnamed(digest, kind_if_unknown);
     return {.label = fmt::format("{}@v{}", select.text(0), select.int64(2)),
-            .kind = select.text(1),
+            .kind = select.text(1) == kind_name(ArtifactKind::kModel) ? NodeKind::kModel : NodeKind::kDataset,
             .digest = digest,
             .run = {}};
   }
 
   // What has no version: of data that is not here any more, or of a checkpoint.
-  LineageNode describe_unnamed(const Digest& digest, const std::string& kind) {
+  LineageNode describe_unnamed(const Digest& digest, NodeKind kind) {
     store::Statement select = db_.prepare("SELECT run, step FROM checkpoints WHERE manifest = ? ORDER BY run LIMIT 1");
     if (!select.bind(digest).step())
       return {.label = digest.text().substr(0, 19), .kind = kind, .digest = digest, .run = {}};
     return {.label = fmt::format("step {} of run:{}", select.int64(1), select.text(0)),
-            .kind = kCheckpoint,
+            .kind = NodeKind::kCheckpoint,
             .digest = digest,
             .run = select.text(0),
             .step = select.int64(1)};
@@ -158,15 +163,20 @@ class Walk {
 
 }  // namespace
 
+const char* node_kind_name(NodeKind kind) {
+  constexpr const char* kNames[] = {"dataset", "model", "run", "checkpoint"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 Lineage lineage(Repository& repository, const Version& version) {
   Walk walk(repository.db());
-  walk.version(version.digest, kind_name(version.kind));
+  walk.version(version.digest, kind_of_artifact(version.kind));
   walk.ancestors(version.digest);
   walk.descendants(version.digest);
   Lineage found = walk.take();
   found.nodes.front().label =
       version.name();  // a digest may belong to several artifacts: show the one that was asked for
-  found.nodes.front().kind = kind_name(version.kind);
+  found.nodes.front().kind = kind_of_artifact(version.kind);
   return found;
 }
 

@@ -1,10 +1,11 @@
 // The text of pointer files, strict in and out. The format is mlx-format-pointer(5).
+#include "registry/versions/pointer_text.h"
+
 #include <array>
 #include <charconv>
 
 #include "base/error.h"
-#include "registry/versions/names.h"
-#include "registry/versions/pointers.h"
+#include "registry/operations/names.h"
 
 namespace mlx::registry {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "registry/versions/names.h"
+#include "registry/operations/names.h"
 #include "store/worktree/beneath.h"
 
 namespace mlx::registry {

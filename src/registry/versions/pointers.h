@@ -7,25 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "registry/versions/artifacts.h"
+#include "registry/versions/pointer_text.h"
 
 namespace mlx::registry {
 
-struct Pointer {
-  std::string artifact;
-  ArtifactKind kind = ArtifactKind::kDataset;
-  Digest digest;
-  std::uint64_t files = 0, size = 0;
-  bool operator==(const Pointer&) const = default;
-};
-
-std::string encode_pointer(const Pointer& pointer);
-// kCorrupt with file and line; kConflict where it holds the marks of an unfinished merge.
-Pointer decode_pointer(std::string_view text, const std::string& file);
-// Other programs have files called *.mlx, too (MATLAB's live scripts), and datasets hold them. A pointer names the
-// place where it stands (`relative` to the root) in its first line or has a digest in its second, whatever else became
-// of it; one that was cut off to nothing, or to zeros, is a damaged one.
-bool looks_like_pointer(std::string_view text, std::string_view relative);
 std::string pointer_path(ArtifactKind kind, const std::string& artifact);  // relative to the root
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact);
 // Atomic; not touched where it already says this. True where it changed.

@@ -1,5 +1,7 @@
 // The one grammar of references: NAME, NAME@SEL, each with an optional :path. What each selector means stands in
 // resolve_selector.
+#include "registry/versions/references.h"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -8,8 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/toml.h"
-#include "registry/versions/artifacts.h"
-#include "registry/versions/names.h"
+#include "registry/operations/names.h"
 #include "registry/versions/pointers.h"
 #include "registry/versions/runs.h"
 

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/keys/signer.h"
+#include "registry/live_runs.h"
 #include "registry/operations/metric_series.h"
-#include "registry/operations/random_id.h"
-#include "registry/versions/live_runs.h"
+#include "registry/operations/operation.h"
 #include "store/crypto/keys.h"
 
 namespace mlx::registry {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "registry/operations/metric_series.h"
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
 
@@ -22,13 +23,6 @@ struct RunStart {
   std::string params;                                  // canonical JSON: resolved config, seed
   std::string environment;  // canonical JSON: cpu, threads, kernels, oneDNN, numerics id, host kind
   std::string code;         // canonical JSON: git head, branch, dirty, digest of the dirty diff (stored as a blob)
-};
-
-struct MetricPoint {
-  std::int64_t step = 0;
-  std::string name;  // "train/loss", "valid/accuracy"
-  double value = 0;
-  std::int64_t time = 0;  // unix microseconds
 };
 
 struct RunOutput {
@@ -84,19 +78,5 @@ std::optional<Run> find_done_run(Repository& repository, const Digest& key);
 // nobody works, and whose last checkpoint is in this store.
 std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
-
-// What made a version and what was made from it.
-struct LineageNode {
-  std::string label;      // "clf@v2", "run:3f…", "data/fashion@v1", "step 12 of run:3f…"
-  std::string kind;       // "dataset", "model", "run", "checkpoint"
-  Digest digest;          // of a version or a checkpoint; zero for a run
-  std::string run;        // of a run; of a checkpoint, one that has it, "" where none has it any more
-  std::int64_t step = 0;  // of such a checkpoint
-};
-struct Lineage {
-  std::vector<LineageNode> nodes;          // nodes[0] is what was asked for
-  std::vector<std::pair<int, int>> edges;  // from → to: `to` was made from `from`
-};
-Lineage lineage(Repository& repository, const Version& version);
 
 }  // namespace mlx::registry

@@ -1,0 +1,127 @@
+// The pointers' own fields by the textbook rule, and then what their versions hold.
+#include "registry/interop/pointer_merge.h"
+
+#include "base/error.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "registry/sync/fetch_on_demand.h"
+#include "registry/versions/domains.h"
+
+namespace mlx::registry {
+namespace {
+
+using store::Entry;
+using store::Favour;
+
+// The textbook rule for one value. nullopt: both changed it.
+template <typename T>
+std::optional<T> merge_value(const std::optional<T>& base, const T& ours, const T& theirs, Favour favour) {
+  if (ours == theirs || (base && *base == theirs)) return ours;
+  if (base && *base == ours) return theirs;
+  if (favour == Favour::kNone) return std::nullopt;
+  return favour == Favour::kOurs ? ours : theirs;
+}
+
+std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
+  const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
+  if (!here && !fetch_files_of(repository, pointer.digest)) {
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: version {} is not in this repository, so that it can not be merged", pointer.artifact,
+                            pointer.digest.brief()),
+                fmt::format("`mlx fetch --all` brings it, then `git checkout -m -- {}` merges again",
+                            shell_quoted(pointer_path(pointer.kind, pointer.artifact))));
+  }
+  return repository.store().entries(pointer.digest);
+}
+
+// A single file that was added as it is, and not a folder.
+bool is_single(const std::vector<Entry>& entries, const Pointer& pointer) {
+  return entries.size() == 1 && entries[0].path == base_name(pointer.artifact);
+}
+
+// The entry of a single file goes by the file's name, which the other side may have changed.
+void rename_single(std::vector<Entry>& entries, const Pointer& pointer, const std::string& artifact) {
+  if (is_single(entries, pointer)) entries[0].path = base_name(artifact);
+}
+
+void take(PointerMerge& merge, const Pointer& side) {
+  merge.pointer.digest = side.digest;
+  merge.pointer.files = side.files;
+  merge.pointer.size = side.size;
+}
+
+void store_entries(Repository& repository, std::vector<Entry> entries, bool dry_run, PointerMerge& merge) {
+  store::ManifestSummary summary = store::summarize(entries);
+  if (!dry_run) {  // also where it is there: what a batch has added stays until the pointer is written
+    repository.store().use_domain(domain_of(repository, merge.pointer.artifact));
+    const std::unique_ptr<store::Batch> batch = repository.store().begin();
+    summary = batch->add_manifest(std::move(entries));
+    batch->commit();
+  }
+  merge.pointer.digest = summary.id;
+  merge.pointer.files = summary.files;
+  merge.pointer.size = summary.bytes;
+}
+
+void merge_folders(Repository& repository, const std::optional<Pointer>& base, const Pointer& ours,
+                   const Pointer& theirs, Favour favour, bool dry_run, PointerMerge& merge) {
+  std::vector<Entry> before = base ? entries_of(repository, *base) : std::vector<Entry>();
+  std::vector<Entry> our = entries_of(repository, ours), their = entries_of(repository, theirs);
+  const bool single = is_single(our, ours);
+  if (single != is_single(their, theirs)) {
+    if (favour != Favour::kNone) return take(merge, favour == Favour::kOurs ? ours : theirs);
+    merge.conflicts.push_back({"", "a file on one side, a folder on the other"});
+    return;
+  }
+  if (base && single != is_single(before, *base)) before.clear();
+  if (base) rename_single(before, *base, merge.pointer.artifact);
+  rename_single(our, ours, merge.pointer.artifact);
+  rename_single(their, theirs, merge.pointer.artifact);
+  store::MergedEntries merged = store::merge_entries(before, our, their, favour);
+  merge.from_ours = merged.from_ours;
+  merge.from_theirs = merged.from_theirs;
+  merge.conflicts = std::move(merged.conflicts);
+  if (!merge.conflicts.empty()) return;
+  // What `mlx add` would refuse as a folder can not come of a merge either.
+  if (merged.entries.empty()) {
+    merge.conflicts.push_back({"", "together both sides deleted every file"});
+  } else if (!single && is_single(merged.entries, merge.pointer)) {
+    merge.conflicts.push_back({"", "only a file of the folder's own name would be left"});
+  } else {
+    store_entries(repository, std::move(merged.entries), dry_run, merge);
+  }
+}
+
+}  // namespace
+
+PointerMerge merge_pointers(Repository& repository, const std::optional<Pointer>& base, const Pointer& ours,
+                            const Pointer& theirs, Favour favour, bool dry_run) {
+  PointerMerge merge;
+  merge.pointer = ours;
+  if (ours.kind != theirs.kind) {
+    merge.conflicts.push_back({"", "a dataset on one side, a model on the other"});
+    return merge;
+  }
+  const auto name =
+      merge_value(base ? std::optional(base->artifact) : std::nullopt, ours.artifact, theirs.artifact, favour);
+  if (!name) {
+    merge.conflicts.push_back({"", fmt::format("called {} in ours and {} in theirs", ours.artifact, theirs.artifact)});
+    return merge;
+  }
+  merge.pointer.artifact = *name;
+  const bool model = ours.kind == ArtifactKind::kModel;
+  const auto digest = merge_value(base ? std::optional(base->digest) : std::nullopt, ours.digest, theirs.digest,
+                                  model ? favour : Favour::kNone);
+  // A file that was renamed on one side has another manifest under its new name, even where only one changed it.
+  const bool renamed = ours.artifact != theirs.artifact;
+  if (model && !digest) {
+    merge.conflicts.push_back({"", "both sides have another model: one must be chosen, weights are not merged"});
+  } else if (digest && (model || !renamed)) {
+    take(merge, *digest == ours.digest ? ours : theirs);
+  } else {
+    merge_folders(repository, base, ours, theirs, favour, dry_run, merge);
+  }
+  return merge;
+}
+
+}  // namespace mlx::registry

@@ -1,0 +1,320 @@
+// The checks of audit.h, one function each; a check adds what it finds and the next one goes on with what is whole.
+#include "registry/maintenance/audit.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "registry/maintenance/audit_trust.h"
+#include "registry/operations/content.h"
+#include "registry/operations/history.h"
+#include "registry/operations/operation_stage.h"
+#include "registry/operations/schema.h"
+#include "registry/sync/claims.h"
+#include "store/pack/usage.h"
+
+namespace mlx::registry {
+namespace {
+
+constexpr std::size_t kMostProblems = 1000;
+
+class Audit {
+ public:
+  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options, const Kinds& kinds)
+      : kinds_(kinds),
+        root_(root),
+        folder_(join_path(root, ".mlx")),
+        store_(folder_, disk, pool, options),
+        disk_(disk),
+        pool_(pool),
+        db_(join_path(folder_, "meta.db"), store::Database::Open::kReadWrite) {}
+
+  AuditReport run(const std::string& head, Progress& progress) {
+    db_.migrate(kMigrations);
+    // A private copy is looked into in the same way: the list of unsealed runs below is a table.
+    const auto look_in = [&] { look(head, progress); };
+    db_.writable() ? look_in() : db_.change_privately(look_in);
+    return std::move(report_);
+  }
+
+ private:
+  void look(const std::string& head, Progress& progress) {
+    store::Transaction transaction(db_);  // nobody records meanwhile; rolled back
+    store_.reload();                      // what was recorded until now is in packs by now
+    read_rows();
+    check_known();
+    check_order();
+    check_graph();
+    DigestTable journal;
+    read_journal(journal);
+    read_packs(journal);
+    check_projection(progress);
+    check_head(head);
+    check_trust();
+    check_claims();
+  }
+
+  template <typename... Args>
+  void problem(fmt::format_string<Args...> format, Args&&... args) {
+    if (report_.problems.size() < kMostProblems)
+      report_.problems.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  // Each row by itself: its bytes give its id, and its columns say what the bytes say.
+  void read_rows() {
+    store::Statement select = db_.prepare("SELECT seq, id, kind, actor, time, bytes FROM operations ORDER BY seq");
+    while (select.step()) {
+      const std::string row = fmt::format("meta.db: operations: row {}", select.int64(0));
+      Operation operation;
+      try {
+        operation = decode(select.blob(5));
+        if (operation.id != select.digest(1)) {
+          problem("{} ({}): its bytes were altered: they give {}", row, select.digest(1).brief(), operation.id.brief());
+          continue;
+        }
+        if (operation.kind != select.text(2) || operation.actor != select.text(3) ||
+            operation.time != select.int64(4)) {
+          problem("{} ({}): kind, actor or time were altered", row, operation.id.brief());
+        }
+      } catch (const Error& error) {
+        problem("{}: was altered: {}", row, error.message);
+        continue;
+      }
+      known_.add(operation);
+    }
+    report_.operations = known_.size();
+    known_.settle();
+  }
+
+  void check_known() {
+    report_.history_lost = is_history_lost(db_);
+    if (report_.history_lost) problem(kHistoryLost);
+  }
+
+  void check_order() {
+    if (const auto wrong = known_.first_misplaced()) {
+      problem("meta.db: operations: {} stands where {} belongs: rows were reordered", wrong->first.brief(),
+              wrong->second.brief());
+    }
+  }
+
+  void check_graph() {
+    known_.visit_missing([&](const Digest& parent, const Digest& child) {
+      problem("meta.db: operations: {} was removed: {} comes after it", parent.brief(), child.brief());
+    });
+    report_.heads = known_.heads();
+  }
+
+  // What a crash left at the journal's end is applied by the next command: no problem. Everything else is to be in
+  // meta.db too.
+  void read_journal(DigestTable& journal) {
+    const std::string path = journal_path(folder_);
+    OperationStage absent;
+    try {
+      const std::uint64_t size = journal_size(path);  // before it is read: others may append
+      const bool was_whole = !journal_differs(db_, path);
+      const std::uint64_t whole = store::Journal(path, disk_).visit([&](const Digest& id, ByteView bytes) {
+        const Operation operation = decode(bytes);
+        for (const Digest& parent : operation.parents) {
+          if (journal.contains(parent) || store_.has(store::ObjectKind::kOperation, parent)) continue;
+          problem("journal: {} stands before its parent {}, or that was removed", id.brief(), parent.brief());
+        }
+        journal.insert(id);
+        if (!known_.has(id)) absent.add(operation);
+      });
+      if (was_whole && whole < size)
+        problem("journal: offset {}: its last operations were altered since they were written", whole);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      problem("journal: {}", error.message);
+    }
+    absent.settle();
+    store::Statement noted = db_.prepare("SELECT value FROM meta WHERE key = 'journal_bytes'");
+    const std::uint64_t agreed = noted.step() ? static_cast<std::uint64_t>(noted.int64(0)) : 0;
+    const std::uint64_t size = journal_size(path);
+    if (size < agreed) problem("journal: is shorter than when it was last written: its end was cut off");
+    absent.visit([&](const Operation& operation) {
+      if (size > agreed && extends_known(operation, absent)) return;
+      problem("meta.db: operations: {} ({}) was removed: the journal has it", operation.id.brief(), operation.kind);
+    });
+  }
+
+  // Written to the journal after the database last agreed with it: nothing in the database descends from it.
+  bool extends_known(const Operation& operation, OperationStage& absent) {
+    return !known_.is_parent(operation.id) && std::ranges::all_of(operation.parents, [&](const Digest& parent) {
+      return known_.has(parent) || absent.has(parent);
+    });
+  }
+
+  void read_packs(DigestTable& journal) {
+    DigestTable packed;
+    store::visit_operations(store_, [&](const Digest& id) { packed.insert(id); });
+    packed.visit([&](const Digest& id) {
+      try {
+        (void)decode(store_.read(store::ObjectKind::kOperation, id));
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kCorrupt) throw;
+        problem("packs: operation {}: {}", id.brief(), error.message);
+        return;
+      }
+      if (!known_.has(id) && !journal.contains(id))
+        problem("meta.db: operations: {} was removed: a pack has it", id.brief());
+    });
+    known_.visit([&](const Operation& operation) {
+      if (!journal.contains(operation.id) && !packed.contains(operation.id))
+        problem("journal: operation {} ({}) was removed: meta.db has it", operation.id.brief(), operation.kind);
+    });
+  }
+
+  // Only where the operations are whole: from others, other tables follow.
+  void check_projection(Progress& progress) {
+    if (!report_.problems.empty()) return;
+    note_unsealed();
+    const TempFolder temporary;
+    const std::string path = join_path(temporary.path(), "meta.db");
+    {
+      store::Database fresh(path, store::Database::Open::kCreate);
+      fresh.run("PRAGMA synchronous = OFF");
+      fresh.migrate(kMigrations);
+      store::Transaction transaction(fresh);
+      rebuild_projection(fresh, store_, kinds_, known_, progress);
+      transaction.commit();
+    }
+    compare_with(path);
+  }
+
+  // A head that someone kept elsewhere must be part of the history: else its end was cut off.
+  void check_head(const std::string& head) {
+    const std::string digits = head.starts_with("sha256:") ? head.substr(7) : head;
+    if (!known_.has_prefix(digits)) problem("head {} is not in this history: its end was cut off", head);
+  }
+
+  void check_trust() {
+    TrustReport trust = verify_trust(kinds_, root_, known_, pool_);
+    report_.problems.insert(report_.problems.end(), trust.problems.begin(), trust.problems.end());
+    report_.notes = std::move(trust.notes);
+  }
+
+  // Of versions whose list of files is here and can be read.
+  void check_claims() {
+    for (const Kind* const kind : kinds_.rows()) {
+      if (!kind->content.has(Role::kVersion)) continue;
+      known_.visit_kind(std::string(kind->name), [&](const Operation& operation) { check_claim(operation); });
+    }
+  }
+
+  void check_claim(const Operation& operation) {
+    try {
+      for (const Digest& version : content_of(kinds_, operation).of(Role::kVersion)) {
+        if (!store_.has(store::ObjectKind::kManifest, version)) continue;
+        std::string wrong = false_claim(kinds_, operation, store_.summarize(version));
+        if (!wrong.empty() && report_.notes.size() < kMostProblems) report_.notes.push_back(std::move(wrong));
+      }
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kInterrupted || error.kind == ErrorKind::kIo) throw;  // else fsck names it
+    }
+  }
+
+  void note_unsealed();
+  void compare_with(const std::string& path);
+  void compare(const std::string& what, const std::string& ours, const std::string& fresh);
+  void compare_table(const std::string& table);
+  void compare_metrics();
+  void compare_schema();
+
+  const Kinds& kinds_;
+  std::string root_, folder_;
+  store::Store store_;
+  store::Disk& disk_;
+  Pool& pool_;
+  store::Database db_;
+  OperationStage known_;  // those of meta.db that are whole
+  AuditReport report_;
+};
+
+void Audit::compare_with(const std::string& path) {
+  std::string quoted;
+  for (const char c : path) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  db_.run(fmt::format("ATTACH '{}' AS fresh", quoted));
+  compare_schema();
+  for (const std::string table : projected_tables()) {
+    if (table != "metrics" && table != "metric_series") compare_table(table);
+  }
+  compare_metrics();
+}
+
+// Both are queries that give one text a row.
+void Audit::compare(const std::string& what, const std::string& ours, const std::string& fresh) {
+  constexpr std::size_t kShown = 200;
+  store::Statement wrong = db_.prepare(fmt::format("{} EXCEPT {}", ours, fresh));
+  while (wrong.step())
+    problem("meta.db: {}: {}: does not follow from the operations", what, wrong.text(0).substr(0, kShown));
+  store::Statement absent = db_.prepare(fmt::format("{} EXCEPT {}", fresh, ours));
+  while (absent.step()) problem("meta.db: {}: {}: is missing", what, absent.text(0).substr(0, kShown));
+  store::Statement count = db_.prepare(fmt::format("SELECT count(*) FROM ({})", ours));
+  if (count.step()) report_.rows += static_cast<std::uint64_t>(count.int64(0));
+}
+
+// A row's text: artifact='clf' digest=X'01…'
+void Audit::compare_table(const std::string& table) {
+  std::string row;
+  store::Statement columns = db_.prepare(fmt::format("SELECT name FROM pragma_table_info('{}') ORDER BY cid", table));
+  while (columns.step())
+    row += fmt::format("{}{}=' || quote({})", row.empty() ? "'" : " || ' ", columns.text(0), columns.text(0));
+  const auto rows_of = [&](const char* schema) { return fmt::format("SELECT {} FROM {}.{}", row, schema, table); };
+  compare(table, rows_of("main"), rows_of("fresh"));
+}
+
+// A run that goes on has metrics that stand in no operation yet, and those of a run whose sealed series is not in this
+// store can not be compared; where that came after the operation there are no rows, and the series is read instead.
+// Asked before the projection is made: a series may come in while it is.
+void Audit::note_unsealed() {
+  db_.run("CREATE TEMP TABLE unsealed (run TEXT PRIMARY KEY)");
+  store::Statement runs = db_.prepare("SELECT id, status, metrics FROM main.runs");
+  store::Statement insert = db_.prepare("INSERT INTO temp.unsealed (run) VALUES (?)");
+  store::Statement any =
+      db_.prepare("SELECT 1 FROM main.metrics m JOIN main.metric_series s ON s.id = m.series WHERE s.run = ? LIMIT 1");
+  while (runs.step()) {
+    const bool sealed = runs.null(2) || store_.has_blob(runs.digest(2));
+    const bool rows = any.bind(runs.text(0)).step();
+    any.reset();
+    if (runs.text(1) == "running" || !sealed || !rows) insert.bind(runs.text(0)).run();
+  }
+}
+
+// Ids of series are this database's own affair.
+void Audit::compare_metrics() {
+  const auto rows_of = [](const char* schema) {
+    return fmt::format(
+        "SELECT 'run=' || quote(s.run) || ' name=' || quote(s.name) || ' step=' || m.step || ' value=' || "
+        "quote(m.value) || ' time=' || m.time FROM {0}.metrics m JOIN {0}.metric_series s ON s.id = m.series "
+        "WHERE s.run NOT IN (SELECT run FROM temp.unsealed)",
+        schema);
+  };
+  compare("metrics", rows_of("main"), rows_of("fresh"));
+}
+
+// A trigger or a view would change what tables say without changing a row.
+void Audit::compare_schema() {
+  const auto rows_of = [](const char* schema) {
+    return fmt::format(
+        "SELECT type || ' ' || name || ': ' || coalesce(sql, '') FROM {}.sqlite_master WHERE name NOT LIKE 'sqlite%'",
+        schema);
+  };
+  compare("schema", rows_of("main"), rows_of("fresh"));
+}
+
+}  // namespace
+
+AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
+                           const store::StoreOptions& options, const std::string& head, const Kinds& kinds) {
+  const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
+  if (!path_exists(database)) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
+                "`mlx fsck --rebuild` makes it from the operations in journal and packs");
+  }
+  return Audit(root, disk, pool, options, kinds).run(head, progress);
+}
+
+}  // namespace mlx::registry
