@@ -76,7 +76,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
-  serve::Predictor predictor(inputs.model, kBatch, chosen_level(options.device, context.progress()), context.pool());
+  serve::Predictor predictor(inputs.model, kBatch, chosen_level(context, options.device), context.pool());
   for (const Source& source : sources) {
     const std::int64_t size = predictor.example_size();
     for (std::int64_t first = 0; first < source.images.count; first += kBatch) {

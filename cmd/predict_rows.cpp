@@ -108,7 +108,7 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
   for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
   for (const Table& table : tables) {
     const train::RowPredictions said = train::predict_rows(
-        inputs.model, table.rows, chosen_level(options.device, context.progress()), context.pool(), context.progress());
+        inputs.model, table.rows, chosen_level(context, options.device), context.pool(), context.progress());
     for (std::int64_t i = 0; i < said.count; ++i) {
       const std::string name = fmt::format("{}[{}]", table.name, i);
       const double* const row = said.values.data() + i * outputs;

@@ -73,7 +73,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   const std::vector<std::int32_t> start = start_of(tokenizer, prompt), stop = tokenizer.encode(options.stop, "--stop");
   const nn::Sampling sampling{options.temperature, options.top_k, options.top_p,
                               static_cast<std::uint64_t>(options.seed)};
-  nn::Generator generator(inputs.model, chosen_level(options.device, context.progress()), context.pool());
+  nn::Generator generator(inputs.model, chosen_level(context, options.device), context.pool());
   Json texts = Json::array();
   Speed speed;
   for (std::int64_t sample = 0; sample < options.count; ++sample) {

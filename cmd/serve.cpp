@@ -67,7 +67,7 @@ serve::ServerOptions server_options(const ServeOptions& options, const registry:
   out.max_body = options.max_body;
   out.queue_limit = static_cast<int>(options.queue);
   out.idle_timeout = options.idle_timeout;
-  out.level = chosen_level(context.progress());
+  out.level = chosen_level(context);
   return out;
 }
 

@@ -18,7 +18,7 @@ struct LayerChange {
 };
 
 // By model.json's graphs: layers that do the same with the same shapes are the same, whatever they are called; what
-// stands between those goes together in order where the operation is the same. kCorrupt where a graph is none.
+// stands between those goes together in order where the operation is the same. kCorrupt if a graph is none.
 std::vector<LayerChange> diff_graphs(const Json& before, const Json& after);
 
 struct MetricChange {
@@ -33,7 +33,7 @@ struct ModelDiff {
   std::vector<MetricChange> metrics;  // all that are known of either, equal or not
 };
 
-// kCorrupt where a model.json is none; kNotFound where it is not in this repository.
+// kCorrupt if a model.json is none; kNotFound if it is not in this repository.
 ModelDiff diff_models(registry::Repository& repository, const registry::Version& before,
                       const registry::Version& after);
 

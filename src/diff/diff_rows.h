@@ -76,7 +76,7 @@ struct TableFile {
   TableKind kind = TableKind::kCsv;
 };
 
-// kCorrupt where one of the two is no table: "before: line 12: 3 cells, 4 columns".
+// kCorrupt if one of the two is no table: "before: line 12: 3 cells, 4 columns".
 RowDiff diff_rows(const TableFile& before, const TableFile& after, const RowOptions& options, Pool& pool);
 
 }  // namespace mlx::diff

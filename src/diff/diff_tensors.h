@@ -21,7 +21,7 @@ struct TensorFile {
   std::vector<formats::SafetensorsEntry> tensors;
 };
 bool holds_tensors(std::string_view path);  // by its name
-// Reads the header alone. kCorrupt where it lies.
+// Reads the header alone. kCorrupt if it lies.
 TensorFile read_tensor_file(const OpenSource& open, std::string_view path, std::uint64_t size);
 
 struct TensorChange {

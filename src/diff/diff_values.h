@@ -12,7 +12,7 @@ namespace mlx::diff {
 
 struct ValueChange {
   std::string path;                          // "train.optimizer.lr", "layers[2].conv"
-  std::optional<std::string> before, after;  // canonical JSON, strings without quotes; nullopt where there is none
+  std::optional<std::string> before, after;  // canonical JSON, strings without quotes; nullopt if there is none
 };
 
 // In the order of `before`, with what is only in `after` behind what stands before it there. Lists are compared place

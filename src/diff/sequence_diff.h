@@ -13,7 +13,7 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-// Longest common subsequence by dynamic programming over what lies between common ends; where that is more than
+// Longest common subsequence by dynamic programming over what lies between common ends; if that is more than
 // 4096 x 4096, everything between is removed and added.
 std::vector<Step> sequence_diff(const std::vector<std::string>& before, const std::vector<std::string>& after);
 

@@ -13,7 +13,7 @@ namespace mlx::diff {
 std::size_t element_size(std::string_view dtype);
 // `bytes` as numbers; 64-bit integers beyond 2^53 are rounded. `out` has room for bytes.size() / element_size().
 void decode_elements(std::string_view dtype, ByteView bytes, double* out);
-// "<f4" → "F32"; as it is where there is no such name.
+// "<f4" → "F32"; as it is if there is no such name.
 std::string dtype_of_npy(std::string_view descr);
 
 }  // namespace mlx::diff

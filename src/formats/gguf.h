@@ -25,7 +25,7 @@ struct GgufHeader {
 };
 
 bool is_gguf(ByteView head);
-// kCorrupt where the header lies or is not whole in `head`: tensors outside of the file, overlapping, or of sizes that
+// kCorrupt if the header lies or is not whole in `head`: tensors outside of the file, overlapping, or of sizes that
 // no file has.
 GgufHeader parse_gguf(ByteView head, std::uint64_t file_size);
 // Bytes of an element where a type has elements of whole bytes (F32: 4, BF16: 2), else 1.

@@ -15,7 +15,7 @@ namespace mlx::formats {
 inline constexpr std::size_t kLfsPointerLimit = 1024;  // a pointer is shorter than this
 
 struct LfsPointer {
-  Digest oid;  // SHA-256 of the stored object: of the content itself where there are no extensions
+  Digest oid;  // SHA-256 of the stored object: of the content itself if there are no extensions
   std::uint64_t size = 0;
   std::vector<std::pair<std::string, std::string>> extensions;  // "ext-0-name" and its value, in the order of the keys
   bool operator==(const LfsPointer&) const = default;

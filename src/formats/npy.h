@@ -17,9 +17,9 @@ struct NpyHeader {
   std::uint64_t data_begin = 0;
 };
 
-// Bytes from the start of the file that parse_npy needs, from the first 12; 0 where they are of no npy file.
+// Bytes from the start of the file that parse_npy needs, from the first 12; 0 if they are of no npy file.
 std::uint64_t npy_header_size(ByteView first_bytes);
-// kCorrupt where the header is not what NumPy writes.
+// kCorrupt if the header is not what NumPy writes.
 NpyHeader parse_npy(ByteView head);
 
 }  // namespace mlx::formats

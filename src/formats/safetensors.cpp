@@ -35,7 +35,7 @@ std::uint64_t read_length(ByteView bytes) {
   return length;
 }
 
-// Bytes of a tensor; kCorrupt where dtype is unknown, or the size overflows or ends inside a byte.
+// Bytes of a tensor; kCorrupt if dtype is unknown, or the size overflows or ends inside a byte.
 std::uint64_t tensor_bytes(const std::string& what, const std::string& dtype, const std::vector<std::int64_t>& shape) {
   const auto found = std::ranges::find(kDTypes, dtype, &DTypeBits::name);
   if (found == kDTypes.end()) fail(ErrorKind::kCorrupt, "{}: unknown dtype '{}'", what, dtype);

@@ -27,7 +27,7 @@ struct SafetensorsHeader {
 // Length of the header in bytes (with its length field) from the first 8 bytes of a file of `file_size`; 0 where it
 // cannot be one.
 std::uint64_t safetensors_header_size(ByteView first_bytes, std::uint64_t file_size);
-// Strict: kCorrupt where the header lies (overlaps, holes, out of the file, sizes that do not match dtype and shape).
+// Strict: kCorrupt if the header lies (overlaps, holes, out of the file, sizes that do not match dtype and shape).
 SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size);
 // The header of a new file (padded to 8 bytes with spaces, tensors in the order given); `begin`/`end` are filled in.
 Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors);

@@ -68,7 +68,7 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
   return facts;
 }
 
-// Children of `version`, the newest first; or its parent, where that is asked for.
+// Children of `version`, the newest first; or its parent, if that is asked for.
 std::vector<registry::Version> relatives(registry::Repository& repository, const registry::Version& version,
                                          bool parents) {
   std::vector<registry::Version> found;

@@ -11,8 +11,8 @@
 
 namespace mlx::report {
 
-// About `reference` (a model version), with its parent where it was quantized from one, and with what was quantized
-// from it; "" for the newest model. kNotFound where there is none, kUsage for a dataset.
+// About `reference` (a model version), with its parent if it was quantized from one, and with what was quantized
+// from it; "" for the newest model. kNotFound if there is none, kUsage for a dataset.
 std::string html_report(registry::Repository& repository, const std::string& reference);
 // The version that html_report is about.
 registry::Version report_subject(registry::Repository& repository, const std::string& reference);

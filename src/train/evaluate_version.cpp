@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"

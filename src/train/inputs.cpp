@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::train {
 namespace {

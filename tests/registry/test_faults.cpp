@@ -20,6 +20,7 @@
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointer_merge.h"
+#include "store/worktree/checkout.h"
 #include "store/worktree/update.h"
 
 using namespace mlx;

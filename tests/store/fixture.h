@@ -45,7 +45,7 @@ inline void write_test_file(const std::string& path, std::string_view text) {
   write_test_file(path, as_bytes(text));
 }
 
-// The kind of the Error that `body` throws, nullopt where it throws none.
+// The kind of the Error that `body` throws, nullopt if it throws none.
 inline std::optional<ErrorKind> error_of(const std::function<void()>& body) {
   try {
     body();

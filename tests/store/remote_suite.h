@@ -19,7 +19,7 @@ class RemoteUnderTest {
   virtual ~RemoteUnderTest() = default;
   // Another connection to the same remote, which the first call makes.
   virtual std::unique_ptr<Remote> open() = 0;
-  // The remote's files as a folder in which packs are packs/*.pack; "" where they cannot be reached.
+  // The remote's files as a folder in which packs are packs/*.pack; "" if they cannot be reached.
   virtual std::string folder() { return {}; }
 };
 

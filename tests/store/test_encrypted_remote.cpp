@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_changes.h"
 #include "store/pack/batch.h"
 #include "store/pack/cipher.h"
 #include "store/pack/store_state.h"
@@ -73,7 +73,7 @@ struct Encrypted : TestStore {
   }
 };
 
-// What one flipped byte does to whoever receives: an error, or nothing where it was not read.
+// What one flipped byte does to whoever receives: an error, or nothing if it was not read.
 bool harmless_or_noticed(Encrypted& t, const std::vector<ObjectRef>& objects, const Digest& manifest) {
   TestStore other;
   try {
@@ -194,11 +194,11 @@ TEST_CASE("a delta goes encrypted with its base") {
   close[100] ^= 1;
   const Digest base_id = Digest::of(base), id = Digest::of(close);
   auto batch = t.store->begin();
-  auto& packs = static_cast<PackBatch&>(*batch);
+  Batch& packs = *batch;
   packs.put(ObjectKind::kChunk, base_id, base, 2);
   batch->commit();
   batch = t.store->begin();
-  static_cast<PackBatch&>(*batch).put(ObjectKind::kChunk, id, close, 2, &base_id);
+  batch->put(ObjectKind::kChunk, id, close, 2, &base_id);
   batch->commit();
   REQUIRE(StoreAccess::state(*t.store).read_stored({id, ObjectKind::kChunk}).encoding == Encoding::kDelta);
   send_objects(*t.store, *t.remote, {{ObjectKind::kChunk, id}}, t.progress);

@@ -4,7 +4,7 @@
 
 #include "../stride.h"
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_changes.h"
 #include "store/pack/store_state.h"
 
 using namespace mlx;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_join.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -15,7 +15,7 @@ struct Person {
   std::string name;
 
   Member member() const { return recipient_member(public_identity(identity), name, 1); }
-  // The file as this person unlocks it; nullopt where they are no member.
+  // The file as this person unlocks it; nullopt if they are no member.
   std::optional<UnlockedKeys> open(const KeyFile& file) const {
     const auto access = unwrap_root(file, identity);
     if (!access) return {};

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
-#include "store/crypto/key_file_bytes.h"
+#include "store/crypto/key_join.h"
 
 using namespace mlx;
 using namespace mlx::store;

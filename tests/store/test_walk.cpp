@@ -8,8 +8,9 @@
 #include <thread>
 
 #include "fixture.h"
+#include "store/worktree/checkout.h"
+#include "store/worktree/scan.h"
 #include "store/worktree/walk.h"
-#include "store/worktree/worktree.h"
 
 using namespace mlx;
 using namespace mlx::store;

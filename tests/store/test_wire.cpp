@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 #include "store/pack/codec.h"
-#include "store/remote/wire_stream.h"
+#include "store/remote/wire.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -8,8 +8,9 @@
 #include <thread>
 
 #include "fixture.h"
+#include "store/worktree/checkout.h"
 #include "store/worktree/ignore.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -9,7 +9,7 @@
 #include "kernels/philox.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::synthetic {
 

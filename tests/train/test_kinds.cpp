@@ -8,7 +8,7 @@
 #include "kernels/philox.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "train/evaluate.h"
 #include "train/predict_rows.h"
 #include "train/trainer.h"

@@ -12,7 +12,7 @@
 #include "nn/model.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "train/trainer.h"
 
 namespace mlx {

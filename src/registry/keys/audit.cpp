@@ -21,8 +21,10 @@ constexpr std::size_t kMostProblems = 1000;
 
 class Audit {
  public:
-  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options)
+  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options,
+        const Environment& environment)
       : root_(root),
+        environment_(environment),
         folder_(join_path(root, ".mlx")),
         store_(folder_, disk, pool, options),
         disk_(disk),
@@ -170,7 +172,7 @@ class Audit {
   void check_projection(Progress& progress) {
     if (!report_.problems.empty()) return;
     note_unsealed();
-    const TempFolder temporary;
+    const TempFolder temporary(environment_);
     const std::string path = join_path(temporary.path(), "meta.db");
     {
       store::Database fresh(path, store::Database::Open::kCreate);
@@ -216,7 +218,9 @@ class Audit {
   void compare_metrics();
   void compare_schema();
 
-  std::string root_, folder_;
+  std::string root_;
+  Environment environment_;
+  std::string folder_;
   store::Store store_;
   store::Disk& disk_;
   Pool& pool_;
@@ -300,13 +304,14 @@ void Audit::compare_schema() {
 }  // namespace
 
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-                           const store::StoreOptions& options, const std::string& head) {
+                           const store::StoreOptions& options, const std::string& head,
+                           const Environment& environment) {
   const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
   if (!path_exists(database)) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
                 "`mlx fsck --rebuild` makes it from the operations in journal and packs");
   }
-  return Audit(root, disk, pool, options).run(head, progress);
+  return Audit(root, disk, pool, options, environment).run(head, progress);
 }
 
 }  // namespace mlx::registry

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/progress.h"
 #include "store/disk.h"
@@ -32,6 +33,7 @@ struct AuditReport {
 };
 // `head`: what the id of one operation must begin with (hex digits, with or without sha256:); "" for any history.
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-                           const store::StoreOptions& options = {}, const std::string& head = {});
+                           const store::StoreOptions& options = {}, const std::string& head = {},
+                           const Environment& environment = {});
 
 }  // namespace mlx::registry
