@@ -1,4 +1,4 @@
-// Tensors in packs: byte planes, deltas against the tensors of a base version, and what lies about them.
+// Tensors in packs: byte planes, deltas against a base version's tensors, and false claims about them.
 #include <cmath>
 #include <cstring>
 

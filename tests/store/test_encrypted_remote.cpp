@@ -1,5 +1,5 @@
-// An encrypted remote over a folder: what goes there comes back the same, nothing of it can be read there, equal things
-// are stored once, and no byte of it can be changed unnoticed.
+// An encrypted remote over a folder: objects come back unchanged, none can be read there, equal objects are stored
+// once, and every changed byte is noticed.
 #include <algorithm>
 
 #include "fixture.h"
@@ -73,7 +73,7 @@ struct Encrypted : TestStore {
   }
 };
 
-// What one flipped byte does to whoever receives: an error, or nothing if it was not read.
+// A flipped byte gives the receiver an error, or nothing if the byte was not read.
 bool harmless_or_noticed(Encrypted& t, const std::vector<ObjectRef>& objects, const Digest& manifest) {
   TestStore other;
   try {
@@ -109,7 +109,7 @@ TEST_CASE("a version goes to an encrypted remote and comes back, and nothing of 
   CHECK(other.store->fsck(t.progress).problems.empty());
   for (const Entry& entry : t.store->entries(id))
     CHECK(other.store->read_blob(entry.content) == t.store->read_blob(entry.content));
-  // Without keys its packs are verified all the same.
+  // Its packs can be verified without keys.
   CHECK(Store(t.url, *t.disk, t.pool).fsck(t.progress).problems.empty());
 }
 

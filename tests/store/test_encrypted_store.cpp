@@ -1,5 +1,5 @@
-// An encrypted store: reads back what it was given, holds nothing in clear, shares within a domain and never between
-// two, and says which of its objects have no key any more.
+// An encrypted store: content reads back unchanged, nothing is stored in clear, content is shared within a domain and
+// never between two, and objects without a key are reported.
 #include <algorithm>
 
 #include "../stride.h"

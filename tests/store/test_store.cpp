@@ -1,4 +1,4 @@
-// Store, Batch and BlobReader: what is added is read back, is stored once, and is there for others after commit alone.
+// Store, Batch and BlobReader: added content reads back, is stored once, and is visible to others only after commit.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -220,7 +220,7 @@ TEST_CASE("many packs are merged into one index, which may be lost or damaged") 
   Bytes whole = read_file(multi);
   write_file_atomically(multi, ByteView(whole).first(whole.size() / 2));
   CHECK(all_there());
-  CHECK(problems() == 1);  // readers do without it; fsck says that it is damaged
+  CHECK(problems() == 1);  // readers work without it; fsck reports the damage
   remove_tree(multi);
   CHECK(all_there());
   CHECK(problems() == 0);

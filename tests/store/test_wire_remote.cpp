@@ -1,5 +1,5 @@
-// The client of the wire protocol against its server, over a socket in this process; and against servers and clients
-// that lie, stop, or talk nonsense.
+// The client of the wire protocol against its server, over a socket in this process; and both against peers that lie,
+// stop, or send nonsense.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,7 +91,7 @@ struct OverWire final : RemoteUnderTest {
             },
             serving, *disk, pool);
     } catch (const Error&) {
-      // The client has been told.
+      // The client got the error.
     }
   }
 };
