@@ -275,8 +275,9 @@ int forget(const AuditOptions& options, Context& context) {
 int verify(const AuditOptions& options, Context& context) {
   const std::string root = context.repository().root();
   require_digits(options.head);
-  registry::AuditReport report = registry::verify_history(root, context.disk(), context.pool(), context.progress(),
-                                                          context.repository().store_options(), options.head);
+  registry::AuditReport report =
+      registry::verify_history(root, context.disk(), context.pool(), context.progress(),
+                               context.repository().store_options(), options.head, context.environment());
   for (const registry::Remark& remark : registry::remarks(context.repository())) {
     if (remark.ignored) report.notes.push_back(remark.text);
   }

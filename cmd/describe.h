@@ -12,7 +12,7 @@
 #include "registry/versions/domains.h"
 #include "registry/versions/runs.h"
 #include "store/pack/manifest.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::cmd {
 

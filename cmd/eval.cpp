@@ -101,7 +101,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 // Of a folder with a model's files: recorded where it is a version of the repository, else measured alone, on a dataset
 // of the repository or on a folder of data.
 train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& context) {
-  const kernels::Level level = chosen_level(options.device, context.progress());
+  const kernels::Level level = chosen_level(context, options.device);
   std::string reference = options.model;
   train::EvaluateOutcome outcome;
   std::optional<registry::Version> data;

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "kernels/device.h"
 
@@ -22,29 +20,28 @@ bool has_gpu() {
 
 }  // namespace
 
-kernels::Level chosen_level() {
-  const char* name = std::getenv("MLX_KERNELS");
-  return kernels::parse_level(name == nullptr ? "" : name);
+kernels::Level chosen_level(const Environment& environment) {
+  return kernels::parse_level(environment.get("MLX_KERNELS").value_or(""));
 }
 
-kernels::Level chosen_level(Progress& progress) {
-  const kernels::Level level = chosen_level();
-  const char* name = std::getenv("MLX_KERNELS");
+kernels::Level chosen_level(Context& context) {
+  const kernels::Level level = chosen_level(context.environment());
   const std::string problem = kernels::onednn_problem();
-  if ((name == nullptr || *name == '\0') && !problem.empty())
-    progress.warn(
+  if (!context.environment().get("MLX_KERNELS") && !problem.empty())
+    context.progress().warn(
         fmt::format("computing with the kernels '{}', which are slower than oneDNN's and give other bits: {}; "
                     "install mlx whole, with lib/mlx",
                     kernels::name_of(level), problem));
   return level;
 }
 
-kernels::Level chosen_level(const std::string& device, Progress& progress) {
-  if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
+kernels::Level chosen_level(Context& context, const std::string& device) {
+  if (device == "cuda") kernels::cuda_device();  // kMissing without a GPU
   if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
   if (device == "auto" && kernels::cuda_is_unusable())
-    progress.warn(fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));
-  return chosen_level(progress);
+    context.progress().warn(
+        fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));
+  return chosen_level(context);
 }
 
 Option device_option(std::string& device) {

@@ -4,20 +4,20 @@
 
 #include <string>
 
-#include "base/progress.h"
+#include "base/environment.h"
 #include "cmd/cli/cli.h"
 #include "kernels/table.h"
 
 namespace mlx::cmd {
 
 // On the CPU. kUsage / kMissing as kernels::parse_level.
-kernels::Level chosen_level();
-// The same for a computation: with a warning where oneDNN's kernels would be chosen and lib/mlx is not beside the
-// executable, which may have been copied without it.
-kernels::Level chosen_level(Progress& progress);
-// `device`: "cpu" (also ""), "cuda", or "auto": a GPU where there is one, with a warning where something is wrong with
-// what there is. kUsage / kMissing as kernels::parse_level and kernels::cuda_device.
-kernels::Level chosen_level(const std::string& device, Progress& progress);
+kernels::Level chosen_level(const Environment& environment);
+// The same for a computation: it warns if oneDNN would be the default and cannot be used, as when the executable was
+// copied without lib/mlx.
+kernels::Level chosen_level(Context& context);
+// `device`: "cpu" (also ""), "cuda", or "auto": a GPU if there is one. "auto" warns if there is a GPU that cannot be
+// used. kUsage / kMissing as kernels::parse_level and kernels::cuda_device.
+kernels::Level chosen_level(Context& context, const std::string& device);
 Option device_option(std::string& device);
 
 }  // namespace mlx::cmd

@@ -35,7 +35,7 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   quantize.point = options.point;
   quantize.force = options.force;
   quantize.title = context.command_line();
-  quantize.level = chosen_level(context.progress());
+  quantize.level = chosen_level(context);
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
   const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);

@@ -52,8 +52,7 @@ graph::Tensors blank_tensors(const graph::Graph& graph) {
   return tensors;
 }
 
-void plan_memory(ModelLayers& layers, const std::vector<std::string>& frozen) {
-  const kernels::Level level = chosen_level();
+void plan_memory(ModelLayers& layers, const std::vector<std::string>& frozen, kernels::Level level) {
   const graph::Graph& forward = layers.model.graph;
   try {
     graph::Tensors tensors = blank_tensors(forward);
@@ -106,7 +105,7 @@ ModelLayers model_layers(registry::Repository& repository, const registry::Versi
   layers.training_batch = batch_of(repository, version);
   // model.json may come from anywhere; planning for weights that are not in the version could ask for any memory.
   if (layers.summary.weight_bytes <= version.bytes) {
-    plan_memory(layers, frozen);
+    plan_memory(layers, frozen, chosen_level(repository.environment()));
   } else {
     layers.memory_problem = fmt::format("the graph has weights of {}, the version holds {}",
                                         format_bytes(layers.summary.weight_bytes), format_bytes(version.bytes));

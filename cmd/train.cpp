@@ -146,7 +146,7 @@ int run_train(const TrainOptions& options, Context& context) {
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
   // Portable numerics are those of CPUs: what is free to choose takes one.
-  train.level = chosen_level(options.device == "auto" && config.portable ? "cpu" : options.device, context.progress());
+  train.level = chosen_level(context, options.device == "auto" && config.portable ? "cpu" : options.device);
   train::Profiler profiler(train.level, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   if (profiles) train.profiler = &profiler;

@@ -39,7 +39,7 @@ std::string gpu_text() {
   }
 }
 
-Json details_json() {
+Json details_json(Context& context) {
   const std::string onednn = onednn_version();
   return {{"compiler", __VERSION__},
           {"sqlite", sqlite_version()},
@@ -48,7 +48,7 @@ Json details_json() {
           {"onednn_problem", kernels::onednn_problem().empty() ? Json() : Json(kernels::onednn_problem())},
           {"isa", kernels::isa_name()},
           {"gpu", gpu_text()},
-          {"kernels", kernels::name_of(chosen_level())},
+          {"kernels", kernels::name_of(chosen_level(context.environment()))},
           {"cores", cores()}};
 }
 
@@ -56,7 +56,7 @@ int run_version(Context& context) {
   Json document = {{"schema", "mlx.version/1"}, {"version", MLX_VERSION}};
   context.line(fmt::format("mlx {}", MLX_VERSION));
   if (context.verbose()) {
-    const Json more = details_json();
+    const Json more = details_json(context);
     for (const auto& [name, value] : more.items()) {
       if (name == "onednn_problem") continue;  // stands where its version would
       if (name == "onednn" && value.is_null() && more["onednn_problem"].is_string()) {

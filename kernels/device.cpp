@@ -5,11 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -30,24 +27,26 @@ void copy(void* to, const void* from, std::size_t bytes) {
 struct Cuda {
   std::vector<Kernel> kernels;
   const Device* device = nullptr;
+  CudaState state = CudaState::kFailed;
   std::string description;  // or why there is no device
 };
 
 constexpr const char* kNoModule = "this mlx was built without CUDA";
 
-// What the description begins with where nothing is wrong. The last is cudaGetErrorString(cudaErrorNoDevice).
-constexpr std::array kAbsent = {kNoModule, "no CUDA driver is installed", "the driver shows no GPU",
-                                "no CUDA-capable device is detected"};
-
-// What helps who asked for a GPU. Source of the drivers' versions: CUDA Toolkit Release Notes, "CUDA Toolkit and
-// Corresponding Driver Versions"; a driver serves all minor versions of its CUDA.
-std::string remedy(std::string_view description) {
+// What the user can do. Source of the drivers' versions: CUDA Toolkit Release Notes, "CUDA Toolkit and Corresponding
+// Driver Versions"; a driver serves all minor versions of its CUDA.
+std::string remedy(CudaState state) {
   const std::string otherwise = "use --device cpu, or --device auto for a GPU where there is one";
-  const auto says = [&](std::string_view what) { return description.find(what) != std::string_view::npos; };
-  if (says("this mlx needs 13.")) return "install NVIDIA's driver 580 or later; or " + otherwise;
-  if (says("this mlx needs 12.")) return "install NVIDIA's driver 525 or later; or " + otherwise;
-  if (description == "no CUDA driver is installed") return "install NVIDIA's driver; or " + otherwise;
-  return otherwise;
+  switch (state) {
+    case CudaState::kOldDriver13:
+      return "install NVIDIA's driver 580 or later; or " + otherwise;
+    case CudaState::kOldDriver12:
+      return "install NVIDIA's driver 525 or later; or " + otherwise;
+    case CudaState::kNoDriver:
+      return "install NVIDIA's driver; or " + otherwise;
+    default:
+      return otherwise;
+  }
 }
 
 Cuda open_cuda() {
@@ -55,13 +54,16 @@ Cuda open_cuda() {
   KernelModule opened_module = open_kernel_module("mlx_cuda");
   Module& module = opened_module.module;
   const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
+  const auto state = reinterpret_cast<int (*)()>(module.symbol("mlx_cuda_state"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
   if (!module.problem.empty()) {
+    opened.state = module.found ? CudaState::kFailed : CudaState::kNoModule;
     opened.description = module.found ? module.problem : fmt::format("{}: {}", kNoModule, module.problem);
     return opened;
   }
   opened.kernels = std::move(opened_module.kernels);
   opened.device = device();
+  opened.state = static_cast<CudaState>(state());
   opened.description = description();
   return opened;
 }
@@ -92,7 +94,7 @@ const Device& host_device() {
 }
 
 const Device& cuda_device() {
-  if (!cuda().device) throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description, remedy(cuda().description));
+  if (!cuda().device) throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description, remedy(cuda().state));
   return *cuda().device;
 }
 
@@ -100,10 +102,14 @@ std::string cuda_description() {
   return cuda().description;
 }
 
+CudaState cuda_state() {
+  return cuda().state;
+}
+
 bool cuda_is_unusable() {
-  return !cuda().device && std::ranges::none_of(kAbsent, [](std::string_view absent) {
-    return std::string_view(cuda().description).starts_with(absent);
-  });
+  const CudaState state = cuda_state();
+  return state != CudaState::kUsable && state != CudaState::kNoModule && state != CudaState::kNoDriver &&
+         state != CudaState::kNoGpu;
 }
 
 std::vector<Kernel> cuda_kernels() {

@@ -48,6 +48,9 @@ struct Device {
   void (*record)(void* event, void* on_stream) = nullptr;
   void (*hold_back)(void* on_stream, void* event) = nullptr;  // what is asked for from now on until the event comes
   void (*await)(void* event) = nullptr;                       // the host waits
+
+  bool blocks_launches =
+      false;  // CUDA_LAUNCH_BLOCKING=1: each launch is waited for, so that an error names its operation
 };
 
 const Device& host_device();
@@ -56,9 +59,19 @@ const Device& cuda_device();
 // "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0"; where there is none, why ("no CUDA driver"): part of
 // what `version -v` says. Never throws.
 std::string cuda_description();
-// Whether CUDA is here and something is wrong with it: the module is damaged or of another build, the driver is too
-// old, the GPU is. False where there is a device, and where there is simply none: a build without CUDA, a machine
-// without a driver, a driver without a GPU. cuda_description() says what it is. Never throws.
+// Whether there is a GPU, and why it cannot be used. The module of CUDA answers with one of these: keep their numbers.
+enum class CudaState : int {
+  kUsable = 0,
+  kNoModule = 1,     // a build without CUDA
+  kNoDriver = 2,     // no driver is installed
+  kNoGpu = 3,        // the driver shows no GPU
+  kOldDriver12 = 4,  // the driver is too old for CUDA 12
+  kOldDriver13 = 5,  // the driver is too old for CUDA 13
+  kFailed = 6,       // the module is damaged or of another build, or the GPU failed or is too old
+};
+CudaState cuda_state();  // never throws
+// Whether CUDA is here and cannot be used: the module is damaged, the driver is too old, the GPU fails. False if the
+// GPU can be used, and on a machine without CUDA or a GPU. cuda_description() gives the reason. Never throws.
 bool cuda_is_unusable();
 
 }  // namespace mlx::kernels

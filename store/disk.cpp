@@ -19,7 +19,7 @@ namespace mlx::store {
 
 namespace {
 
-// Of what is opened without following links.
+// The status of a file, without following links.
 [[noreturn]] void fail_open(int error, const std::string& path) {
   if (error == ELOOP) {
     throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and nothing is written through links", path),

@@ -1,5 +1,5 @@
-// The one narrow interface through which the store changes a disk. Tests replace it to fail, stop or lose writes at
-// every step (each call is a kill point, counted in order).
+// The one narrow interface through which the store changes a disk. Tests replace it with disks that fail, stop or lose
+// writes at every step (each call is a kill point, counted in order).
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@ namespace mlx::store {
 class Disk {
  public:
   virtual ~Disk() = default;
-  // A new file for appending; kConflict where it exists.
+  // A new file for appending; kConflict if it exists.
   virtual Fd create(const std::string& path) = 0;
-  virtual Fd open_append(const std::string& path) = 0;  // created where missing
+  virtual Fd open_append(const std::string& path) = 0;  // created if absent
   virtual void write(const Fd& fd, ByteView bytes, const std::string& path) = 0;
   virtual void sync(const Fd& fd, const std::string& path) = 0;
   virtual void sync_folder(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;  // atomic, replaces
   virtual void truncate(const std::string& path, std::uint64_t size) = 0;
   virtual void remove(const std::string& path) = 0;
-  // Comes before a change to a worktree, which is made by Beneath: a call like the others for those that count them.
+  // Called before Beneath changes a worktree, so that such changes are counted, too.
   virtual void step(const std::string&) {}
 };
 
-// `from` takes the place of `to`, whose old bytes are then overwritten and synced, so that what stood there is not read
-// again. (A file system that does not write in place keeps them until it uses the space for something else.)
+// Renames `from` to `to`, whose old bytes are then overwritten and synced, so that they cannot be read again. (A file
+// system that does not write in place keeps them until it reuses the space.)
 void replace_shredding(Disk& disk, const std::string& from, const std::string& to);
 
 // Overwrites the file's bytes, syncs them, and removes it. Links are not followed.

@@ -77,7 +77,7 @@ Bytes read_range(int fd, std::uint64_t offset, std::uint64_t count, const std::s
   return bytes;
 }
 
-// A journal's file as it was when it was looked at; read in pieces, since it grows with the history.
+// A journal's file at its size when it was opened; read in pieces, since it grows with the history.
 struct JournalFile {
   int fd;
   std::uint64_t size;
@@ -90,7 +90,7 @@ struct JournalFile {
 
 constexpr std::uint64_t kPiece = 1 << 20;
 
-// The payload's length where a batch header with the right check stands in front; `offset` is its place in the file.
+// The payload's length if the bytes begin with a batch header whose check matches; `offset` is its place in the file.
 std::optional<std::uint64_t> valid_header(ByteView rest, std::uint64_t offset) {
   if (rest.size() < kBatchHeader || as_text(rest.first(4)) != kBatchMagic) return {};
   Bytes check = header_check(rest, offset);
@@ -101,7 +101,7 @@ std::optional<std::uint64_t> valid_header(ByteView rest, std::uint64_t offset) {
   return length;
 }
 
-// The size of the valid batch at `offset`, or nullopt where there is none (torn or damaged).
+// The size of the valid batch at `offset`, or nullopt if there is none (torn or damaged).
 std::optional<std::uint64_t> valid_batch(const JournalFile& file, std::uint64_t offset) {
   const Bytes header = file.read(offset, kBatchHeader);
   const auto length = valid_header(header, offset);
@@ -116,7 +116,7 @@ std::optional<std::uint64_t> valid_batch(const JournalFile& file, std::uint64_t 
   return size;
 }
 
-// Where a file header is whole; false where it is the torn beginning of one (then the file holds nothing).
+// True for a whole file header; false for the torn beginning of one (then the file holds nothing).
 bool check_file_header(ByteView file, const std::string& path) {
   Bytes expected = file_header();
   auto zero = [](ByteView bytes) {
@@ -143,7 +143,7 @@ bool check_file_header(ByteView file, const std::string& path) {
   return true;
 }
 
-// Throws kCorrupt where a valid batch header stands behind the invalid bytes at `offset`.
+// Throws kCorrupt if a valid batch header stands behind the invalid bytes at `offset`.
 void require_torn_tail(const JournalFile& file, std::uint64_t offset) {
   for (std::uint64_t from = offset + 1; from < file.size; from += kPiece) {
     const Bytes piece =
@@ -159,7 +159,7 @@ void require_torn_tail(const JournalFile& file, std::uint64_t offset) {
   }
 }
 
-// The length of what is whole: the end of the last valid batch, 0 where there is not even a file header.
+// The length of the valid part: the end of the last valid batch; 0 without a file header.
 std::uint64_t valid_length(const JournalFile& file) {
   if (file.size == 0) return 0;
   if (!check_file_header(file.read(0, kFileHeader), file.path)) {
@@ -178,7 +178,7 @@ std::uint64_t valid_length(const JournalFile& file) {
   return offset;
 }
 
-// True where the file ends in a whole batch, found from the end without reading what is before it.
+// True if the file ends in a whole batch; reads only the end of the file.
 bool ends_whole(const JournalFile& file) {
   if (file.size < kFileHeader + kBatchHeader + kBatchTrailer) return false;
   if (file.read(0, kFileHeader) != file_header()) return false;
@@ -227,7 +227,7 @@ void Journal::append_each(const std::function<void(const Take&)>& produce) {
   });
 }
 
-// A full disk must not leave half of it; where even cutting that off fails, the next writer does.
+// A full disk must not leave half a batch. If cutting it off fails, the next writer does that.
 void Journal::append(bool only_mend, const std::function<void(const Append&)>& produce) {
   if (only_mend && !path_exists(path_)) return;
   Fd fd = disk_.open_append(path_);
@@ -260,7 +260,7 @@ void Journal::append(bool only_mend, const std::function<void(const Append&)>& p
   }
 }
 
-// What was whole under the lock never changes again, and is read without it.
+// What was valid under the lock never changes, so it is read without the lock.
 std::uint64_t Journal::visit(const std::function<void(const Digest&, ByteView)>& visit) const {
   if (!path_exists(path_)) return 0;
   const Fd fd = open_file(path_, O_RDONLY);

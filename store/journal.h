@@ -1,6 +1,6 @@
-// The append-only journal of operation objects (mlx-format-journal(5)): a framed, checksummed record each, synced
-// before the transaction that applies it. A torn last record is what a crash leaves, and is cut off by the next writer;
-// damage anywhere else is kCorrupt.
+// The append-only journal of operation objects (mlx-format-journal(5)): framed, checksummed records, each synced before
+// the transaction that applies it. A crash may leave a torn last record, which the next writer cuts off; damage
+// anywhere else is kCorrupt.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ class Journal {
  public:
   Journal(std::string path, Disk& disk) : path_(std::move(path)), disk_(disk) {}
   Digest append(ByteView operation);                      // durable when it returns; the digest of the bytes
-  void append_all(const std::vector<Bytes>& operations);  // one sync for all; of none: only cuts off what is torn
-  // As many as `produce` hands over, a few at a time: each batch is synced. Where anything throws, none of them stays.
+  void append_all(const std::vector<Bytes>& operations);  // one sync for all; with none it only cuts off a torn record
+  // Appends what `produce` hands over, a few at a time; each batch is synced. If anything throws, none of them stays.
   using Take = std::function<void(Bytes&& operation)>;
   void append_each(const std::function<void(const Take& take)>& produce);
-  // In order of writing. The length of what is whole: anything behind it is torn, or damage to the last record.
+  // In order of writing. Returns the length of the valid part: behind it is a torn or damaged last record.
   std::uint64_t visit(const std::function<void(const Digest&, ByteView)>& visit) const;
 
  private:

@@ -41,7 +41,7 @@ bool is_on_network(const std::string& path) {
   do {
     code = ::statfs(parent_path(path).c_str(), &status);
   } while (code != 0 && errno == EINTR);
-  if (code != 0) return false;  // opening says what is wrong
+  if (code != 0) return false;  // opening it reports the error
   return std::ranges::find(kNetworkTypes, static_cast<std::uint32_t>(status.f_type)) != kNetworkTypes.end();
 }
 

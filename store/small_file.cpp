@@ -1,4 +1,4 @@
-// The line of check is text, so that a file of text stays one.
+// The check line is text, so that a text file stays one.
 #include "store/small_file.h"
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ std::string copy_of(const std::string& name) {
   return name + ".copy";
 }
 
-// Where both are whole and differ, a writer died between them: the first is the later one.
+// If both are whole and differ, a writer was killed between them: the first copy is the newer one.
 SmallFile settle_copies(const std::optional<Bytes>& first, const std::optional<Bytes>& second) {
   using State = SmallFile::State;
   if (!first && !second) return {};
@@ -95,7 +95,7 @@ void replace_file(Disk& disk, const std::string& path, ByteView content, const S
     try {
       disk.remove(temporary);
     } catch (const Error&) {
-      // The first error says what is wrong.
+      // The first error is the one to report.
     }
     throw;
   }

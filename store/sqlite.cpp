@@ -3,7 +3,7 @@
 //
 // Result codes become kinds here and nowhere else: busy and locked are kConflict, a damaged file is kCorrupt, the
 // disk's own failures (I/O, full, read-only, cannot open) are kIo, and anything else is our own mistake in SQL,
-// reported as kIo with the text.
+// reported as kIo with SQLite's text.
 #include "store/sqlite.h"
 
 #include <sqlite3.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kBusyMillis = 30'000;
 
-// Where SQLite finds no room for the index of a WAL it speaks of I/O.
+// SQLite reports a lack of room for the index of a WAL as an I/O error.
 bool is_disk_full(const std::string& path) {
   struct statvfs disk {};
   return ::statvfs(parent_path(path).c_str(), &disk) == 0 && disk.f_blocks > 0 && disk.f_bavail == 0;
@@ -165,8 +165,8 @@ void Statement::bind_one(int index, std::nullptr_t) {
   if (int code = sqlite3_bind_null(stmt_, index)) fail(code);
 }
 
-// WAL keeps its index in shared memory. A database that was in WAL mode is taken out of it with the exclusive lock
-// held, which needs none; where another process has it open in WAL mode that is kConflict.
+// WAL keeps its index in shared memory. With the exclusive lock, which needs none, a database in WAL mode is changed to
+// another mode; kConflict if another process has it open in WAL mode.
 void Database::set_journal(Sharing sharing) {
   bool network = sharing == Sharing::kNetwork || (sharing == Sharing::kDetect && is_on_network(file_->path));
   if (!network) {
@@ -175,7 +175,7 @@ void Database::set_journal(Sharing sharing) {
   }
   probe_locks(file_->path);
   run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA locking_mode = NORMAL;");
-  prepare("SELECT count(*) FROM sqlite_schema").run();  // lets go of the exclusive lock
+  prepare("SELECT count(*) FROM sqlite_schema").run();  // releases the exclusive lock
 }
 
 void Database::open_file(int flags, Sharing sharing, int page_size) {
@@ -201,8 +201,8 @@ void Database::copy_file(const Error& obstacle) {
   run("PRAGMA foreign_keys = ON; PRAGMA query_only = ON;");
 }
 
-// What the first look says is spared an attempt. That a disk is full shows only when something is written: SQLite keeps
-// the index of a WAL beside it, and makes that when the first process opens the database.
+// An obstacle that a look shows saves an attempt. A full disk shows only on writing: the first process that opens the
+// database makes the index of its WAL beside it.
 Database::Database(const std::string& path, Open how, Sharing sharing, int page_size)
     : file_(std::make_shared<DatabaseFile>(DatabaseFile{path, std::nullopt})) {
   int flags = SQLITE_OPEN_READWRITE;

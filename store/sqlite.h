@@ -2,12 +2,12 @@
 // that includes sqlite3.h.
 //
 // A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then
-// kConflict). On a network file system, which has no memory that machines share, a rollback journal instead: locks are
-// held while a transaction lasts, and nobody reads while one writes.
+// kConflict). On a network file system, which has no shared memory, it uses a rollback journal instead: a transaction
+// holds locks, and nobody reads while one writes.
 //
-// A database that stands, and that this process cannot write (a read-only disk, another user's files, a full disk), is
-// read into memory: a private copy of what was committed when it was opened. To write into that is the error which says
-// what is in the way.
+// If this process cannot write an existing database (a read-only disk, another user's files, a full disk), the database
+// is read into memory: a private copy of what was committed when it was opened. Writing to the copy throws an error
+// that says why the database cannot be written.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct sqlite3_stmt;
 
 namespace mlx::store {
 
-struct DatabaseFile;  // its path, and what is in the way of writing it
+struct DatabaseFile;  // its path, and why it cannot be written
 
 class Statement {
  public:
@@ -41,7 +41,7 @@ class Statement {
     (bind_one(++index, args), ...);
     return *this;
   }
-  bool step();  // true: a row stands; false: done
+  bool step();  // true: there is a row; false: done
   void run();   // until done, then reset for the next bind
   void reset();
   std::int64_t int64(int column) const;
@@ -85,8 +85,8 @@ struct Migration {
 class Database {
  public:
   enum class Open { kCreate, kReadWrite };
-  enum class Sharing { kDetect, kLocal, kNetwork };  // who else may have it open: by the file system, or as tests say
-  // `page_size` is that of a new file: large pages suit large values.
+  enum class Sharing { kDetect, kLocal, kNetwork };  // who else may have it open; kDetect asks the file system
+  // `page_size` is for a new file: large pages suit large values.
   Database(const std::string& path, Open how, Sharing sharing = Sharing::kDetect, int page_size = 4096);
   ~Database();
   Database(Database&&) noexcept;
@@ -97,9 +97,9 @@ class Database {
   void migrate(const std::vector<Migration>& migrations);
   int schema_version();
   bool writable() const;  // false for a private copy
-  // Of a private copy: changes that this process alone is to see. migrate() does the same.
+  // For a private copy: changes that only this process sees. migrate() does the same.
   void change_privately(const std::function<void()>& change);
-  // A private copy at once, where the caller has met `obstacle` when it tried to write.
+  // A private copy at once, for a caller that tried to write and met `obstacle`.
   static Database private_copy(const std::string& path, const Error& obstacle);
 
  private:
@@ -114,7 +114,7 @@ class Database {
 // Rolled back unless commit() was called.
 class Transaction {
  public:
-  enum class Access { kWrite, kRead };  // BEGIN IMMEDIATE; or one picture for many reads, beside which others write
+  enum class Access { kWrite, kRead };  // BEGIN IMMEDIATE; or one snapshot for many reads, while others write
   explicit Transaction(Database& db, Access access = Access::kWrite);
   ~Transaction();
   void commit();

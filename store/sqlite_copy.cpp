@@ -1,8 +1,8 @@
 // Three ways to read a database without writing beside it. Who shares a WAL finds its index in PATH-shm:
 // - where that stands, or none is needed, SQLite's own read-only connection: it takes the locks that writers respect;
-// - where it does not and cannot be made, nobody has the database open, and the index of PATH-wal is made in the memory
+// - if it does not and cannot be made, nobody has the database open, and the index of PATH-wal is made in the memory
 //   of this process alone, as SQLite does in exclusive mode;
-// - where there is no PATH-wal either, the file is all there is.
+// - if there is no PATH-wal either, the file is all there is.
 // The second and third take no locks. So the files are looked at before and after: where a writer came meanwhile, the
 // copy is thrown away and made again.
 #include "store/sqlite_copy.h"
@@ -53,7 +53,7 @@ Look look_around(const std::string& path) {
   return {look_at(path), look_at(path + "-wal"), look_at(path + "-journal")};
 }
 
-// A URI of SQLite, in which the file's name stands for itself.
+// SQLite's URI for a file, with special characters escaped.
 std::string uri_of(const std::string& path, std::string_view parameters) {
   std::string uri = "file:";
   for (const char c : absolute_path(path)) {
@@ -89,7 +89,7 @@ bool is_no_way(int code) {
 }
 
 int copy_without_locks(const std::string& path, const Look& look, sqlite3* into) {
-  if (look.journal.there) return SQLITE_CANTOPEN;  // half a transaction stands in the file, and cannot be taken back
+  if (look.journal.there) return SQLITE_CANTOPEN;  // the file holds half a transaction, which cannot be rolled back
   if (look.has_wal()) return copy_through(path, "vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE", into);
   return copy_through(path, "immutable=1", "", into);
 }

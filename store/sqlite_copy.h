@@ -1,5 +1,5 @@
-// Reading a SQLite database that this process cannot write into memory. Used by sqlite.cpp alone. The database and
-// its WAL stay as they are; where the folder takes new files, SQLite may leave its own empty ones beside them.
+// Reads a SQLite database that this process cannot write into memory. Used by sqlite.cpp alone. The database and its
+// WAL stay as they are; if the folder is writable, SQLite may leave empty files of its own beside them.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ struct sqlite3;
 
 namespace mlx::store {
 
-// What keeps this process from writing a database that stands at `path`, as far as a look tells (kIo): a read-only
-// disk, permissions. nullopt where nothing does, where no file stands there, and for a database in memory.
+// Why this process cannot write the database at `path`, as far as a look shows (kIo): a read-only disk, permissions.
+// nullopt if nothing prevents it, if there is no such file, and for a database in memory.
 std::optional<Error> obstacle_to_writing(const std::string& path);
 
-// Fills `into`, a new database in memory, with one picture of what is committed in the one at `path`, its WAL included.
-// SQLite's result code; SQLITE_CANTOPEN where there is no way to read it.
+// Fills `into`, a new database in memory, with one snapshot of the committed content of the one at `path`, its WAL
+// included. Returns SQLite's result code; SQLITE_CANTOPEN if it cannot be read.
 int copy_database(const std::string& path, sqlite3* into);
 
 }  // namespace mlx::store

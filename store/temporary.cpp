@@ -1,5 +1,5 @@
-// A writer is alive while it holds its lock file with flock. The boot id and the process id in the name spare most lock
-// attempts, and tell apart the moment between creating and locking the lock file on this machine.
+// A writer is alive while it holds a flock on its lock file. The boot id and process id in the name save most attempts
+// to lock, and cover the moment between creating and locking the file on this machine.
 #include "store/temporary.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kPrefix = "tmp-";
 constexpr std::string_view kLockSuffix = ".lock";
 
-// "tmp-BOOT-PID-N" of a temporary file's name; "" where it is none.
+// "tmp-BOOT-PID-N" of a temporary file's name; "" if it is none.
 std::string writer_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return {};
   std::size_t dot = name.find('.');
@@ -32,7 +32,7 @@ std::string writer_of(const std::string& name) {
 }
 
 bool may_be_alive(const std::string& writer, const std::string& boot) {
-  // tmp-BOOT-PID-N; anything else is not ours to judge.
+  // tmp-BOOT-PID-N; other names are not ours.
   std::size_t pid_at = kPrefix.size() + 16 + 1;
   if (writer.size() <= pid_at || writer[pid_at - 1] != '-') return true;
   if (writer.substr(kPrefix.size(), 16) != boot) return false;
@@ -40,7 +40,7 @@ bool may_be_alive(const std::string& writer, const std::string& boot) {
   return pid <= 0 || ::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH;
 }
 
-// True where nobody holds the lock file (or there is none).
+// True if nobody holds the lock file (or there is none).
 bool lock_is_free(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return errno == ENOENT;

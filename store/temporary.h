@@ -1,5 +1,5 @@
-// Names and lifetime of the temporary files of one writer (mlx-format-pack(5), TEMPORARY FILES): a lock file that says
-// that the writer lives, and files that nobody else touches until they are renamed into place.
+// Names and lifetime of one writer's temporary files (mlx-format-pack(5), TEMPORARY FILES): a lock file shows that the
+// writer is alive, and nobody else touches its files until they are renamed into place.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace mlx::store {
 class TemporaryFiles {
  public:
   TemporaryFiles(std::string folder, Disk& disk) : folder_(std::move(folder)), disk_(disk) {}
-  // Removes what is left, as far as the disk lets it.
+  // Removes what is left, as far as possible.
   ~TemporaryFiles();
   TemporaryFiles(const TemporaryFiles&) = delete;
   TemporaryFiles& operator=(const TemporaryFiles&) = delete;
@@ -36,11 +36,11 @@ class TemporaryFiles {
   std::vector<std::string> paths_;
 };
 
-// Removes the temporary files of writers that are gone, never those of a live one (whatever its process or host).
+// Removes the temporary files of dead writers, never those of a live one, on any host.
 void remove_stale_temporaries(const std::string& folder, const std::vector<std::string>& names, Disk& disk);
 bool is_temporary(const std::string& name);
-std::string boot_id();  // 16 hex digits that change when the machine starts; zeros where there is none to be had
-// What living writers have written to their lock files in `folder`, one text each.
+std::string boot_id();  // 16 hex digits that change when the machine starts; zeros if unknown
+// The notes of living writers in `folder`, one text for each.
 std::vector<std::string> notes_of_living_writers(const std::string& folder);
 
 }  // namespace mlx::store

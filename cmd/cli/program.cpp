@@ -53,7 +53,7 @@ void write_stderr(const std::string& text) {
 
 // "mlx: error: MESSAGE" and "hint: HINT": three lines at most.
 void report(const std::string& message, const std::string& hint, const std::string& color) {
-  const bool colour = wants_colour(color, STDERR_FILENO);
+  const bool colour = wants_colour(process_environment(), color, STDERR_FILENO);
   std::string lines =
       fmt::format("mlx: {}error:{} {}\n", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", shown(message));
   if (!hint.empty())

@@ -23,13 +23,8 @@ namespace {
 
 constexpr std::size_t kBufferSize = 64 * 1024;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-int environment_number(const char* name) {
-  const std::string text = variable(name);
+int environment_number(const Environment& environment, const char* name) {
+  const std::string text = environment.get(name).value_or("");
   if (text.empty()) return 0;
   char* end = nullptr;
   const long number = std::strtol(text.c_str(), &end, 10);
@@ -38,16 +33,6 @@ int environment_number(const char* name) {
                 fmt::format("unset {}, or set it to a number", name));
   }
   return static_cast<int>(number);
-}
-
-Environment real_environment() {
-  Environment real;
-  real.variable = [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value ? std::optional<std::string>(value) : std::nullopt;
-  };
-  real.home = variable("HOME");
-  return real;
 }
 
 void write_stdout(std::string_view text) {
@@ -62,21 +47,21 @@ void write_stdout(std::string_view text) {
 
 }  // namespace
 
-bool wants_colour(const std::string& when, int fd) {
+bool wants_colour(const Environment& environment, const std::string& when, int fd) {
   if (when == "always") return true;
   if (when == "never") return false;
-  if (!variable("NO_COLOR").empty()) return false;
-  const std::string force = variable("CLICOLOR_FORCE");
-  if (!force.empty() && force != "0") return true;
-  return isatty(fd) && variable("TERM") != "dumb";
+  if (environment.get("NO_COLOR")) return false;
+  const std::string force = environment.get("CLICOLOR_FORCE").value_or("0");
+  if (force != "0") return true;
+  return isatty(fd) && environment.get("TERM") != "dumb";
 }
 
 Terminal::Terminal(const Common& common, std::string command_line)
     : common_(common),
       command_line_(std::move(command_line)),
-      colour_(wants_colour(common.color, STDOUT_FILENO)),
-      environment_(real_environment()),
-      progress_(common.quiet, wants_colour(common.color, STDERR_FILENO)) {
+      environment_(process_environment()),
+      colour_(wants_colour(environment_, common.color, STDOUT_FILENO)),
+      progress_(common.quiet, wants_colour(environment_, common.color, STDERR_FILENO)) {
   if (!common.folder.empty() && chdir(common.folder.c_str()) != 0) {
     throw Error(errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo,
                 fmt::format("-C {}: {}", common.folder, std::strerror(errno)), "name an existing folder");
@@ -121,7 +106,7 @@ Pool& Terminal::pool() {
 }
 
 store::Disk& Terminal::disk() {
-  if (!disk_) disk_ = store::real_disk(environment_number("MLX_KILL_AT"));
+  if (!disk_) disk_ = store::real_disk(environment_number(environment_, "MLX_KILL_AT"));
   return *disk_;
 }
 
@@ -160,7 +145,7 @@ void Terminal::flush() {
 void Terminal::start_pager() {
   if (common_.json || pager_ || !isatty(STDOUT_FILENO)) return;
   flush();
-  pager_.emplace(variable("PAGER"));
+  pager_.emplace(environment_.get("PAGER").value_or(""));
 }
 
 void Terminal::finish() {

@@ -61,8 +61,8 @@ class Terminal final : public Context {
 
   Common common_;
   std::string command_line_, folder_, buffer_;
-  bool colour_ = false;
   Environment environment_;
+  bool colour_ = false;
   ProgressBar progress_;
   std::optional<Pager> pager_;
   std::unique_ptr<store::Disk> disk_;
@@ -73,6 +73,6 @@ class Terminal final : public Context {
 };
 
 // flag > NO_COLOR > CLICOLOR_FORCE > is `fd` a terminal that has colours
-bool wants_colour(const std::string& when, int fd);
+bool wants_colour(const Environment& environment, const std::string& when, int fd);
 
 }  // namespace mlx::cmd

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "kernels/cuda/library.h"
 #include "kernels/cuda/module.h"
@@ -26,6 +28,7 @@ struct Failure {
 };
 Failure first_failure;
 std::string description_text;
+CudaState state = CudaState::kFailed;
 
 // `call`: the library's function that failed, "" for none.
 void keep(const char* what, const char* call, const char* why) {
@@ -198,15 +201,22 @@ std::string version_text(int version) {  // 13000: 13.0
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// "" or why there is no device to use.
+// "" or why there is no device to use; sets `state`.
 std::string open_first() {
+  state = CudaState::kFailed;
   int driver = 0, runtime = 0, count = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (driver == 0) return "no CUDA driver is installed";
-  if (status == cudaErrorInsufficientDriver)
+  if (driver == 0) {
+    state = CudaState::kNoDriver;
+    return "no CUDA driver is installed";
+  }
+  if (status == cudaErrorInsufficientDriver) {
+    state = runtime >= 13000 ? CudaState::kOldDriver13 : CudaState::kOldDriver12;
     return "the driver is for CUDA " + version_text(driver) + ", this mlx needs " + version_text(runtime);
+  }
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) state = CudaState::kNoGpu;
   if (status != cudaSuccess) return cudaGetErrorString(status);
   if (count == 0) return "the driver shows no GPU";
   cudaDeviceProp properties{};
@@ -221,7 +231,13 @@ std::string open_first() {
       !good(cudaStreamCreateWithFlags(&copy_stream, cudaStreamNonBlocking), "a stream of the GPU"))
     return kept();
   description_text += ", CUDA " + version_text(runtime) + ", " + library_versions();
+  state = CudaState::kUsable;
   return {};
+}
+
+bool launches_block() {
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return blocking && std::string_view(blocking) == "1";
 }
 
 }  // namespace
@@ -231,7 +247,8 @@ const Device* first_device() {
   static const Device device{
       false,           stream,         allocate, release,       upload,        download, clear,     free_bytes,
       peak_bytes,      problem,        wait,     begin_capture, end_capture,   replay,   forget,    copy_stream,
-      allocate_pinned, release_pinned, copy,     make_event,    release_event, record,   hold_back, await};
+      allocate_pinned, release_pinned, copy,     make_event,    release_event, record,   hold_back, await,
+      launches_block()};
   if (!why_not.empty()) description_text = why_not;
   return why_not.empty() ? &device : nullptr;
 }
@@ -239,6 +256,11 @@ const Device* first_device() {
 void report(const char* operation, const char* call, const char* why) {
   const cudaError_t status = cudaGetLastError();
   keep(operation, call, status == cudaSuccess ? why : cudaGetErrorString(status));
+}
+
+CudaState device_state() {
+  first_device();
+  return state;
 }
 
 const char* description() {

@@ -100,6 +100,10 @@ extern "C" const mlx::kernels::Device* mlx_cuda_device() {
   return mlx::kernels::cuda::first_device();
 }
 
+extern "C" int mlx_cuda_state() {
+  return static_cast<int>(mlx::kernels::cuda::device_state());
+}
+
 extern "C" const char* mlx_cuda_description() {
   return mlx::kernels::cuda::description();
 }

@@ -5,8 +5,9 @@
 
 namespace mlx::kernels::cuda {
 
-const Device* first_device();  // null where there is none; description() says why
-const char* description();     // valid for as long as the module is loaded
+const Device* first_device();  // null if there is none; description() says why
+CudaState device_state();
+const char* description();  // valid for as long as the module is loaded
 // Keeps for Device::wait that a library's call went wrong, unless something has before: "linear: cublasLtMatmul: …".
 // Of any thread; neither allocates nor throws.
 void report(const char* operation, const char* call, const char* why);

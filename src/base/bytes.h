@@ -35,6 +35,13 @@ std::string to_base64(ByteView bytes);  // RFC 4648, padded, one line
 std::string format_bytes(std::uint64_t bytes);  // "1.2 MiB"
 bool is_utf8(std::string_view text);
 
+template <typename T>
+T load_little_endian(const std::uint8_t* at) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(at[i]) << (8 * i));
+  return value;
+}
+
 // Appends little-endian integers and raw bytes to a buffer that it owns.
 class ByteWriter {
  public:
@@ -72,16 +79,13 @@ class ByteReader {
   std::size_t offset() const { return offset_; }
   std::size_t left() const { return bytes_.size() - offset_; }
   bool at_end() const { return left() == 0; }
-  void expect_end() const;  // throws kCorrupt where bytes are left over
+  void expect_end() const;  // throws kCorrupt if bytes are left over
   [[noreturn]] void corrupt(std::string_view why) const;
 
  private:
   template <typename T>
   T get() {
-    ByteView v = take(sizeof(T));
-    T out = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) out = static_cast<T>(out | (static_cast<T>(v[i]) << (8 * i)));
-    return out;
+    return load_little_endian<T>(take(sizeof(T)).data());
   }
   ByteView bytes_;
   std::string what_;

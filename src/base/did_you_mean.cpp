@@ -8,7 +8,7 @@ namespace mlx {
 namespace {
 
 // Damerau-Levenshtein in the restricted form (optimal string alignment): insertions, deletions, replacements and swaps
-// of neighbours, where nothing swapped is edited again.
+// of neighbours; what was swapped is not edited again.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -25,7 +25,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Of up to three letters with another one in front it is another word, not a mistake: gpu is not cpu.
+// A word of up to three letters with another first letter is another word, not a mistake: gpu is not cpu.
 bool differs_in_front(std::string_view word, std::string_view candidate) {
   return !word.empty() && word.size() <= 3 && word.size() == candidate.size() && word[0] != candidate[0] &&
          word.substr(1) == candidate.substr(1);
@@ -43,7 +43,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
     const std::size_t shorter = std::min(word.size(), candidate.size());
     if (longer - shorter > best || differs_in_front(word, candidate)) continue;
     const std::size_t away = distance(word, candidate);
-    // Of those that are as near, the one with the same first letter: a mistake is seldom made there.
+    // Of equally near words the one with the same first letter: few mistakes are made there.
     const bool nearer =
         away < best || (away == best && !closest.empty() && begins_alike(candidate) && !begins_alike(closest));
     if (!nearer) continue;

@@ -1,5 +1,5 @@
-// What the world around the program says to it: environment variables and the user's home folder. Read by cmd/ alone
-// and handed down, so that everything below it can be tested with another world.
+// Environment variables and the user's home folder. cmd/ reads them once and passes them down, so that everything below
+// it can be tested in another environment.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,17 @@
 namespace mlx {
 
 struct Environment {
-  std::function<std::optional<std::string>(const std::string&)> variable;  // unset: there are none
-  std::string home;                                                        // "": there is none
+  std::function<std::optional<std::string>(const std::string&)> variable;  // if empty, no variable is set
+  std::string home;                                                        // "" if there is none
 
-  // nullopt where it is not set; an empty value counts as not set.
+  // nullopt if it is not set; an empty value counts as not set.
   std::optional<std::string> get(const std::string& name) const {
     std::optional<std::string> value = variable ? variable(name) : std::nullopt;
     return value && !value->empty() ? value : std::nullopt;
   }
 };
+
+// This process's own: the one place that reads it. For cmd/ and tests alone.
+Environment process_environment();
 
 }  // namespace mlx

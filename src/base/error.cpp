@@ -1,4 +1,4 @@
-// Raises errno values as mlx::Error with the hint that fits, and stops the process where a CHECK fails.
+// Raises errno values as mlx::Error with the hint that fits, and stops the process if a CHECK fails.
 
 #include "base/error.h"
 

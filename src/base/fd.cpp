@@ -37,7 +37,7 @@ struct stat stat_of(int fd, const std::string& path) {
   return info;
 }
 
-// Where a symbolic link leads, so that replacing a file leaves the link to it in place.
+// The target of a symbolic link, so that replacing a file leaves the link to it in place.
 std::string behind_links(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
@@ -58,13 +58,29 @@ void sync_folder_of(const std::string& path) {
   if (retry([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL) fail_errno(errno, folder, "sync");
 }
 
-// Fills a new file and moves it to `path`; nothing of it is left where that fails.
-void replace_with(const std::string& temporary, const std::string& path, ByteView bytes, mode_t mode, bool keep_mode) {
-  const Fd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
-  if (keep_mode && ::fchmod(fd.get(), mode) != 0) fail_errno(errno, path, "keep its permissions");
-  write_all(fd.get(), bytes, path);
-  if (retry([&] { return ::fsync(fd.get()); }) != 0) fail_errno(errno, path, "sync");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(errno, path, "replace");
+// As open_file; errors name `shown`.
+Fd open_named(const std::string& path, int flags, mode_t mode, const std::string& shown) {
+  const int fd = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+  if (fd >= 0) return Fd(fd);
+  const int error = errno;
+  if (error != ENOENT) fail_errno(error, shown, (flags & O_CREAT) != 0 ? "create" : "open");
+  if ((flags & O_CREAT) != 0) fail(ErrorKind::kNotFound, "{}: cannot create: its folder does not exist", shown);
+  fail(ErrorKind::kNotFound, "{}: no such file", shown);
+}
+
+// Fills the new file `temporary` and renames it to `target`. Errors name `shown`; what failed leaves no new file.
+void replace_with(const std::string& temporary, const std::string& target, const std::string& shown, ByteView bytes,
+                  mode_t mode, bool keep_mode) {
+  const Fd fd = open_named(temporary, O_WRONLY | O_CREAT | O_EXCL, mode, shown);
+  try {
+    if (keep_mode && ::fchmod(fd.get(), mode) != 0) fail_errno(errno, shown, "keep its permissions");
+    write_all(fd.get(), bytes, shown);
+    if (retry([&] { return ::fsync(fd.get()); }) != 0) fail_errno(errno, shown, "sync");
+    if (::rename(temporary.c_str(), target.c_str()) != 0) fail_errno(errno, shown, "replace");
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -74,12 +90,7 @@ Fd::~Fd() {
 }
 
 Fd open_file(const std::string& path, int flags, mode_t mode) {
-  const int fd = retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
-  if (fd >= 0) return Fd(fd);
-  const int error = errno;
-  if (error != ENOENT) fail_errno(error, path, (flags & O_CREAT) != 0 ? "create" : "open");
-  if ((flags & O_CREAT) != 0) fail(ErrorKind::kNotFound, "{}: cannot create: its folder does not exist", path);
-  fail(ErrorKind::kNotFound, "{}: no such file", path);
+  return open_named(path, flags, mode, path);
 }
 
 // O_NONBLOCK: a named pipe would wait for its writer.
@@ -101,10 +112,10 @@ Bytes read_regular_file(const std::string& path, std::size_t most) {
 
 namespace {
 
-// For people or of a few numbers: a device, a pipe and /proc have no size, and may have no end.
+// Texts are for people, or a few numbers. A device, a pipe and /proc have no size, and may have no end.
 constexpr std::size_t kMaxText = std::size_t{64} << 20;
 
-// kCorrupt where it has more than `most` bytes.
+// kCorrupt if it has more than `most` bytes.
 Bytes read_up_to(const std::string& path, std::size_t most) {
   const auto require = [&](std::uint64_t size) {
     if (size > most) fail(ErrorKind::kCorrupt, "{}: has more than {} bytes", path, most);
@@ -169,16 +180,7 @@ void write_file_atomically(const std::string& path, ByteView bytes, mode_t mode)
     const Fd fd = open_file(target, O_WRONLY);
     return write_all(fd.get(), bytes, path);
   }
-  const std::string temporary = temporary_beside(target);
-  try {
-    replace_with(temporary, target, bytes, exists ? old.st_mode & 07777 : mode, exists);
-  } catch (const Error& error) {
-    ::unlink(temporary.c_str());
-    if (error.message.starts_with(temporary)) {  // say what the caller asked for
-      throw Error(error.kind, path + error.message.substr(temporary.size()), error.hint);
-    }
-    throw;
-  }
+  replace_with(temporary_beside(target), target, path, bytes, exists ? old.st_mode & 07777 : mode, exists);
   sync_folder_of(target);
 }
 

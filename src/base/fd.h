@@ -29,9 +29,9 @@ class Fd {
 };
 
 Fd open_file(const std::string& path, int flags, mode_t mode = 0666);  // O_CLOEXEC added; kNotFound on ENOENT, else kIo
-Fd open_regular_file(const std::string& path);  // to read; never waits, kCorrupt for what is no regular file
+Fd open_regular_file(const std::string& path);  // for reading; never waits, kCorrupt if it is not a regular file
 Bytes read_file(const std::string& path);
-Bytes read_regular_file(const std::string& path, std::size_t most);  // kCorrupt for more, too
+Bytes read_regular_file(const std::string& path, std::size_t most);  // kCorrupt also if it is larger
 std::string read_text(const std::string& path);
 // pread until `count` bytes or end of file; returns the bytes read.
 std::size_t read_at(int fd, void* data, std::size_t count, std::uint64_t offset, const std::string& path);

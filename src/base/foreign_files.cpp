@@ -1,4 +1,4 @@
-// Descriptors first, names second.
+// What a project brings along is read as a file of a bounded size.
 #include "base/foreign_files.h"
 
 #include <sys/stat.h>
@@ -30,19 +30,6 @@ bool is_too_long(std::string_view path) {
     begin = end + 1;
   }
   return false;
-}
-
-// Through the link that /proc has for an open folder, which leads to what was opened wherever it was moved.
-void remove_content(int folder, const std::string& path, std::string_view kept) {
-  const std::string opened = fmt::format("/proc/self/fd/{}", folder);
-  try {
-    for (const std::string& name : list_folder(opened)) {
-      if (name != kept) remove_tree(join_path(opened, name));
-    }
-  } catch (const Error& error) {
-    if (!error.message.starts_with(opened)) throw;
-    throw Error(error.kind, path + error.message.substr(opened.size()), error.hint);
-  }
 }
 
 }  // namespace mlx

@@ -47,9 +47,9 @@ int append_line(const git_diff_delta*, const git_diff_hunk*, const git_diff_line
 }
 
 void read_changes(git_repository* repository, bool with_diff, GitState& state) {
-  Tree tree;  // stays empty where HEAD is unborn: everything staged is then a change
+  Tree tree;  // stays empty if HEAD is unborn: everything staged is then a change
   if (!state.head.empty()) {
-    // By the commit's id: git_revparse_single of libgit2 1.5 leaks where objects are missing.
+    // By the commit's id: git_revparse_single of libgit2 1.5 leaks if objects are missing.
     git_oid id;
     Commit commit;
     must(git_oid_fromstr(&id, state.head.c_str()), state.root, "read HEAD");
@@ -192,7 +192,7 @@ void walk_linked_worktrees(SuffixWalk& walk) {
   for (std::size_t i = 0; i < names.count; ++i) {
     Worktree worktree;
     Repository opened;
-    // One whose folder was removed has nothing to say.
+    // A worktree whose folder was removed has no index.
     if (git_worktree_lookup(worktree.out(), walk.repository, names.strings[i]) < 0) continue;
     if (git_repository_open_from_worktree(opened.out(), worktree.get()) < 0) continue;
     walk_worktree(walk, opened.get());
@@ -247,7 +247,7 @@ std::optional<std::string> search_upwards(std::string folder) {
 }  // namespace
 
 std::optional<std::string> find_git_root(const std::string& folder) {
-  // As the path is written first, so that the answer is a prefix of it; then as it is on disk, for links into a
+  // First the path as written, so that the answer is a prefix of it; then as it is on disk, for links into a
   // repository.
   if (auto root = search_upwards(absolute_path(folder))) return root;
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(folder.c_str(), nullptr), std::free);

@@ -30,15 +30,15 @@ std::string last_message() {
   return error == nullptr || error->message == nullptr ? "unknown error" : error->message;
 }
 
-// libgit2 1.5 looks for safe.directory when the owner is another, and where no configuration has that key answers that
-// the key was not found instead of whose repository it is.
+// libgit2 1.5 looks for safe.directory if the owner is another user. If no configuration has that key, its error says
+// that the key was not found, not whose repository it is.
 bool is_foreign(int code) {
   if (code == GIT_EOWNER) return true;
   const git_error* const error = git_error_last();
   return code == GIT_ENOTFOUND && error != nullptr && error->klass == GIT_ERROR_CONFIG;
 }
 
-// As long as it lives libgit2 asks whose a repository is: a switch for the whole process, so one at a time.
+// While it lives, libgit2 checks the owners of repositories: a switch for the whole process, so one at a time.
 class OwnerValidation {
  public:
   OwnerValidation() : guard_(mutex_) {

@@ -52,10 +52,10 @@ class Buffer {
 };
 
 void must(int code, const std::string& root, const char* what);  // kIo with what libgit2 says
-// False where `root` holds no repository with a worktree.
+// False if `root` holds no repository with a worktree.
 bool open_worktree(Repository& repository, const std::string& root);
 Repository open_root(const std::string& root);  // kNotFound
-// kRefused where the repository is another user's and not in safe.directory.
+// kRefused if the repository is another user's and not in safe.directory.
 Repository open_to_write(const std::string& root);
 
 }  // namespace mlx::git

@@ -14,6 +14,8 @@
 
 namespace mlx {
 
+inline constexpr std::uint8_t kSha256Number = 1;  // what every format calls the algorithm
+
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
 

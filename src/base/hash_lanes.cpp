@@ -98,12 +98,12 @@ MLX_SHA void compress(std::array<std::uint32_t*, kStreams> abef, std::array<std:
 
 }  // namespace
 
-// A stream with the whole blocks of its piece that are left.
+// A stream and the whole blocks of its piece that are not hashed yet.
 class Lane {
  public:
   std::size_t blocks() const { return left_.size() / 64; }
 
-  // Takes up a piece: what does not fill a block goes to the stream's rest, at its begin now and at its end in
+  // Takes up a piece. Bytes that fill no block go to the stream's rest: those at its begin now, those at its end in
   // finish().
   void begin(LaneHash& stream, ByteView piece) {
     stream_ = &stream;

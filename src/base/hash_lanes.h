@@ -1,6 +1,6 @@
 // SHA-256 of several streams at once on one core. A single stream leaves half of a processor's SHA unit idle (each
-// round waits for the one before), so two are taken in turns: about 1.7 times the bytes a second. Used where a large
-// file's pieces and the file itself are hashed; everything else hashes through base/hash.h, and both agree.
+// round waits for the one before), so two are taken in turns: about 1.7 times the bytes a second. Used to hash a large
+// file's pieces and the file itself; everything else hashes through base/hash.h, and both agree.
 #pragma once
 
 #include <array>

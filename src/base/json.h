@@ -16,10 +16,10 @@ namespace mlx {
 // Throws kCorrupt: "WHAT: line 3, column 7: …". Depth is limited to 128.
 Json parse_json(std::string_view text, std::string_view what);
 // UTF-8 without white space, keys sorted by bytes, numbers in their shortest form that reads back the same; invalid
-// UTF-8 is an error (kCorrupt). What digests are taken of.
+// UTF-8 is kCorrupt. Digests are made over this form.
 std::string canonical(const Json& value);
 
-// Typed access that throws kCorrupt naming `what` and the key where it is missing or of another type.
+// Typed access that throws kCorrupt naming `what` and the key if it is missing or of another type.
 std::string json_string(const Json& object, std::string_view key, std::string_view what);
 std::int64_t json_int(const Json& object, std::string_view key, std::string_view what);
 double json_number(const Json& object, std::string_view key, std::string_view what);

@@ -1,5 +1,5 @@
-// MD5 (RFC 1321, through OpenSSL), which other tools know their files by: to check what comes from their caches, and
-// for nothing else, since it can be forged. A header of its own, as hash.h is included nearly everywhere.
+// MD5 (RFC 1321, through OpenSSL), by which other tools name their files. Only for checking files from their caches,
+// since it can be forged. A header of its own, because nearly everything includes hash.h.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace mlx {
 
-// Incremental; kMissing where this OpenSSL offers no MD5 (FIPS).
+// Incremental; kMissing if this OpenSSL offers no MD5 (FIPS).
 class Md5 {
  public:
   Md5();

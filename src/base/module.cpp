@@ -24,7 +24,7 @@ std::filesystem::path executable_folder() {
   return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
 }
 
-// Whether less is there than the file's own header says. To open such a one may be a bus error, not an error message.
+// Whether the file is shorter than its own header says. Opening such a file may end in a bus error.
 bool cut_off(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));

@@ -1,5 +1,5 @@
-// Modules: shared objects beside the executable (lib/mlx/NAME) that are opened when a command needs what they stand on,
-// and never before. Used for oneDNN and libcurl.
+// Modules: shared objects beside the executable (lib/mlx/NAME). They are opened only when a command needs the library
+// that they link. Used for oneDNN, CUDA and libcurl.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Module {
   bool found = false;   // there is such a file
   std::string problem;  // why it cannot be used; empty when it can
 
-  // Address of an exported function; nullptr (and `problem` set) where there is none.
+  // Address of an exported function; nullptr (and `problem` set) if there is none.
   void* symbol(const char* name);
 };
 

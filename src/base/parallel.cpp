@@ -58,7 +58,7 @@ struct Job {
 
   const std::int64_t count;
   const std::function<void(std::int64_t)>& body;
-  alignas(64) std::atomic<std::int64_t> next{0};  // first slice that nobody has claimed; beyond count when all are
+  alignas(64) std::atomic<std::int64_t> next{0};  // first slice that nobody has claimed; at least `count` when all are
   alignas(64) std::atomic<int> workers{0};        // pool threads inside drain(); written under the pool's mutex
   std::atomic_flag failed;
   std::exception_ptr error;  // written by the one that set `failed`
@@ -127,7 +127,7 @@ struct Pool::State {
     lock.unlock();
     job.drain();
     lock.lock();
-    // From here the caller may return and the job be gone. Release: what the slices wrote is seen by the caller.
+    // From here on the caller may return, and the job be gone. Release: the caller sees what the slices wrote.
     const bool last = job.workers.fetch_sub(1, std::memory_order_release) == 1;
     if (last && sleeping_callers > 0) finished.notify_all();
   }

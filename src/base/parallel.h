@@ -38,9 +38,9 @@ class Background {
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  // Where `most_waiting` is not 0, waits first until fewer jobs than that wait to be run.
+  // If `most_waiting` is not 0, waits first until fewer jobs than that are waiting.
   void post(std::function<void()> job, std::size_t most_waiting = 0);
-  void check() const;  // throws the exception that wait() will, where there is one already
+  void check() const;  // throws the exception that wait() would throw, if there is one yet
   void wait();         // until every posted job is done; rethrows the first exception
 
  private:

@@ -38,6 +38,15 @@ Folder open_folder(const std::string& path) {
   fail_errno(errno, path, "list");
 }
 
+// Owns `fd`, also if it throws.
+Folder listing_of(int fd, const std::string& path) {
+  Folder folder(::fdopendir(fd));
+  if (folder) return folder;
+  const int error = errno;
+  ::close(fd);
+  fail_errno(error, path, "list");
+}
+
 // Calls body(dirent) for each but "." and "..".
 template <typename Body>
 void for_each_in(DIR* folder, const std::string& path, Body body) {
@@ -77,12 +86,7 @@ void remove_at(int parent, const std::string& name, const std::string& path) {
   const int fd = open_for_removal(parent, name);
   if (fd < 0 && errno == ENOENT) return;
   if (fd < 0) fail_errno(errno == ENOTDIR ? removal_error : errno, path, "remove");
-  const Folder folder(::fdopendir(fd));
-  if (!folder) {
-    const int error = errno;
-    ::close(fd);
-    fail_errno(error, path, "list");
-  }
+  const Folder folder = listing_of(fd, path);
   struct stat info {};
   if (::fstat(fd, &info) == 0 && (info.st_mode & 0700) != 0700) (void)::fchmod(fd, 0700);
   for (const std::string& child : names_in(folder.get(), path)) remove_at(fd, child, join_path(path, child));
@@ -220,18 +224,28 @@ void remove_tree(const std::string& path) {
   remove_at(AT_FDCWD, std::string(without_trailing_slashes(path)), path);
 }
 
-TempFolder::TempFolder() {
-  const char* const wanted = std::getenv("TMPDIR");
-  const std::string base = wanted != nullptr && *wanted != '\0' ? absolute_path(wanted) : "/tmp";
+void remove_content(int folder, const std::string& path, std::string_view kept) {
+  const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_errno(errno, path, "list");
+  const Folder listing = listing_of(fd, path);
+  for (const std::string& name : names_in(listing.get(), path)) {
+    if (name != kept) remove_at(fd, name, join_path(path, name));
+  }
+}
+
+TempFolder::TempFolder(const Environment& environment) {
+  const std::string base = absolute_path(environment.get("TMPDIR").value_or("/tmp"));
   path_ = join_path(base, "mlx-XXXXXX");
   if (::mkdtemp(path_.data()) == nullptr) fail_errno(errno, base, "create a temporary folder");
 }
+
+TempFolder::TempFolder() : TempFolder(process_environment()) {}
 
 TempFolder::~TempFolder() {
   try {
     remove_tree(path_);
   } catch (const Error&) {
-    // Nothing to be done about it here, and no reason to end the program: it stands in the folder for such things.
+    // It stays in the folder for temporary files, which is no reason to end the program.
   }
 }
 

@@ -1,4 +1,4 @@
-// How long work reports where it is. Libraries call this interface and never the terminal; cmd/ draws it.
+// How long work reports its progress. Libraries call this interface and never the terminal; cmd/ draws it.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ class Progress {
   // A stage of `total` units begins (total 0: unknown). `unit` is "B", "files", "steps", "images" …
   virtual void begin(std::string_view stage, std::uint64_t total, std::string_view unit) = 0;
   virtual void advance(std::uint64_t count) = 0;  // thread-safe
-  virtual void note(std::string_view text) = 0;   // what stands behind the bar: "loss 0.312 acc 89.1 %"
+  virtual void note(std::string_view text) = 0;   // text behind the bar: "loss 0.312 acc 89.1 %"
   virtual void end() = 0;                         // the stage is done; its line is cleared or finished
   virtual void warn(std::string_view text) = 0;   // a line of its own on stderr
 };
@@ -31,7 +31,7 @@ class NoProgress final : public Progress {
 
 // Set by cmd/main.cpp's handlers for SIGINT and SIGTERM (to the signal's number); long work looks at it between steps.
 extern std::atomic<int> g_interrupted;
-// Throws Error{kInterrupted} where a signal has come.
+// Throws Error{kInterrupted} after such a signal.
 void check_interrupted();
 
 }  // namespace mlx

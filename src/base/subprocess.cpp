@@ -49,7 +49,7 @@ Pipe make_pipe(const std::string& program) {
 }
 
 // Writing to a program that has closed its stdin must not kill us. A library leaves the process's signal handlers
-// alone, so SIGPIPE is blocked for this thread and taken off again where it came from us.
+// alone, so SIGPIPE is blocked for this thread, and a pending one of ours is discarded.
 class BlockSigpipe {
  public:
   BlockSigpipe() {
@@ -137,7 +137,7 @@ void close_fd(Fd& fd) {
   const Fd closed = std::move(fd);
 }
 
-// Takes what is there from a pipe; closes it at its end.
+// Reads what is in a pipe; closes it at its end.
 void receive(Fd& fd, std::string& into) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
@@ -148,7 +148,7 @@ void receive(Fd& fd, std::string& into) {
   }
 }
 
-// Gives what the pipe takes; closes it where nobody reads, and `at_end` when all is written.
+// Writes as much as the pipe takes; closes it if nobody reads, and `at_end` when all is written.
 void feed(Fd& fd, std::string_view& rest, bool at_end = true) {
   const ssize_t put = ::write(fd.get(), rest.data(), rest.size());
   if (put >= 0) {
@@ -253,7 +253,7 @@ struct Conversation::State {
     if (errors.size() > kMaxErrors) errors.erase(0, errors.size() - kMaxErrors);
   }
 
-  // What is left on stderr, without waiting for whoever else may hold it open.
+  // Reads the rest of stderr, without waiting for other processes that hold it open.
   void drain_errors() {
     while (program.err) {
       pollfd wait = {program.err.get(), POLLIN, 0};
@@ -263,7 +263,7 @@ struct Conversation::State {
     }
   }
 
-  // True where it has ended within so many milliseconds.
+  // True if it has ended within so many milliseconds.
   bool ended_within(int milliseconds) {
     for (int waited = 0;; waited += kStep) {
       int status = 0;

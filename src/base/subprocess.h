@@ -10,26 +10,26 @@
 namespace mlx {
 
 struct ProcessResult {
-  int exit_code = 0;  // 128 + signal where it was killed; 127 where it could not be started
+  int exit_code = 0;  // 128 + signal if it was killed; 127 if it could not be started
   std::string out, err;
 };
 
-// argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed. It gets our environment but for
-// the variables that `without` names.
+// argv[0] is looked up in PATH. `input` is written to its stdin, which is then closed. It inherits our environment
+// without the variables that `without` names.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input = {},
                           const std::string& folder = {}, const std::vector<std::string>& without = {});
 
-// A program to talk with. Whatever is asked of it, all three streams are served, so that neither side waits for the
-// other however much is written. For one thread at a time. A signal that asks us to end (g_interrupted) ends every wait
+// A program to talk with. Every call serves all three streams, so that neither side waits for the other however much is
+// written. For one thread at a time. A signal that asks us to end (g_interrupted) ends every wait
 // with kInterrupted.
 class Conversation {
  public:
-  // kMissing where it cannot be started.
+  // kMissing if it cannot be started.
   explicit Conversation(const std::vector<std::string>& argv);
   ~Conversation();  // ends the program: by the end of its input, then by signals
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
-  // False where the program no longer reads. What it says meanwhile is kept for read().
+  // False if the program no longer reads. What it says meanwhile is kept for read().
   bool write(ByteView bytes);
   void close_input();
   // At least one byte of what it says; 0 at its end.

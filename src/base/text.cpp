@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
+
 namespace mlx {
 
 std::string_view trimmed(std::string_view text) {
@@ -31,6 +33,23 @@ std::string grouped(std::uint64_t number) {
 
 std::string counted(std::uint64_t count, const char* singular) {
   return fmt::format("{} {}{}", grouped(count), singular, count == 1 ? "" : "s");
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  const bool utf8 = is_utf8(text);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, two bytes from 0xC2, are control characters as well.
+    const bool c1 = utf8 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    if (byte == '\n' || byte == '\t') {
+      out += ' ';
+    } else {
+      out += c1 || byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !utf8) ? '?' : text[i];
+    }
+  }
+  return out;
 }
 
 std::string shell_quoted(std::string_view text) {

@@ -2,9 +2,9 @@
 
 #include "base/toml.h"
 
-// toml++ 3.3 asserts in place of an error for some texts ("[:"), and goes on without a check where NDEBUG is defined.
-// Its assertions are made exceptions, in every build; and its tables of characters, which take some (U+0402) for
-// impossible, answer that they are none of theirs.
+// toml++ 3.3 asserts in place of an error for some texts ("[:"), and goes on without a check if NDEBUG is defined.
+// Here its assertions throw, in every build; and its tables of characters, which take some (U+0402) for impossible,
+// answer that those are not theirs.
 namespace mlx {
 namespace {
 struct TomlAssertion {};

@@ -20,7 +20,7 @@ struct TomlNode {
   enum class Kind { kTable, kArray, kString, kInteger, kFloat, kBoolean, kOther };
   Kind kind = Kind::kTable;
   int line = 0;              // 0: not in a file, or nowhere in it
-  std::string origin;        // where it comes from instead: "--set train.epochs=20"
+  std::string origin;        // its origin, if not a file: "--set train.epochs=20"
   std::string text;          // kString
   std::int64_t integer = 0;  // kInteger
   double number = 0;         // kFloat, and kInteger as a double
@@ -38,15 +38,14 @@ struct TomlNode::Member {
 
 // Throws kUsage "FILE:LINE:COLUMN: why" on a syntax error.
 TomlNode parse_toml(std::string_view text, const std::string& file);
-// Puts "train.epochs=20" into `root`, in place of what it has there; tables on the way are made. The key is dotted as
-// TOML has it, the value is one of TOML, and a string where it cannot be one. kUsage for another form, and where a key
-// on the way is no table.
+// Sets "train.epochs=20" in `root`, and makes the tables on the way. The key is a dotted key of TOML. The value is a
+// TOML literal, or else a string as it stands. kUsage for another form, and if a key on the way is not a table.
 void set_toml(TomlNode& root, std::string_view assignment, std::string_view option);
 // Plain data, keys in file order (for "resolved config").
 Json toml_to_json(const TomlNode& node);
 
 // Reads one table strictly. Each getter marks its key as known; finish() throws for the first key that nobody asked
-// for. Getters without a default throw where the key is missing ("train.toml: [data] needs the key 'dataset'").
+// for. Getters without a default throw if the key is missing ("train.toml: [data] needs the key 'dataset'").
 class TomlReader {
  public:
   TomlReader(const TomlNode& table, std::string file, std::string where);  // where: "[train]"
@@ -69,7 +68,7 @@ class TomlReader {
                                      std::optional<std::vector<std::int64_t>> fallback = {});
   std::vector<double> numbers(std::string_view key, double min, double max,
                               std::optional<std::vector<double>> fallback = {});
-  // Sub-table; an absent one reads as empty where `required` is false.
+  // Sub-table; an absent one reads as empty if `required` is false.
   TomlReader table(std::string_view key, bool required = false);
   // Array of tables ([[model.layers]] or inline); each reader's `where` names its index.
   std::vector<TomlReader> tables(std::string_view key, bool required = false);

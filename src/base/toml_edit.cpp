@@ -121,7 +121,7 @@ Json tree_of(const std::string& text, const std::string& file) {
   return toml_to_json(parse_toml(text, file));
 }
 
-// Tables that hold nothing mean nothing: left out, so that making and removing them is no change.
+// Empty tables mean nothing. They are left out, so that making and removing them is no change.
 void drop_empty_tables(Json& node) {
   if (!node.is_object()) return;
   for (auto member = node.begin(); member != node.end();) {

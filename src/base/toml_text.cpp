@@ -46,11 +46,11 @@ Where step(Where where, std::string_view text, std::size_t at, std::size_t& take
   return quotes < 3 ? where : Where::kPlain;
 }
 
-// How deep what is read stands: the parts of keys that lead there and the brackets around it, since tables, arrays and
-// dotted keys nest alike. Numbers with a point count as parts, which a line of its own or a comma ends.
+// The nesting depth: the parts of the keys that lead here and the brackets around it, since tables, arrays and dotted
+// keys nest alike. Numbers with a point count as parts until the line or a comma ends them.
 class Depth {
  public:
-  // False where it is more than a parser that calls itself can take.
+  // False if it is too deep for a recursive parser.
   bool step(char c) {
     if (c == '.') ++parts_;
     if (c == ',' || c == '\n') parts_ = 0;

@@ -118,7 +118,7 @@ Scan scan(const RowFile& file, const RowOptions& options) {
     }
     ++out.rows;
   }
-  if (out.rows == 0) fail(ErrorKind::kCorrupt, "{}: it has no rows", file.name);
+  if (out.rows == 0) throw TableError(ErrorKind::kCorrupt, file.name + ": it has no rows");
   out.found_out = reader->found_out();
   for (Seen& seen : out.columns)
     if (seen.declared == ColumnKind::kCategory) seen.numbers = false;
@@ -192,16 +192,18 @@ void fail_missing(const RowFile& file, const Seen& column, bool target) {
     });
     if (there) continue;
     const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
-                target ? "rows without a target cannot be learned from; take them out"
-                       : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
+    throw TableError(ErrorKind::kCorrupt,
+                     fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
+                     target ? "rows without a target cannot be learned from; take them out"
+                            : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
   }
 }
 
 void check_present(const RowFile& file, const Scan& scan, const Seen& column, bool target, Missing missing) {
   if (column.present == 0) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: column '{}' has no value in any row", file.name, column.name),
-                target ? "" : fmt::format("leave it out: [data.columns] {} = \"ignore\"", column.name));
+    throw TableError(ErrorKind::kCorrupt,
+                     fmt::format("{}: column '{}' has no value in any row", file.name, column.name),
+                     target ? "" : fmt::format("leave it out: [data.columns] {} = \"ignore\"", column.name));
   }
   if (column.present < scan.rows && (target || missing == Missing::kError)) fail_missing(file, column, target);
 }

@@ -69,7 +69,7 @@ RowValue CellReader::read(std::string_view cell) {
 
 void fail_at_row(const RowFile& file, std::uint64_t offset, const std::string& why) {
   const std::uint64_t line = lines_of(*file.open(), {offset})[0];
-  fail(ErrorKind::kCorrupt, "{}: {} {}: {}", file.name, file.row_word, line, why);
+  throw TableError(ErrorKind::kCorrupt, fmt::format("{}: {} {}: {}", file.name, file.row_word, line, why));
 }
 
 }  // namespace mlx::data

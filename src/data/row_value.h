@@ -30,18 +30,23 @@ class CellReader {
   const char* wrong_ = nullptr;
 };
 
-// "FILE: line N: WHY" as kCorrupt, for the row that begins at `offset`.
+// An error that names the table's file already.
+struct TableError : Error {
+  using Error::Error;
+};
+// "FILE: line N: WHY" as kCorrupt, for the row that begins at `offset`, as a TableError.
 [[noreturn]] void fail_at_row(const RowFile& file, std::uint64_t offset, const std::string& why);
-// Runs `work`, which reads the table: what goes wrong becomes an Error that names the file.
+// Runs `work`, which reads the table. Its errors become an Error that names the file.
 template <typename Work>
 auto in_table(const RowFile& file, Work&& work) {
   try {
     return work();
   } catch (const SourceDamaged& damaged) {
     throw damaged.error;
+  } catch (const TableError&) {
+    throw;
   } catch (Error& error) {
-    if (error.kind == ErrorKind::kCorrupt && !error.message.starts_with(file.name))
-      error.message = file.name + ": " + error.message;
+    if (error.kind == ErrorKind::kCorrupt) error.message = file.name + ": " + error.message;
     throw;
   }
 }

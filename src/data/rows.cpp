@@ -69,7 +69,7 @@ class RowReader {
       add(row);
       if (row.offset - reported > (1 << 20)) progress.advance(row.offset - std::exchange(reported, row.offset));
     }
-    if (out_.count == 0) fail(ErrorKind::kCorrupt, "{}: it has no rows", file_.name);
+    if (out_.count == 0) throw TableError(ErrorKind::kCorrupt, file_.name + ": it has no rows");
     check_columns();
     return std::move(out_);
   }

@@ -6,7 +6,7 @@
 
 #include "base/path.h"
 #include "store/worktree/moves.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::diff {
 namespace {

@@ -1,5 +1,5 @@
-// What differs between two folders of files, and inside the files whose kind is known: tables, tensors, IDX, short
-// texts. Used by cmd/diff.
+// Differences between two folders of files, and inside files of known kinds: tables, tensors, IDX, short texts. Used by
+// cmd/diff.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Side {
 struct ContentOptions {
   bool contents = true;  // false: only which files differ
   RowOptions rows;
-  std::size_t most_files = 200;         // whose contents are compared, the first by path
-  std::vector<std::string> names_only;  // paths that somebody else compares
+  std::size_t most_files = 200;         // contents are compared for this many files, first by path
+  std::vector<std::string> names_only;  // paths whose contents the caller compares
 };
 
 struct IdxSummary {
@@ -66,7 +66,7 @@ struct Comparison {
   std::size_t not_compared = 0;                     // contents beyond ContentOptions::most_files
 };
 
-// What is malformed inside a file is a note and no error; a damaged store or disk is one.
+// A malformed file is a note, not an error; a damaged store or disk is an error.
 Comparison compare_sides(const Side& before, const Side& after, const ContentOptions& options, Pool& pool,
                          Progress& progress);
 

@@ -1,4 +1,4 @@
-// Graphs as sequences of layers, each told by what it does and not by its name.
+// Graphs as sequences of layers, compared by operation and shapes, not by name.
 #include <algorithm>
 #include <unordered_map>
 
@@ -48,7 +48,7 @@ std::vector<std::string> signatures(const std::vector<Layer>& layers) {
   return out;
 }
 
-// A stretch of removed and one of added layers: the same operations, in order, are one that changed.
+// Pairs a stretch of removed with a stretch of added layers: layers of the same operation, in order, have changed.
 void pair_up(const std::vector<Layer>& old, const std::vector<Layer>& now, std::vector<LayerChange>& changes) {
   using Kind = LayerChange::Kind;
   std::vector<std::string> old_ops, new_ops;

@@ -28,7 +28,7 @@ Json document(const std::string& text) {
   return text.empty() ? Json::object() : parse_json(text, "run");
 }
 
-// What decides about the model and is neither its graph nor its weights.
+// Everything that defines the model besides its graph and weights.
 Json parameters_of(const Json& model) {
   Json out = Json::object();
   for (const auto& [key, value] : model.items()) {

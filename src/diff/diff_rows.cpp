@@ -19,7 +19,7 @@ Hash128 random_key() {
   return {word(), word()};
 }
 
-// Runs `work` for both sides, and says which of them an error is about.
+// Runs `work` for both sides; an error names its side.
 template <typename Work>
 void each_side(Pool& pool, Work work) {
   pool.run(2, [&](std::int64_t side) {
@@ -51,7 +51,7 @@ void compare_columns(const TableShape& before, const TableShape& after, RowDiff&
   }
 }
 
-// Columns that all rows of one side have and none of the other.
+// Columns that all rows of one side have and no row of the other.
 std::vector<std::string> one_sided(const TableShape& before, const TableShape& after) {
   std::vector<std::string> names;
   std::size_t shared = 0;
@@ -140,12 +140,12 @@ void read_shown(const TableFile (&files)[2], RowJoin& join, const RowPlan& plan,
   }
 }
 
-// Reads the changed rows of each side in the order of the file; hashes of the cells of the first wait for the second.
+// Reads the changed rows of each side in file order. The first side's cell hashes are kept until the second is read.
 void count_cells(const TableFile (&files)[2], std::vector<OffsetPair>& pairs, const std::vector<std::string>& columns,
                  Hash128 secret, RowDiff& diff) {
   std::map<std::string, std::size_t, std::less<>> places;
   for (std::size_t i = 0; i < columns.size(); ++i) places[columns[i]] = i;
-  std::vector<std::uint64_t> hashes(pairs.size() * columns.size());  // sums: what is equal comes out as 0
+  std::vector<std::uint64_t> hashes(pairs.size() * columns.size());  // sums: 0 for equal cells
   for (const bool after : {false, true}) {
     std::vector<std::size_t> order(pairs.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

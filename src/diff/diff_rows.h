@@ -1,9 +1,9 @@
-// What differs between two tables: columns, rows and cells. Used by diff_files.
+// Differences between two tables: columns, rows and cells. Used by diff_files.
 //
-// With key columns, rows of the same key are the same row; without, rows are compared as a multiset of their contents.
-// A column that every row of one side has and no row of the other is a change of the columns, and is left out when
-// rows are compared. Both files are streamed; memory is bounded by RowOptions::memory, whatever their size (several
-// passes are made where rows are many), and by the limit on what is shown.
+// With key columns, rows with the same key are the same row; without, rows are compared as a multiset of their
+// contents. A column that every row of one side has and no row of the other is an added or removed column, and is not
+// compared row by row. Both files are streamed. Memory is bounded by RowOptions::memory, whatever their size (with many
+// rows, several passes are made), and by the limit on shown rows.
 #pragma once
 
 #include <cstdint>
@@ -57,14 +57,14 @@ struct RowDiff {
   std::uint64_t rows_before = 0, rows_after = 0;
   std::uint64_t added = 0, removed = 0, changed = 0;
   std::vector<ColumnChange> columns;
-  bool columns_moved = false;                      // the columns of both stand in another order
+  bool columns_moved = false;                      // the shared columns are in another order
   std::vector<ShownRow> added_rows, removed_rows;  // the first of each, by line
   std::vector<ChangedRow> changed_rows;
-  // How many cells of each column changed, most first; none where more did than kMostCounted.
+  // How many cells of each column changed, most first; empty if more than kMostCounted did.
   std::optional<std::vector<std::pair<std::string, std::uint64_t>>> changed_cells;
-  std::uint64_t doubled_before = 0, doubled_after = 0;  // rows whose key an earlier row has
+  std::uint64_t doubled_before = 0, doubled_after = 0;  // rows with the key of an earlier row
   std::vector<DoubledKey> doubled;                      // the first of them
-  std::vector<std::string> missing_key;                 // key columns that a side lacks: compared by content then
+  std::vector<std::string> missing_key;  // key columns that a side lacks: rows are then compared by content
   bool by_key = false;
 
   bool same_rows() const { return added + removed + changed == 0; }
@@ -76,7 +76,7 @@ struct TableFile {
   TableKind kind = TableKind::kCsv;
 };
 
-// kCorrupt where one of the two is no table: "before: line 12: 3 cells, 4 columns".
+// kCorrupt if one of the two is not a table: "before: line 12: 3 cells, 4 columns".
 RowDiff diff_rows(const TableFile& before, const TableFile& after, const RowOptions& options, Pool& pool);
 
 }  // namespace mlx::diff

@@ -1,4 +1,4 @@
-// Cuts tensors into pieces of fixed size, compares pieces in parallel, and adds up what came out.
+// Cuts tensors into pieces of fixed size, compares the pieces in parallel, and adds up the results.
 #include "diff/diff_tensors.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using formats::SafetensorsEntry;
 
 constexpr std::uint64_t kPieceElements = std::uint64_t{1} << 20;
-constexpr std::uint64_t kJobElements = std::uint64_t{8} << 20;  // of one opening of the files
+constexpr std::uint64_t kJobElements = std::uint64_t{8} << 20;  // for one opening of the files
 constexpr std::size_t kBlockElements = 16384;
 
 struct Scales {
@@ -116,7 +116,7 @@ void compare_piece(const Source& a, const Source& b, const Pair& pair, Piece& pi
   }
 }
 
-// The scales of a tensor of 8 bits, where they stand beside it.
+// The scales of an 8-bit tensor, if the file has them.
 Scales scales_of(const TensorFile& file, const SafetensorsEntry& entry,
                  const std::unordered_map<std::string_view, const SafetensorsEntry*>& by_name) {
   Scales scales;
@@ -147,7 +147,7 @@ std::vector<Piece> cut(const std::vector<Pair>& pairs) {
   return pieces;
 }
 
-// Calls `work` for the pieces, those that lie behind one another in jobs of about kJobElements.
+// Calls `work` for the pieces; adjacent ones form jobs of about kJobElements.
 template <typename Work>
 void in_jobs(std::vector<Piece>& pieces, const TensorFile& before, const TensorFile& after, Pool& pool, Work work) {
   std::vector<std::size_t> starts;

@@ -1,7 +1,7 @@
-// What differs between the tensors of two files (safetensors, npy). Used by diff_files.
+// Differences between the tensors of two files (safetensors, npy). Used by diff_files.
 //
-// Tensors go together by name. Both files are streamed by all cores; what is the same chunks in both versions is not
-// compared. Sums add in a fixed order: the figures do not depend on the number of threads.
+// Tensors are paired by name. All cores stream both files; parts with the same chunks in both versions are not
+// compared. Sums are added in a fixed order: the results do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TensorFile {
   std::vector<formats::SafetensorsEntry> tensors;
 };
 bool holds_tensors(std::string_view path);  // by its name
-// Reads the header alone. kCorrupt where it lies.
+// Reads only the header. kCorrupt if it is wrong.
 TensorFile read_tensor_file(const OpenSource& open, std::string_view path, std::uint64_t size);
 
 struct TensorChange {
@@ -29,11 +29,11 @@ struct TensorChange {
   std::string name;
   std::string dtype_before, dtype_after;
   std::vector<std::int64_t> shape_before, shape_after;
-  // Of kChanged; and of numbers only (`compared`), where 8-bit weights count with the scales that stand beside them
-  // (NAME_scale: one a row), so that a quantized tensor is measured against the one it was made from.
+  // For kChanged, and only for numbers (`compared`). 8-bit weights are multiplied by their scales (the tensor
+  // NAME_scale, one for each row), so that a quantized tensor can be compared with its original.
   bool compared = false;
   std::uint64_t elements = 0, changed = 0;
-  std::uint64_t not_finite = 0;  // of `changed`: where one of the two is NaN or infinite; not in what follows
+  std::uint64_t not_finite = 0;  // of `changed`: one of the two is NaN or infinite; not counted below
   double norm_before = 0;        // L2, over finite elements
   double norm_difference = 0;
   double largest = 0;  // magnitude of a difference

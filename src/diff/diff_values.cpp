@@ -46,7 +46,7 @@ std::vector<ValueChange> diff_values(const Json& before, const Json& after) {
     } else if (*match->second != text) {
       changes.push_back({path, text, *match->second});
     }
-    // Where both have the same order, what is new stands behind what it stands behind in `after`.
+    // A new value follows its predecessor in `after`.
     if (next != now.end() && next->first == path) {
       ++next;
       take_new();

@@ -1,4 +1,4 @@
-// What differs between two JSON documents (parameters, environments), value by value. Used by diff_models and
+// Differences between two JSON documents (parameters, environments), value by value. Used by diff_models and
 // cmd/diff_runs.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace mlx::diff {
 
 struct ValueChange {
   std::string path;                          // "train.optimizer.lr", "layers[2].conv"
-  std::optional<std::string> before, after;  // canonical JSON, strings without quotes; nullopt where there is none
+  std::optional<std::string> before, after;  // canonical JSON, strings without quotes; nullopt if there is none
 };
 
-// In the order of `before`, with what is only in `after` behind what stands before it there. Lists are compared place
-// by place, those of more than 32 values as a whole.
+// In the order of `before`; a value that is only in `after` follows its predecessor there. Lists are compared index by
+// index, lists of more than 32 values as a whole.
 std::vector<ValueChange> diff_values(const Json& before, const Json& after);
 
 }  // namespace mlx::diff

@@ -1,4 +1,4 @@
-// Short names for what the comparisons read with: sources of bytes and tables, which are src/data's.
+// Short names for the readers of src/data that comparisons use: sources of bytes and tables.
 #pragma once
 
 #include "data/source.h"

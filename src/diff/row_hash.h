@@ -1,5 +1,5 @@
-// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): what rows are
-// told apart by. With a key that nobody knows, equal hashes of different rows cannot be made on purpose.
+// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): identifies
+// rows. With a secret key, nobody can make different rows with equal hashes on purpose.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace mlx::diff {
 struct Hash128 {
   std::uint64_t low = 0, high = 0;
   auto operator<=>(const Hash128&) const = default;
-  // Sums of hashes tell sets of cells apart, whatever their order.
+  // The sum of hashes identifies a set of cells, whatever their order.
   Hash128& operator+=(const Hash128& other) {
     low += other.low;
     high += other.high + (low < other.low ? 1 : 0);

@@ -16,7 +16,7 @@ void RowJoin::add(const std::vector<RowRecord>& before, const std::vector<RowRec
   }
 }
 
-// The first of one side belongs to the first of the other, the second to the second.
+// Pairs the rows of both sides in order: first with first, second with second.
 void RowJoin::add_group(Group before, Group after) {
   auto [a, a_end] = before;
   auto [b, b_end] = after;

@@ -1,4 +1,4 @@
-// Finds the rows that differ among the records of two tables. Used by diff_rows, once for each part of the keys.
+// Finds the differing rows among the records of two tables. Used by diff_rows, once for each part of the keys.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace mlx::diff {
 
-// The smallest `limit` of the values put in; memory is a small multiple of that.
+// Keeps the smallest `limit` values; memory is a small multiple of that.
 template <typename Value>
 class Smallest {
  public:
@@ -48,7 +48,7 @@ struct RowJoin {
   std::uint64_t added = 0, removed = 0, changed = 0, doubled_before = 0, doubled_after = 0;
   Smallest<std::uint64_t> added_rows, removed_rows, doubled_before_rows, doubled_after_rows;  // offsets
   Smallest<OffsetPair> changed_rows;
-  std::vector<OffsetPair> pairs;  // every changed row; emptied where there are more than kept_pairs
+  std::vector<OffsetPair> pairs;  // every changed row; empty if there are more than kept_pairs
 
   // Both sorted as scan_rows leaves them.
   void add(const std::vector<RowRecord>& before, const std::vector<RowRecord>& after);

@@ -1,4 +1,4 @@
-// The two passes over a table that diff_rows makes: what its columns are, then a record of each row. Used by diff_rows.
+// diff_rows' two passes over a table: one finds the columns, one makes a record of each row. Used by diff_rows.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ TableShape scan_table(const OpenSource& open, TableKind kind);
 // Which columns make a row's key and which its content, with a hash key for each name.
 struct RowPlan {
   std::vector<std::string> key;      // empty: the content is the key
-  std::vector<std::string> ignored;  // columns that are compared by nobody
+  std::vector<std::string> ignored;  // columns that are not compared
   Hash128 secret;                    // one for both sides
 };
 

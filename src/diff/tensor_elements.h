@@ -9,11 +9,11 @@
 
 namespace mlx::diff {
 
-// Bytes of one element by safetensors' name of its dtype; 0 for those that are not read as numbers (F8, F4 …).
+// Bytes of one element by safetensors' name of its dtype; 0 for dtypes that are not read as numbers (F8, F4 …).
 std::size_t element_size(std::string_view dtype);
 // `bytes` as numbers; 64-bit integers beyond 2^53 are rounded. `out` has room for bytes.size() / element_size().
 void decode_elements(std::string_view dtype, ByteView bytes, double* out);
-// "<f4" → "F32"; as it is where there is no such name.
+// "<f4" → "F32"; an unknown name is returned as it is.
 std::string dtype_of_npy(std::string_view descr);
 
 }  // namespace mlx::diff

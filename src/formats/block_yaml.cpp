@@ -14,7 +14,7 @@ constexpr std::size_t kMaxKeys = 1024;  // of one mapping
 
 struct Line {
   std::size_t number = 0, indent = 0;
-  std::string_view text;  // without indentation and what is a comment
+  std::string_view text;  // without indentation and comments
 };
 
 class Parser {
@@ -96,7 +96,7 @@ class Parser {
     return map;
   }
 
-  // What stands below "key:": a deeper block, a sequence at the key's own indentation, or nothing.
+  // The value below "key:": a deeper block, a sequence at the key's own indentation, or nothing.
   Json below(std::size_t indent, int depth) {
     if (at_ < lines_.size() && lines_[at_].indent == indent && is_item(lines_[at_].text))
       return block(indent, depth + 1);
@@ -154,7 +154,7 @@ class Parser {
     refuse(line, "a quote has no end");
   }
 
-  // As JSON has it, and \xNN.
+  // JSON's escapes, and \xNN.
   Json double_quoted(std::string_view text, std::size_t line) const {
     std::string json = "\"";
     for (std::size_t i = 1; i < text.size(); ++i) {

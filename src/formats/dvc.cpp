@@ -1,4 +1,4 @@
-// What the fields of .dvc files and folder manifests mean; how they are written is block_yaml.cpp and base/json.h.
+// The fields of .dvc files and folder manifests; block_yaml.cpp and base/json.h parse their syntax.
 #include "formats/dvc.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What DVC writes about data: .dvc files (a small part of YAML), and the manifests of folders in its cache (.dir files,
-// JSON). Bytes in, structure out. Used by import. Source: dvc.org, "User Guide: .dvc Files" and "Internal Files".
+// DVC's metadata: .dvc files (a small part of YAML), and the manifests of folders in its cache (.dir files, JSON).
+// Bytes in, structure out. Used by import. Source: dvc.org, "User Guide: .dvc Files" and "Internal Files".
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace mlx::formats {
 struct DvcOut {
   std::string path;       // relative to the .dvc file's folder (and its wdir)
   std::string md5;        // 32 lower-case hex digits
-  bool folder = false;    // md5 is of the manifest, "….dir"
+  bool folder = false;    // md5 is the digest of the manifest, "….dir"
   bool version2 = false;  // no `hash: md5`: the older cache layout, and text hashed without carriage returns
   bool executable = false;
   std::optional<std::uint64_t> size;   // of all files
@@ -27,7 +27,8 @@ struct DvcFile {
   std::vector<DvcOut> outs;
 };
 
-// kCorrupt "WHAT:LINE: …" for what DVC does not write. Outs that DVC keeps no content of (cache: false) are left out.
+// kCorrupt "WHAT:LINE: …" for anything that DVC does not write. Outs without cached content (cache: false) are left
+// out.
 DvcFile parse_dvc_file(std::string_view text, std::string_view what);
 
 struct DvcDirEntry {

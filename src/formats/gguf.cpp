@@ -1,4 +1,4 @@
-// Reader of GGUF headers. What is read may be hostile: every count is bounded by the bytes that must stand for it.
+// Reader of GGUF headers. The input may be hostile: every count is bounded by the bytes that it needs.
 #include "formats/gguf.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void skip_value(ByteReader& in, std::uint32_t type, int depth) {
   }
 }
 
-// The alignment of tensors, the one value that their places depend on.
+// The alignment of tensors: the one metadata value that their offsets depend on.
 std::uint32_t read_metadata(ByteReader& in, std::uint64_t count) {
   std::uint32_t alignment = kDefaultAlignment;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ std::uint32_t read_metadata(ByteReader& in, std::uint64_t count) {
   return alignment;
 }
 
-// Bytes of the tensor's data, 0 for a type that is not known.
+// Bytes of the tensor's data; 0 for an unknown type.
 std::uint64_t data_size(const ByteReader& in, const GgufTensor& tensor) {
   const BlockType* type = find_type(tensor.type);
   if (!type) return 0;
@@ -104,7 +104,7 @@ GgufTensor read_tensor(ByteReader& in) {
   return tensor;
 }
 
-// Offsets from the start of the file, ends, and that nothing overlaps or stands outside.
+// Turns offsets into places in the file, sets ends, and checks that no tensor overlaps another or lies outside.
 void place_tensors(const ByteReader& in, GgufHeader& header, std::uint64_t file_size) {
   if (header.data_begin > file_size && !header.tensors.empty()) in.corrupt("the data begins behind the file's end");
   std::ranges::stable_sort(header.tensors, {}, &GgufTensor::begin);

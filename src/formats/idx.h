@@ -21,13 +21,13 @@ struct IdxHeader {
   IdxType type = IdxType::kU8;
   std::vector<std::uint64_t> dims;  // at least one
   std::uint64_t header_bytes = 0;   // where the elements begin
-  std::uint64_t data_bytes = 0;     // what the sizes promise; nobody has seen them yet
+  std::uint64_t data_bytes = 0;     // the size by the header; the data itself is not checked
 };
 
-// Length of the whole header from its first four bytes. kCorrupt "WHAT: offset 0: …" where these are not an IDX magic
+// Length of the whole header from its first four bytes. kCorrupt "WHAT: offset 0: …" if these are not an IDX magic
 // number.
 std::size_t idx_header_size(ByteView magic, std::string_view what);
-// kCorrupt also where the header is cut off or its sizes overflow 64 bits.
+// kCorrupt also if the header is cut off or its sizes overflow 64 bits.
 IdxHeader parse_idx_header(ByteView head, std::string_view what);
 // The header of a new file.
 Bytes encode_idx_header(IdxType type, const std::vector<std::uint32_t>& dims);

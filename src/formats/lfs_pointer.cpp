@@ -1,4 +1,4 @@
-// Strict, line by line: what is taken is written back to the same bytes.
+// Strict, line by line: an accepted pointer encodes back to the same bytes.
 #include "formats/lfs_pointer.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A header of words and comments, one white space, the pixels.
+// The file is a header of words and comments, one white space, and the pixels.
 
 #include "formats/netpbm.h"
 

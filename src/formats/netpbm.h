@@ -11,12 +11,12 @@ namespace mlx::formats {
 
 struct NetpbmImage {
   std::int64_t height = 0, width = 0, channels = 0;
-  ByteView pixels;  // [height, width, channels], of the bytes that were parsed
+  ByteView pixels;  // [height, width, channels]; points into the parsed bytes
 };
 
 bool is_netpbm(ByteView bytes);  // begins with P and a digit from 1 to 7
-// kCorrupt "WHAT: offset 7: …" where the header is damaged or pixels are missing or left over; kUsage with a hint for
-// the other kinds of Netpbm (text, bitmaps, more than 8 bits).
+// kCorrupt "WHAT: offset 7: …" if the header is damaged, or there are too few or too many pixels; kUsage with a hint
+// for the other kinds of Netpbm (text, bitmaps, more than 8 bits).
 NetpbmImage parse_netpbm(ByteView bytes, std::string_view what);
 
 }  // namespace mlx::formats

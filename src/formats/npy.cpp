@@ -1,5 +1,4 @@
-// Reads the header of an npy file: a Python dictionary of three keys, of which only the forms that NumPy writes are
-// taken.
+// Reads the header of an npy file: a Python dictionary of three keys, only in the form that NumPy writes.
 #include "formats/npy.h"
 
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::uint64_t kLongestHeader = 1 << 20;
 
-// What stands behind `'key': `, up to the end of the text.
+// The text behind `'key': `.
 std::string_view value_of(std::string_view text, std::string_view key) {
   const std::string quoted = fmt::format("'{}':", key);
   const std::size_t at = text.find(quoted);

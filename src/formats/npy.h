@@ -17,9 +17,9 @@ struct NpyHeader {
   std::uint64_t data_begin = 0;
 };
 
-// Bytes from the start of the file that parse_npy needs, from the first 12; 0 where they are of no npy file.
+// How many bytes from the start of the file parse_npy needs, by the first 12 bytes; 0 if it is not a npy file.
 std::uint64_t npy_header_size(ByteView first_bytes);
-// kCorrupt where the header is not what NumPy writes.
+// kCorrupt if the header is not in the form that NumPy writes.
 NpyHeader parse_npy(ByteView head);
 
 }  // namespace mlx::formats

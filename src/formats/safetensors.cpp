@@ -1,5 +1,5 @@
-// Strict reader and deterministic writer of safetensors headers. What is read may be hostile: nothing is allocated from
-// a number in the file, and every tensor is accounted for before anybody looks at the data.
+// Strict reader and deterministic writer of safetensors headers. The input may be hostile: no allocation depends on a
+// number in the file, and every tensor's place is checked before its data is read.
 
 #include "formats/safetensors.h"
 
@@ -35,7 +35,7 @@ std::uint64_t read_length(ByteView bytes) {
   return length;
 }
 
-// Bytes of a tensor; kCorrupt where dtype is unknown, or the size overflows or ends inside a byte.
+// Bytes of a tensor; kCorrupt if dtype is unknown, or the size overflows or ends inside a byte.
 std::uint64_t tensor_bytes(const std::string& what, const std::string& dtype, const std::vector<std::int64_t>& shape) {
   const auto found = std::ranges::find(kDTypes, dtype, &DTypeBits::name);
   if (found == kDTypes.end()) fail(ErrorKind::kCorrupt, "{}: unknown dtype '{}'", what, dtype);
@@ -56,12 +56,11 @@ std::uint64_t unsigned_number(const Sorted& value, const std::string& what, std:
   return value.get<std::uint64_t>();
 }
 
-// base/json.h keeps keys in the order of the file and finds them one by one; a header of 100 MB may hold millions, so
-// that this is a sorted tree. Refuses names that stand twice (the parser would keep the last), and nesting that no
-// header has.
+// base/json.h keeps keys in file order and searches them one by one. A header of 100 MB may have millions of keys, so
+// this is a sorted tree. Refuses doubled names (the parser would keep the last) and nesting that no header has.
 Sorted parse_header(std::string_view text) {
   constexpr std::size_t kDeepest = 4;
-  std::vector<std::set<std::string>> open;  // names in the objects and arrays around
+  std::vector<std::set<std::string>> open;  // names in the enclosing objects and arrays
   const auto visit = [&](int, Sorted::parse_event_t event, Sorted& parsed) {
     using Event = Sorted::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) open.emplace_back();
@@ -121,7 +120,7 @@ SafetensorsEntry parse_entry(const std::string& name, const Sorted& value, std::
   return entry;
 }
 
-// Tensors must cover the data exactly, one behind the other.
+// Tensors must cover the data exactly, without holes or overlaps.
 void check_cover(const SafetensorsHeader& header, std::uint64_t file_size) {
   std::uint64_t at = header.data_begin;
   for (const SafetensorsEntry& entry : header.tensors) {
@@ -179,7 +178,7 @@ SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size) {
       header.metadata.emplace_back(key, text_value.get<std::string>());
     }
   }
-  // Empty tensors stand before the one that begins where they do.
+  // An empty tensor comes before one with the same begin.
   std::ranges::stable_sort(header.tensors, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });

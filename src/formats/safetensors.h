@@ -1,4 +1,4 @@
-// The safetensors format: an 8-byte little-endian header length, a JSON header, tensors behind one another. Bytes in,
+// The safetensors format: an 8-byte little-endian header length, a JSON header, then the tensors. Bytes in,
 // structure out. Source: the format section of the safetensors project's README.
 #pragma once
 
@@ -24,10 +24,11 @@ struct SafetensorsHeader {
   std::uint64_t data_begin = 0;
 };
 
-// Length of the header in bytes (with its length field) from the first 8 bytes of a file of `file_size`; 0 where it
-// cannot be one.
+// Length of the header in bytes (with its length field) from the first 8 bytes of a file of `file_size`; 0 if it is
+// not a safetensors file.
 std::uint64_t safetensors_header_size(ByteView first_bytes, std::uint64_t file_size);
-// Strict: kCorrupt where the header lies (overlaps, holes, out of the file, sizes that do not match dtype and shape).
+// Strict: kCorrupt if tensors overlap, leave holes or lie outside of the file, or if a size does not match dtype and
+// shape.
 SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size);
 // The header of a new file (padded to 8 bytes with spaces, tensors in the order given); `begin`/`end` are filled in.
 Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors);

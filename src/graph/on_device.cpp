@@ -3,9 +3,7 @@
 #include "graph/on_device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -52,10 +50,7 @@ void check_device(const kernels::Device& device, const std::string& node) {
 }
 
 OnDevice::OnDevice(const kernels::Device& device, std::size_t values)
-    : device_(device), feeding_(device, values), fetched_(values) {
-  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
-  waits_for_each_ = blocking && std::string_view(blocking) == "1";
-}
+    : device_(device), feeding_(device, values), fetched_(values), waits_for_each_(device.blocks_launches) {}
 
 OnDevice::~OnDevice() {
   device_.wait();

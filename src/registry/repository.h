@@ -15,7 +15,7 @@
 #include "registry/operations/operation.h"
 #include "store/pack/store.h"
 #include "store/sqlite.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::registry {
 

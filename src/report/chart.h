@@ -35,7 +35,7 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
 std::string confusion_svg(const std::vector<std::string>& labels,
                           const std::vector<std::vector<std::int64_t>>& confusion);
 
-// From left to right by the longest way from a node without origin; the version `subject` is marked.
+// Columns from left to right by the longest path from an origin; the version `subject` is marked.
 std::string lineage_svg(const registry::Lineage& lineage, const std::vector<registry::Run>& runs,
                         const Digest& subject);
 

@@ -9,9 +9,9 @@ namespace mlx::report {
 namespace {
 
 constexpr double kCell = 46, kLetter = 7.2;
-constexpr std::size_t kMostCells = 40;  // beyond, the matrix would be unreadable
+constexpr std::size_t kMostCells = 40;  // a larger matrix would be unreadable
 
-// Names as long as their place allows; the whole one stands in the title.
+// Names are cut to their space; the title has the whole name.
 std::string shortened(const std::string& label) {
   std::size_t end = 0;
   for (int letters = 0; end < label.size() && letters < 13; ++letters) {
@@ -57,7 +57,7 @@ std::string confusion_svg(const std::vector<std::string>& labels,
     for (std::size_t j = 0; j < n; ++j) {
       const double share = row ? static_cast<double>(confusion[i][j]) / static_cast<double>(row) : 0;
       const double left = left_edge + kCell * static_cast<double>(j), top = top_edge + kCell * static_cast<double>(i);
-      // A little is already visible: mistakes are what one looks for.
+      // Even a small share is visible, since readers look for mistakes.
       const double strength = confusion[i][j] == 0 ? 0
                               : i == j             ? 0.12 + 0.88 * share
                                                    : std::min(1.0, 0.14 + 2.2 * share);

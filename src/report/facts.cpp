@@ -14,7 +14,7 @@
 namespace mlx::report {
 namespace {
 
-// `value()`, or nothing where what it reads was made elsewhere and never fetched.
+// `value()`, or nothing if it reads something that was made elsewhere and never fetched.
 template <typename Function>
 auto if_here(Function value) -> std::optional<decltype(value())> {
   try {
@@ -70,7 +70,7 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
   return facts;
 }
 
-// Children of `version`, the newest first; or its parent, where that is asked for.
+// The children of `version`, newest first, or its parent.
 std::vector<registry::Version> relatives(registry::Repository& repository, const registry::Version& version,
                                          bool parents) {
   std::vector<registry::Version> found;
@@ -82,7 +82,7 @@ std::vector<registry::Version> relatives(registry::Repository& repository, const
   return found;
 }
 
-// The f32 model and the quantized one, where `facts.model` is either of them.
+// The f32 model and the quantized one, if `facts.model` is either of them.
 void find_pair(registry::Repository& repository, Facts& facts) {
   const bool quantized = facts.model.precision != "f32";
   for (const registry::Version& other : relatives(repository, facts.model.version, quantized)) {
@@ -116,7 +116,7 @@ void read_training(registry::Repository& repository, Facts& facts) {
   if (epochs > 0 && facts.training->status == "done") facts.steps_per_epoch = last / static_cast<double>(epochs);
 }
 
-// Ancestors only: evaluations and later models have a place of their own.
+// Ancestors only: evaluations and later models have sections of their own.
 void read_lineage(registry::Repository& repository, Facts& facts) {
   facts.lineage = registry::lineage(repository, facts.after ? facts.after->version : facts.model.version);
   for (const registry::LineageNode& node : facts.lineage.nodes)

@@ -1,4 +1,4 @@
-// What a report tells, gathered from the repository before anything is drawn. Used by report.cpp and the sections.
+// The facts of a report, gathered from the repository before anything is drawn. Used by report.cpp and the sections.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct ModelFacts {
   std::int64_t height = 0, width = 0, channels = 0;
   std::size_t classes = 0;
   std::vector<Evaluated> evaluations;        // newest first, one for each dataset and split
-  const Evaluated* main_evaluation() const;  // of split "test" where there is one; null where there is none
+  const Evaluated* main_evaluation() const;  // of split "test" if there is one; null if there is none
 };
 
 using Points = std::vector<std::pair<double, double>>;  // x: epoch or step
@@ -33,9 +33,9 @@ struct Facts {
   ModelFacts model;                         // what the report is about
   std::optional<ModelFacts> before, after;  // a pair of f32 and quantized version that `model` belongs to
   std::optional<registry::Run> training;    // of `model`, or of the model that it was quantized from
-  std::vector<registry::Run> runs;          // that lead to `model`, oldest first
+  std::vector<registry::Run> runs;          // that led to `model`, oldest first
   std::map<std::string, Points> metrics;    // of the training run, by name
-  double steps_per_epoch = 0;               // 0 where it cannot be told: x is steps then
+  double steps_per_epoch = 0;               // 0 if unknown: then x is steps
   registry::Lineage lineage;
 };
 

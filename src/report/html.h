@@ -1,4 +1,4 @@
-// Writing HTML so that whatever stands in a name stays text: every value goes through escape(). Used by the sections.
+// Writing HTML. Every value goes through escape(), so that names stay text. Used by the sections.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace mlx::report {
 
-// For text and for attributes in double quotes; control characters and bytes that are no UTF-8 become U+FFFD.
+// For text and for attributes in double quotes; control characters and invalid UTF-8 becomes U+FFFD.
 std::string escape(std::string_view text);
 std::string percent(double share, int digits = 2);  // "92.71 %"
 std::string count(double value);                    // "12,345"

@@ -15,7 +15,7 @@ struct Range {
   double low = 0, high = 1;
 };
 
-// The first steps of a training are far from the rest: they may leave the picture at its edge.
+// The first steps of a training may be far from the rest: they may lie outside of the chart.
 std::vector<double> settled(const Series& series) {
   const std::size_t first = series.points.size() >= 20 ? series.points.size() / 12 : 0;
   std::vector<double> values;
@@ -119,7 +119,7 @@ class Plot {
     }
   }
 
-  // Few points are all marked, of many only the last.
+  // All of a few points are marked; of many only the last.
   void dots(const Series& series) {
     for (std::size_t i = series.points.size() > 24 ? series.points.size() - 1 : 0; i < series.points.size(); ++i)
       fmt::format_to(to(), "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", series.kind,

@@ -15,7 +15,8 @@ using registry::NodeKind;
 constexpr double kBox = 168, kBoxHeight = 54, kGapX = 44, kGapY = 18;
 constexpr std::size_t kMostNodes = 60;
 
-// The longest way to each node; edges of a lineage have no cycle, and a damaged one ends after as many rounds.
+// The longest path to each node. A lineage has no cycles; for a damaged one the loop ends after as many rounds as
+// nodes.
 std::vector<int> columns(const registry::Lineage& lineage) {
   std::vector<int> column(lineage.nodes.size(), 0);
   for (std::size_t round = 0; round < lineage.nodes.size(); ++round)
@@ -38,7 +39,7 @@ std::string first_line(const registry::LineageNode& node, const std::vector<regi
   return text.size() > 21 ? "…" + text.substr(text.size() - 20) : text;
 }
 
-// Evaluations make no version; many of them would hide what led to the model.
+// Evaluations are left out: they make no version, and many of them would hide what led to the model.
 registry::Lineage without_leaves(const registry::Lineage& from) {
   std::vector<int> place(from.nodes.size(), -1);
   registry::Lineage out;

@@ -45,7 +45,7 @@ std::optional<double> metric_of(const train::Evaluation& e, std::string_view nam
   return std::nullopt;
 }
 
-// What people call a metric of train::Evaluation.
+// The displayed name of a metric of train::Evaluation.
 std::string title_of(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, const char*>, 9> kTitles = {{{"accuracy", "Accuracy"},
                                                                                 {"top5_accuracy", "Top-5 accuracy"},

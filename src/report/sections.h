@@ -1,4 +1,4 @@
-// The parts of a report, each a function from facts to HTML; "" where there is nothing to tell. Used by report.cpp.
+// The parts of a report, each a function from facts to HTML; "" for an empty part. Used by report.cpp.
 #pragma once
 
 #include <string>

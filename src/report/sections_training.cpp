@@ -1,4 +1,4 @@
-// How the model came to be: curves, environment, configuration, and the commands that make it again.
+// How the model was made: curves, environment, configuration, and the commands that reproduce it.
 #include <algorithm>
 #include <cmath>
 

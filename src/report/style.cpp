@@ -1,4 +1,4 @@
-// The page's style: one calm sheet, colours as variables, dark where the reader prefers it, plain on paper.
+// The page's style: one calm sheet, colours as variables, dark if the reader prefers it, plain on paper.
 #include "report/html.h"
 
 namespace mlx::report {

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "infer/examples.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "train/evaluate.h"
 #include "train_sources.h"
 #include "work/inputs.h"

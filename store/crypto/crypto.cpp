@@ -59,7 +59,7 @@ EVP_CIPHER_CTX* cipher_context() {
   return context.get();
 }
 
-// The key's schedule does not stay behind in the thread's context.
+// Wipes the key schedule from the thread's context.
 struct Reset {
   EVP_CIPHER_CTX* context;
   ~Reset() { EVP_CIPHER_CTX_reset(context); }
@@ -156,7 +156,7 @@ Secret hkdf_sha256(ByteView input, ByteView salt, std::string_view info, std::si
   Digest block;
   std::uint8_t counter = 0;
   for (std::size_t done = 0; done < size;) {
-    const std::size_t before = counter > 0 ? block.bytes.size() : 0;  // the block before goes in, but for the first
+    const std::size_t before = counter > 0 ? block.bytes.size() : 0;  // all but the first include the block before
     Bytes message(before + info.size() + 1);
     std::copy_n(block.bytes.begin(), before, message.begin());
     std::ranges::copy(info, message.begin() + static_cast<std::ptrdiff_t>(before));
@@ -208,7 +208,7 @@ bool aes_gcm_open(ByteView key, ByteView additional, ByteView sealed, Bytes& pla
   done = done && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTagSize, tag.data()) == 1;
   require(done, "AES-256-GCM");
   if (EVP_DecryptFinal_ex(context, plain.data() + plain.size(), &size) == 1) return true;
-  OPENSSL_cleanse(plain.data(), plain.size());  // bytes that nobody vouches for
+  OPENSSL_cleanse(plain.data(), plain.size());  // not authenticated
   plain.clear();
   return false;
 }

@@ -1,7 +1,7 @@
 // The primitives of encryption at rest, over OpenSSL: HMAC and HKDF with SHA-256, AES-256-GCM, scrypt, X25519, random
 // bytes. The only code that includes OpenSSL's ciphers and keys; used by cipher.cpp and key_file.cpp.
 //
-// Secrets are wiped when they go. Everything here is thread-safe; errors of OpenSSL itself are kMissing.
+// Secrets are wiped when they are destroyed. Everything here is thread-safe; errors of OpenSSL itself are kMissing.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace mlx::store {
 
-// Bytes that are overwritten before their memory is given back.
+// Bytes that are overwritten before their memory is freed.
 class Secret {
  public:
   Secret() = default;
@@ -35,17 +35,17 @@ class Secret {
 };
 
 void random_bytes(std::span<std::uint8_t> out);
-void wipe(std::span<std::uint8_t> bytes);  // what a Secret does, for what was one in passing
+void wipe(std::span<std::uint8_t> bytes);  // as Secret does; for temporary copies of secrets
 
 Digest hmac_sha256(ByteView key, ByteView message);
-Digest hmac_sha256(ByteView key, ByteView first, ByteView second);  // of both, one behind the other
+Digest hmac_sha256(ByteView key, ByteView first, ByteView second);  // of their concatenation
 bool equal_in_constant_time(ByteView a, ByteView b);
 Secret hkdf_sha256(ByteView input, ByteView salt, std::string_view info, std::size_t size);
 
 inline constexpr std::size_t kNonceSize = 12, kTagSize = 16, kSealedExtra = kNonceSize + kTagSize;
 // nonce | ciphertext | tag. `key` has 32 bytes, `nonce` 12.
 Bytes aes_gcm_seal(ByteView key, ByteView nonce, ByteView additional, ByteView plain);
-// False where the tag does not hold (`plain` is empty then). Works on sealed bytes of any size.
+// False, and `plain` is empty, if the tag does not match. Accepts sealed bytes of any size.
 bool aes_gcm_open(ByteView key, ByteView additional, ByteView sealed, Bytes& plain);
 
 struct ScryptCost {
@@ -59,7 +59,7 @@ struct KeyPair {
 };
 KeyPair x25519_pair(const Secret& private_key);  // 32 bytes
 KeyPair x25519_generate();
-// nullopt where `peer` is no point that agrees on anything (small order).
+// nullopt if `peer` is a point of small order.
 std::optional<Secret> x25519_agree(const Secret& private_key, const Digest& peer);
 
 // Ed25519 (RFC 8032). A private key is its seed of 32 bytes; its public key has 32 too.

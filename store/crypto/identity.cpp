@@ -1,7 +1,7 @@
-// Identities and public keys as text: one line each, the public key with a check so that a mistyped one is noticed
-// before anything is encrypted for nobody.
+// Deriving and printing identities.
+#include "store/crypto/identity.h"
+
 #include "base/error.h"
-#include "store/crypto/key_file.h"
 
 namespace mlx::store {
 

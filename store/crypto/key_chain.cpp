@@ -1,4 +1,4 @@
-// Links as bytes, and what follows from them. A link's parents stand before it, so every walk over a chain is a loop.
+// Encoding, verifying and comparing chains. A link's parents come before it, so every walk over a chain is a loop.
 #include "store/crypto/key_chain.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace mlx::store {
 namespace {
 
 constexpr std::string_view kPurpose = "mlx-keys";
-constexpr std::size_t kMaxChanges = 2048;  // of one link: everybody leaves, and as many come
-constexpr std::size_t kMaxBranches = 64;   // side by side: what verifying holds in memory
+constexpr std::size_t kMaxChanges = 2048;  // of one link: all members replaced
+constexpr std::size_t kMaxBranches = 64;   // unmerged at once: bounds the memory of verifying
 
 Bytes unsigned_bytes(const Link& link) {
   ByteWriter out;
@@ -74,7 +74,7 @@ void apply(const Link& link, Membership& members) {
   }
 }
 
-// The links of the first that the second does not have, in order.
+// The links of the first chain that the second lacks, in order.
 std::vector<const Link*> beyond(const Chain& chain, const Chain& other) {
   std::set<Digest> known;
   for (const Link& link : other) known.insert(link.id);
@@ -135,7 +135,7 @@ namespace {
 
 [[noreturn]] void fail_unvouched(const Link& link, const std::string& what) {
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: revision {} is not signed by one who was a member before it", what, link.revision),
+              fmt::format("{}: revision {} was not signed by a member of the revision before", what, link.revision),
               "somebody who is no member wrote them: see who can write there; `mlx push --repair` puts yours back");
 }
 
@@ -162,8 +162,7 @@ void verify_chain(const Chain& chain, const RingId& ring, const Chain& known, co
       if (--uses[parent] == 0) after.erase(parent);
     }
     if (uses.contains(link->id)) after.emplace(link->id, std::move(members));
-    if (after.size() > kMaxBranches)
-      fail(ErrorKind::kCorrupt, "{}: more branches of revisions than anybody makes", what);
+    if (after.size() > kMaxBranches) fail(ErrorKind::kCorrupt, "{}: too many branches of revisions", what);
   }
 }
 

@@ -1,10 +1,9 @@
-// Unlocking a key file, and the changes that need its root key. Every change is one new revision: a link is signed and
-// appended to the chain, the MAC is made anew.
+// Every change is one new revision: a link is signed and appended to the chain, and the MAC is computed again.
+#include "store/crypto/key_changes.h"
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/crypto/key_file.h"
-#include "store/crypto/key_file_bytes.h"
 #include "store/crypto/key_seals.h"
 
 namespace mlx::store {
@@ -20,7 +19,7 @@ Secret passphrase_private_key(const Member& member, ByteView passphrase) {
 std::vector<Member>::iterator find_member(KeyFile& file, const Digest& public_key) {
   const auto at = std::ranges::find(file.members, public_key, &Member::public_key);
   if (at == file.members.end()) {
-    throw Error(ErrorKind::kNotFound, "no member of the keys is that", "`mlx key list` lists them");
+    throw Error(ErrorKind::kNotFound, "the keys have no such member", "`mlx key list` lists them");
   }
   return at;
 }

@@ -1,11 +1,10 @@
-// The bytes of a key file, and what follows from them alone; what needs the root key is in key_changes.cpp.
+// Encoding and strict decoding of key files.
 #include "store/crypto/key_file.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
-#include "store/crypto/key_file_bytes.h"
 
 namespace mlx::store {
 
@@ -17,8 +16,8 @@ constexpr std::size_t kMacSize = 32, kNameSize = 64;
 constexpr std::size_t kSealedKey = 32 + kSealedExtra;
 constexpr std::uint32_t kMaxMembers = 1024, kMaxKeys = 65536;
 constexpr int kMinLog2N = 10, kMaxLog2N = 20, kMaxR = 16, kMaxP = 16;
-// Bytes that scrypt goes through for one passphrase and for all of a file: whoever holds a remote writes the costs that
-// its clones pay, 1.6 seconds and 256 MiB at most.
+// Bytes that scrypt processes for one passphrase, and for all of a file. Whoever controls a remote sets the cost that
+// its clones pay: this limits it to 1.6 seconds and 256 MiB.
 constexpr std::uint64_t kMaxScrypt = std::uint64_t{256} << 20, kMaxScryptOfAll = std::uint64_t{1} << 30;
 
 std::uint64_t bytes_of(const ScryptCost& cost) {
@@ -44,7 +43,7 @@ std::string get_name(ByteReader& in, bool named) {
   const std::string_view field = as_text(in.take(kNameSize));
   const std::string_view name = field.substr(0, field.find('\0'));
   if (field.find_first_not_of('\0', name.size()) != std::string_view::npos) in.corrupt("bytes behind a name");
-  if (named ? !key_name_problem(name).empty() : !name.empty()) in.corrupt("a name that is none");
+  if (named ? !key_name_problem(name).empty() : !name.empty()) in.corrupt("an invalid name");
   return std::string(name);
 }
 
@@ -97,7 +96,7 @@ DataKey get_key(ByteReader& in) {
   return key;
 }
 
-void check_version(std::uint32_t version, const std::string& what) {
+void check_keys_version(std::uint32_t version, const std::string& what) {
   if (version == kKeysVersion) return;
   throw Error(
       ErrorKind::kCorrupt, fmt::format("{}: keys of format version {}, this mlx knows {}", what, version, kKeysVersion),
@@ -105,20 +104,20 @@ void check_version(std::uint32_t version, const std::string& what) {
                    : "if a newer mlx wrote it, upgrade this one");
 }
 
-// The members are those that the chain leads to.
+// The members must be those at the end of the chain.
 void check_members(const KeyFile& file, const ByteReader& in) {
   Membership members;
   for (const Member& member : file.members) members.emplace(member.public_key, member.signing_key);
-  if (members.size() != file.members.size()) in.corrupt("a member stands twice");
+  if (members.size() != file.members.size()) in.corrupt("a member occurs twice");
   if (!can_be_opened(file)) in.corrupt("passphrases that cost too much to try");
-  if (members != members_after(file.chain, file.chain.back())) in.corrupt("members that its history does not lead to");
+  if (members != members_after(file.chain, file.chain.back())) in.corrupt("its members are not those of its history");
 }
 
 void check_keys(const KeyFile& file, const ByteReader& in) {
   std::set<std::uint32_t> ids;
   std::set<std::string> current;
   for (const DataKey& key : file.keys) {
-    if (!ids.insert(key.id).second) in.corrupt("a key id stands twice");
+    if (!ids.insert(key.id).second) in.corrupt("a key id occurs twice");
     if (key.current && !current.insert(key.domain).second) in.corrupt("a domain with two current keys");
   }
 }
@@ -240,7 +239,7 @@ Bytes encode_key_file(const KeyFile& file) {
 KeyFile decode_key_file(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
   if (as_text(in.take(kKeysMagic.size())) != kKeysMagic) in.corrupt("not a file of keys");
-  check_version(in.u32(), what);
+  check_keys_version(in.u32(), what);
   const std::uint32_t members = in.u32(), keys = in.u32(), links = in.u32();
   if (members == 0 || members > kMaxMembers || keys > kMaxKeys || links == 0 || links > kMaxLinks)
     in.corrupt("counts out of bounds");
@@ -276,7 +275,7 @@ Bytes encode_lock(const KeyFile& file) {
 SealedKeys decode_sealed_keys(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
   if (as_text(in.take(kSealedMagic.size())) != kSealedMagic) in.corrupt("not a remote's keys");
-  check_version(in.u32(), what);
+  check_keys_version(in.u32(), what);
   const std::uint32_t members = in.u32();
   SealedKeys keys;
   keys.lock.ring = get_ring(in);

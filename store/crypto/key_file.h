@@ -1,8 +1,8 @@
-// The file that holds an encrypted repository's or remote's keys, locked for its members (mlx-format-keys(5)): parsing,
-// unlocking, and every change to it. Pure functions of bytes and secrets; who reads and writes files is the registry.
+// The file that holds the keys of an encrypted repository or remote, locked for its members (mlx-format-keys(5)): its
+// bytes, and what follows from them without a secret. Unlocking and changes are in key_changes.h. The registry reads
+// and writes the file itself.
 //
-// Parsing is strict and bounded (kCorrupt). Whatever changes the members or the keys makes a new revision, which a
-// member signs (key_chain.h), and needs the root key; only erasing does not.
+// Parsing is strict and bounded (kCorrupt).
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct DataKey {
   bool current = false;
   std::int64_t made = 0;  // unix microseconds
   std::string domain;
-  Digest check;  // made of the data key: what is under the seal is this key and no other, also once it was erased
+  Digest check;  // derived from the data key; identifies it, also after it was erased
   Bytes sealed;
   bool erased() const;
 };
@@ -47,82 +47,43 @@ struct KeyFile {
 
 Bytes encode_key_file(const KeyFile& file);
 KeyFile decode_key_file(ByteView bytes, const std::string& what);
-// Takes the keys with these ids out for good; false where none of them was there. Needs no key, and makes no revision.
+// Erases the keys with these ids for good; false if there were none. Needs no key, and makes no revision.
 bool erase_keys(KeyFile& file, const std::vector<std::uint32_t>& ids);
 
-// The problem with a name of a member or a domain, or "".
+// The domains with a current key that was not erased, sorted.
+std::vector<std::string> domains(const KeyFile& file);
+
+// What is wrong with a name of a member or a domain, or "".
 std::string key_name_problem(std::string_view name);
 
-// What others need of somebody to let them in: what is locked for them, and whose signature is theirs. Both private
-// keys are made of the one secret of an identity.
-struct PublicIdentity {
-  Digest locks, signs;
-  bool operator==(const PublicIdentity&) const = default;
-};
-SigningKey signing_key_of(const KeyPair& identity);
-PublicIdentity public_identity(const KeyPair& identity);
-
-// What a member gets out of the lock.
+// What a member's entry in the lock opens.
 struct Access {
   Secret root;
   SigningKey signer;
 };
-// A file with its root key, and who signs what is changed.
+// A file with its root key and the key that signs changes.
 struct UnlockedKeys {
   KeyFile file;
   Access access;
 };
 
-// The key pair that a passphrase stands for in this file; nullopt where it is no member's. Costs scrypt once a member
-// with a passphrase.
-std::optional<KeyPair> passphrase_identity(const KeyFile& file, ByteView passphrase);
-// nullopt where the identity is no member, or its entry does not open.
-std::optional<Access> unwrap_root(const KeyFile& file, const KeyPair& identity);
-// kCorrupt where the MAC does not hold.
-UnlockedKeys unlock(KeyFile file, Access access, const std::string& what);
-KeyRing ring_of(const UnlockedKeys& keys);  // erased keys left out; kCorrupt where one cannot be opened
-
-Member passphrase_member(ByteView passphrase, const std::string& name, const ScryptCost& cost, std::int64_t now);
-Member recipient_member(const PublicIdentity& who, const std::string& name, std::int64_t now);
-
-// A new ring with keys for kMainDomain and kHistoryDomain. Nobody can change it before a member has unlocked it.
-UnlockedKeys make_keys(const Member& member, std::int64_t now);
-// Each of these is one revision, signed by who unlocked the keys.
-// kConflict where one with this public key is there.
-void add_member(UnlockedKeys& keys, const Member& member);
-// Makes the root key anew, and a new key for every domain. kRefused for the last one.
-void remove_member(UnlockedKeys& keys, const Digest& public_key, std::int64_t now);
-// One in place of another: who knew what opened the keys for the first opens nothing of what comes.
-void replace_member(UnlockedKeys& keys, const Digest& public_key, const Member& member, std::int64_t now);
-// A new key that is written with from now on; of a new domain where there is none of this name.
-void rotate_domain(UnlockedKeys& keys, const std::string& domain, std::int64_t now);
-std::vector<std::string> domains(const KeyFile& file);  // those with a current key that was not erased, sorted
-
-// Diverged files (key_chain.h): the keys of both, for the members that join_members() gives; who left on either side is
-// given no key that comes. kRefused where who unlocked them is not a member on both sides.
-UnlockedKeys join(const UnlockedKeys& ours, const UnlockedKeys& theirs, std::int64_t now);
-// Whether keys are erased in the first file, and not in the second nor named by `gone`.
-bool lacks_keys_of(const KeyFile& file, const KeyFile& other, const std::vector<std::uint32_t>& gone);
-// Puts the keys back that are erased in `keys` and not in `from`, but for those that `gone` names; true where there
-// were some.
-bool put_back(UnlockedKeys& keys, const UnlockedKeys& from, const std::vector<std::uint32_t>& gone);
-
-// The file as a remote keeps it: the members without their names, the chain, and all else sealed under the root key, so
-// that no name of a person or a domain stands there, and whoever has no key can tell which of two is newer.
+// The file as a remote keeps it: the members without names and the chain in clear, everything else sealed under the
+// root key. So it shows no name of a person or a domain, but without a key one can tell which of two files is newer.
 struct SealedKeys {
   KeyFile lock;  // ring, members and chain; nothing else
   Bytes outside, sealed;
 };
-Bytes seal_keys(const UnlockedKeys& keys);
 SealedKeys decode_sealed_keys(ByteView bytes, const std::string& what);
-// With what unwrap_root gives for `lock`. kCorrupt where it is not as the one who signed its revision left it; that he
-// was a member says verify_chain().
-UnlockedKeys open_sealed_keys(const SealedKeys& sealed, Access access, const std::string& what);
 
-// Identities as text (mlx-format-keys(5), IDENTITY). Parsing: kUsage.
-std::string identity_text(const KeyPair& pair);
-KeyPair parse_identity(std::string_view text, const std::string& what);
-std::string public_key_text(const PublicIdentity& who);
-PublicIdentity parse_public_key(std::string_view text);
+// The parts of the bytes that seals, signatures and the MAC are made over.
+Bytes member_entry(const Member& member);    // all of it
+Bytes member_binding(const Member& member);  // authenticated by its wrapped root key
+Bytes key_prefix(const DataKey& key);        // bytes 0 to 127
+Bytes encode_lock(const KeyFile& file);      // the part of a remote's keys that is in clear
+// False if trying all passphrases costs more than allowed: 16 of them at passphrase_member()'s cost.
+bool can_be_opened(const KeyFile& file);
+// Both take sealed data keys as zero bytes, so that erasing one changes neither:
+Bytes encode_for_mac(const KeyFile& file);
+Digest state_of(const KeyFile& file);  // of this revision, without the chain
 
 }  // namespace mlx::store

@@ -1,10 +1,10 @@
-// Two clones' files of one ring become one: who is a member is decided by their chains (key_chain.h), the keys are
-// those of both.
+// The chains decide who is a member (key_chain.h); the joined file has the keys of both files.
+#include "store/crypto/key_join.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "store/crypto/key_file.h"
 #include "store/crypto/key_seals.h"
 
 namespace mlx::store {
@@ -16,7 +16,7 @@ const DataKey* find_key(const KeyFile& file, std::uint32_t id) {
   return at == file.keys.end() ? nullptr : &*at;
 }
 
-// Puts the links that only `theirs` has behind ours; each follows those that it names.
+// Appends the links that only `theirs` has; each comes after its parents.
 void take_links(Chain& ours, const Chain& theirs) {
   for (const Link& link : theirs) {
     if (!find_link(ours, link.id)) ours.push_back(link);

@@ -1,10 +1,9 @@
-// Every key here is random, but for those made of a passphrase; every seal is AES-256-GCM with a random nonce.
+// All keys are random, except those derived from a passphrase. Every seal is AES-256-GCM with a random nonce.
 #include "store/crypto/key_seals.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/crypto/key_file_bytes.h"
 
 namespace mlx::store {
 
@@ -40,7 +39,7 @@ Bytes seal_randomly(ByteView key, ByteView additional, ByteView plain) {
 void wrap_root(const KeyFile& file, const Secret& root, Member& member) {
   const KeyPair ephemeral = x25519_generate();
   const std::optional<Secret> shared = x25519_agree(ephemeral.private_key, member.public_key);
-  if (!shared) fail(ErrorKind::kUsage, "'{}' is no public key that anything can be encrypted for", member.name);
+  if (!shared) fail(ErrorKind::kUsage, "'{}' has a public key that nothing can be encrypted for", member.name);
   member.ephemeral = ephemeral.public_key;
   member.root = seal_randomly(wrapping_key(*shared, member), additional_data(file, member_binding(member)), root);
 }
@@ -95,7 +94,7 @@ void add_key(UnlockedKeys& keys, const std::string& domain, std::int64_t now) {
   keys.file.keys.push_back(std::move(key));
 }
 
-// A flag of an entry is part of what its seal vouches for, so the key is sealed again.
+// The seal authenticates an entry's flags, so the key is sealed again.
 void retire(UnlockedKeys& keys, const std::string& domain) {
   for (DataKey& key : keys.file.keys) {
     if (!key.current || key.domain != domain) continue;
@@ -109,7 +108,6 @@ void retire(UnlockedKeys& keys, const std::string& domain) {
   }
 }
 
-// Seals everything under another root key.
 void change_root(UnlockedKeys& keys) {
   UnlockedKeys fresh{keys.file, {Secret(32), keys.access.signer}};
   random_bytes({fresh.access.root.data(), fresh.access.root.size()});

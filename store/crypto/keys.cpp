@@ -1,4 +1,4 @@
-// Derivation and look-up of domain keys. Rings are short: a handful of domains, each with a key a rotation.
+// Derivation and look-up of domain keys. Rings are short: a few domains, each with one key for each rotation.
 #include "store/crypto/keys.h"
 
 #include "base/error.h"

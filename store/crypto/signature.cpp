@@ -29,7 +29,7 @@ void put_string(Bytes& out, std::string_view text) {
   put_string(out, as_bytes(text));
 }
 
-// Fields of a wire format, front to back; reading past the end gives nothing and leaves `whole` false.
+// Reads the fields of a wire format in order. Reading past the end returns nothing and sets `whole` to false.
 struct Reader {
   ByteView rest;
   bool whole = true;
@@ -112,7 +112,7 @@ std::optional<Digest> parse_key_blob(ByteView blob) {
   return Digest::from(key);
 }
 
-// What is signed in place of the message (PROTOCOL.sshsig, "Signed Data").
+// The bytes that are signed in place of the message (PROTOCOL.sshsig, "Signed Data").
 Bytes signed_data(std::string_view purpose, ByteView message) {
   Bytes data = to_bytes(kSignatureMagic);
   put_string(data, purpose);
@@ -178,7 +178,7 @@ std::string ssh_private_key(const SigningKey& key) {
   std::copy_n(ByteView(key.seed).begin(), 32, pair.data());
   std::copy_n(key.public_key.bytes.begin(), 32, pair.data() + 32);
   Bytes inner;
-  inner.reserve(256);  // never moved: what it holds is wiped below
+  inner.reserve(256);  // never reallocated: its content is wiped below
   for (int twice = 0; twice < 2; ++twice) inner.insert(inner.end(), check.begin(), check.end());
   put_string(inner, kKeyType);
   put_string(inner, key.public_key.bytes);

@@ -1,5 +1,5 @@
-// Ed25519 signatures as OpenSSH makes them, and its keys as text: what signs operations and rings of keys. Whatever is
-// signed here `ssh-keygen -Y verify` accepts, and the other way round.
+// Ed25519 signatures in OpenSSH's format, and OpenSSH's keys as text. They sign operations and rings of keys.
+// `ssh-keygen -Y verify` accepts signatures made here, and the other way round.
 //
 // Formats: RFC 8032 (Ed25519), RFC 8709 (keys on the wire), OpenSSH's PROTOCOL.sshsig and PROTOCOL.key. The hash under
 // a signature is SHA-512. Pure functions, thread-safe; parsing is strict and bounded.
@@ -15,7 +15,7 @@ namespace mlx::store {
 
 struct SigningKey {
   Secret seed;        // 32 bytes
-  Digest public_key;  // 32 bytes: a key, in the type that 32 bytes have here
+  Digest public_key;  // 32 bytes; a Digest holds them
 };
 
 struct Signature {
@@ -26,7 +26,7 @@ struct Signature {
 SigningKey generate_signing_key();
 SigningKey signing_key_of(Secret seed);  // of 32 bytes
 
-// `purpose` is the namespace of PROTOCOL.sshsig: a signature for one purpose is none for another.
+// `purpose` is the namespace of PROTOCOL.sshsig: a signature for one purpose is invalid for another.
 Signature sign(const SigningKey& key, std::string_view purpose, ByteView message);
 bool verify(const Digest& public_key, std::string_view purpose, ByteView message, const Signature& signature);
 
@@ -40,7 +40,7 @@ std::string ssh_fingerprint(const Digest& public_key);  // "SHA256:…", as `ssh
 std::string ssh_private_key(const SigningKey& key);
 SigningKey parse_ssh_private_key(std::string_view text, const std::string& what);
 
-// "-----BEGIN SSH SIGNATURE-----…". Parsing also says whose it is; kCorrupt where it is of another kind or purpose.
+// "-----BEGIN SSH SIGNATURE-----…". Parsing also returns the public key; kCorrupt for another kind or purpose.
 std::string armored_signature(const Digest& public_key, std::string_view purpose, const Signature& signature);
 struct Signed {
   Digest public_key;

@@ -1,5 +1,5 @@
-// Which chunks a stored file is made of, without reading them: equal chunks of two files are equal bytes. Used where
-// two versions are compared.
+// The chunks of a stored file, without reading them: equal chunks of two files are equal bytes. Used to compare two
+// versions.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ namespace mlx::store {
 
 class BlobChunks {
  public:
-  // kNotFound where the file is not in the store, kCorrupt where its list is damaged.
+  // kNotFound if the file is not in the store, kCorrupt if its list is damaged.
   BlobChunks(const Store& store, const Digest& blob);
-  // The ids of the chunks that make up exactly [begin, end); empty where no cuts stand at both ends.
+  // The ids of the chunks that make up exactly [begin, end); empty unless both ends are cuts.
   std::vector<Digest> covering(std::uint64_t begin, std::uint64_t end) const;
 
  private:

@@ -1,6 +1,8 @@
-// Random access into a stored file through its chunk list; each chunk is verified when it is decoded, and the last one
-// is kept, so that reading in order decodes every chunk once. Lists are verified before they are stored; who reads a
-// file in order sees it verified once more as a whole, before its last bytes are handed out.
+// Random access into a stored file through its chunk list. Each chunk is verified when it is decoded, and the last one
+// is kept, so that reading in order decodes every chunk once. Lists are verified before they are stored. A file that is
+// read in order is verified once more as a whole, before its last bytes are returned.
+#include "store/pack/blob_reader.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,11 +12,11 @@
 namespace mlx::store {
 
 struct BlobReader::State {
-  State(const Store::State& the_store, const Digest& the_id) : store(the_store), id(the_id) {}
-  const Store::State& store;
+  State(const StoreState& the_store, const Digest& the_id) : store(the_store), id(the_id) {}
+  const StoreState& store;
   Digest id;
   std::uint64_t size = 0;
-  // Chunks (or pages of them) and where each begins in the file; a file of one chunk has one, without a list.
+  // Chunks, or pages of them, and their begins in the file. A file of one chunk has no list.
   std::vector<ChunkItem> items;
   std::vector<std::uint64_t> begins;
   bool paged = false;
@@ -27,7 +29,7 @@ struct BlobReader::State {
   Bytes chunk;
   bool loaded = false;
 
-  // The part from the beginning that was read so far, until the whole is verified.
+  // How much was read from the beginning on, until the whole is verified.
   bool verified = false, wrong = false;
   std::uint64_t hashed = 0;
   Sha256 hash;
@@ -57,7 +59,7 @@ struct BlobReader::State {
     page = number;
   }
 
-  // Makes `chunk` the one that holds `offset` (which lies inside the file).
+  // Reads the chunk that holds `offset`, which lies inside the file, into `chunk`.
   void load(std::uint64_t offset) {
     if (loaded && offset >= chunk_begin && offset - chunk_begin < chunk.size()) return;
     std::size_t number = item_at(begins, offset);
@@ -98,7 +100,23 @@ struct BlobReader::State {
   }
 };
 
-BlobReader::BlobReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+BlobReader::BlobReader(const StoreState& store, const Digest& id) : state_(std::make_unique<State>(store, id)) {
+  if (auto location = store.index()->find(store.key_of(ObjectKind::kChunk, id))) {
+    state_->size = location->record.plain_size;
+    state_->items = {{id, state_->size}};
+    state_->begins = {0};
+    state_->verified = true;  // as a chunk
+    return;
+  }
+  Bytes bytes;
+  store.read(ObjectKind::kChunkList, id, bytes);
+  ChunkList list = decode_chunk_list(bytes, state_->name());
+  state_->verified = store.is_verified(id);
+  state_->size = list.size;
+  state_->paged = list.level == 1;
+  state_->items = std::move(list.items);
+  state_->begins = State::begins_of(state_->items, 0);
+}
 BlobReader::~BlobReader() = default;
 BlobReader::BlobReader(BlobReader&&) noexcept = default;
 
@@ -121,40 +139,6 @@ std::size_t BlobReader::read_at(std::uint64_t offset, void* data, std::size_t co
     offset += part;
   }
   return done;
-}
-
-BlobReader Store::open_blob(const Digest& id) const {
-  auto reader = std::unique_ptr<BlobReader::State>(new BlobReader::State(*state_, id));
-  if (!has_blob(id)) state_->fetch_missing(ObjectKind::kChunkList, id);
-  if (auto location = state_->index()->find(state_->key_of(ObjectKind::kChunk, id))) {
-    reader->size = location->record.plain_size;
-    reader->items = {{id, reader->size}};
-    reader->begins = {0};
-    reader->verified = true;  // as a chunk
-    return BlobReader(std::move(reader));
-  }
-  Bytes bytes;
-  state_->read(ObjectKind::kChunkList, id, bytes);
-  ChunkList list = decode_chunk_list(bytes, reader->name());
-  reader->verified = state_->is_verified(id);
-  reader->size = list.size;
-  reader->paged = list.level == 1;
-  reader->items = std::move(list.items);
-  reader->begins = BlobReader::State::begins_of(reader->items, 0);
-  return BlobReader(std::move(reader));
-}
-
-Bytes Store::read_blob(const Digest& id) const {
-  BlobReader reader = open_blob(id);
-  // Grown as bytes come: a lying list must not make us allocate what it claims.
-  Bytes bytes;
-  constexpr std::size_t kStep = std::size_t{1} << 20;
-  while (bytes.size() < reader.size()) {
-    std::size_t begin = bytes.size();
-    bytes.resize(begin + static_cast<std::size_t>(std::min<std::uint64_t>(kStep, reader.size() - begin)));
-    reader.read_at(begin, bytes.data() + begin, bytes.size() - begin);
-  }
-  return bytes;
 }
 
 }  // namespace mlx::store

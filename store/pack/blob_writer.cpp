@@ -1,6 +1,8 @@
-// One file's content on its way in: a window of it is read and cut while the one before is hashed, its chunks and the
-// whole file side by side, and the chunks of the one before that are compressed and added by all cores. Three windows
-// are in memory, never the file.
+// Three stages, each on a window of the file: one window is read and cut, while the window before it is hashed (its
+// chunks and the whole file side by side), while all cores compress and add the chunks of the window before that. Three
+// windows are in memory, never the file.
+#include "store/pack/blob_writer.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -56,7 +58,7 @@ void cut(Window& window, Cutter& cutter) {
   }
 }
 
-// The chunks' ids, and the bytes into the file's digest: both at about the price of one.
+// Hashes the chunks, and the window into the file's digest: both together take about the time of one.
 void hash(Window& window, LaneHash& whole) {
   std::vector<LaneHash> chunks(window.ends.size());
   std::vector<LaneHash*> streams{&whole};
@@ -70,7 +72,7 @@ void hash(Window& window, LaneHash& whole) {
   for (LaneHash& chunk : chunks) window.ids.push_back(chunk.finish());
 }
 
-// The window behind `before`: what that one did not use, then what is read.
+// Fills the window behind `before`: first the bytes that `before` did not use, then bytes from `read`.
 void follow(const Window& before, Window& window, Cutter& cutter, const ReadBytes& read) {
   window.offset = before.offset + before.used;
   window.last = before.last;
@@ -83,10 +85,10 @@ void follow(const Window& before, Window& window, Cutter& cutter, const ReadByte
   cut(window, cutter);
 }
 
-// The list of a file while its chunks come: full lists of level 0 go into the batch as they fill.
+// Builds the list of a file chunk by chunk. Full lists of level 0 go into the batch at once.
 class ListBuilder {
  public:
-  explicit ListBuilder(PackBatch& batch) : batch_(batch) {}
+  explicit ListBuilder(Batch& batch) : batch_(batch) {}
   void add(const ChunkItem& item) {
     if (open_.items.size() == kItemsPerList) close_page();
     open_.items.push_back(item);
@@ -110,12 +112,12 @@ class ListBuilder {
     pages_.size += open_.size;
     open_ = {};
   }
-  PackBatch& batch_;
+  Batch& batch_;
   ChunkList open_, pages_;
 };
 
-// A chunk of a tensor with what helps to store it small: the width of its elements, and its counterpart in the base.
-void put_chunk(PackBatch& batch, const Digest& id, ByteView chunk, std::uint64_t offset,
+// Adds a chunk. For a chunk of a tensor, the width of its elements and its counterpart in the base make it smaller.
+void put_chunk(Batch& batch, const Digest& id, ByteView chunk, std::uint64_t offset,
                const std::vector<Stretch>& stretches, const TensorBase* bases) {
   auto behind = std::ranges::upper_bound(stretches, offset, {}, &Stretch::begin);
   if (behind == stretches.begin() || std::prev(behind)->end <= offset) {
@@ -129,10 +131,10 @@ void put_chunk(PackBatch& batch, const Digest& id, ByteView chunk, std::uint64_t
 
 }  // namespace
 
-BlobSummary write_blob(PackBatch& batch, const ReadBytes& read, std::uint64_t size_hint, const Digest* base,
+BlobSummary write_blob(Batch& batch, const ReadBytes& read, std::uint64_t size_hint, const Digest* base,
                        const std::function<void(std::uint64_t)>& advance) {
   Window window;
-  // One byte more than is expected, so that the end is seen without another buffer.
+  // One byte more than expected, so that the end shows without another buffer.
   read_into(window, static_cast<std::size_t>(std::clamp<std::uint64_t>(size_hint + 1, kTargetChunk + 1, kWindow)),
             read);
   if (window.last && window.fill <= kTargetChunk) {

@@ -1,6 +1,6 @@
-// Elements of a fixed width as planes of their first bytes, second bytes and so on: in a tensor of floats the bytes
-// with the exponents are alike, those with the last bits of the mantissa are not, and apart they compress better. Used
-// by the codec; pure functions.
+// Splits elements of a fixed width into planes: all first bytes, all second bytes and so on. In a tensor of floats the
+// bytes with the exponents are alike and those with the last bits of the mantissa are not; apart they compress better.
+// Used by the codec; pure functions.
 #pragma once
 
 #include "base/bytes.h"
@@ -15,8 +15,8 @@ inline bool is_width(int width) {
 // `elements` and `planes` have the same size, a multiple of `width`.
 void split_planes(ByteView elements, int width, Bytes& planes);
 void join_planes(ByteView planes, int width, Bytes& elements);
-// Elements as unsigned little-endian integers: what `to` has beyond `base` modulo 2^(8 width), with its sign in the
-// lowest bit, so that small differences of either sign are small numbers; and back. Floats of one sign are ordered as
+// The difference `to` - `base` of elements as unsigned little-endian integers, modulo 2^(8 width), and back. The sign
+// is the lowest bit, so that small differences of either sign are small numbers. Floats of one sign are ordered as
 // their bits are, so that a small step gives a small number. Both have the same size, a multiple of `width`.
 void subtract(Bytes& to, ByteView base, int width);
 void add(Bytes& to, ByteView base, int width);

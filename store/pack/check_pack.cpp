@@ -1,4 +1,4 @@
-// Headers against the index, gaps, checksums, decoding, identity: no byte of a pack goes unread.
+// Compares headers with the index, looks for gaps, and verifies checksums, decoding and ids: it reads every byte.
 #include "store/pack/check_pack.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void check_extra(const PackRecord& record, ByteView pack, const std::string& pat
        record.offset, record.key.id.brief());
 }
 
-// What decrypts was written by someone with the key; that it is what it is called is seen from its content.
+// Decryption shows that someone with the key wrote the object; only its content shows that it has the right id.
 void decrypt(const DomainKey& key, const PackRecord& record, ByteView pack, Codec& codec, const ReadBase& read_base,
              const std::string& path, Bytes& plain) {
   ByteView stored = pack.subspan(record.offset, record.stored_size);
@@ -42,7 +42,7 @@ void decrypt(const DomainKey& key, const PackRecord& record, ByteView pack, Code
        record.key.id.brief());
 }
 
-// False where it is encrypted and there is no key for it: then its checksum is all that was looked at.
+// False if it is encrypted and its key is not here: then only its checksum was verified.
 bool check_object(const PackRecord& record, ByteView pack, std::uint64_t data_end, Codec& codec,
                   const ReadBase& read_base, const KeyRing* ring, const std::string& path, Bytes& plain) {
   if (record.offset > data_end || record.stored_size > data_end - record.offset) {
@@ -137,7 +137,7 @@ std::vector<PackRecord> find_entries(const std::string& path) {
     if (!record || record->offset > bytes.size() || record->stored_size > bytes.size() - record->offset) continue;
     if (stored_checksum(bytes.subspan(record->offset, record->stored_size)) != record->checksum) continue;
     found.push_back(*record);
-    at = record->offset + record->stored_size - 1;  // what stands inside an entry is no entry
+    at = record->offset + record->stored_size - 1;  // the bytes of an entry contain no other entry
   }
   return found;
 }

@@ -1,4 +1,4 @@
-// Encoding and strict decoding of chunk lists, and the file that one makes.
+// Encoding and strict decoding of chunk lists, and hashing the file that a list makes.
 #include "store/pack/chunk_list.h"
 
 #include <algorithm>
@@ -12,7 +12,6 @@ namespace mlx::store {
 namespace {
 constexpr std::string_view kListMagic = "MLXL";
 constexpr std::uint16_t kListVersion = 1;
-constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kItemSize = 40;
 constexpr std::size_t kSlice = 32;  // chunks that are read together, while those before are hashed
 
@@ -31,7 +30,7 @@ class WholeHash {
   }
 
  private:
-  // Reads these, while the ones before are hashed.
+  // Reads these while the ones before are hashed.
   void step(std::span<const ChunkItem> items) {
     next_.resize(items.size());
     pool_.run(static_cast<std::int64_t>(items.size()) + 1, [&](std::int64_t task) {
@@ -61,7 +60,7 @@ Bytes encode_chunk_list(const ChunkList& list) {
   ByteWriter out;
   out.raw(as_bytes(kListMagic));
   out.u16(kListVersion);
-  out.u8(kSha256);
+  out.u8(kSha256Number);
   out.u8(static_cast<std::uint8_t>(list.level));
   out.u64(list.size);
   out.u32(static_cast<std::uint32_t>(list.items.size()));
@@ -77,7 +76,7 @@ ChunkList decode_chunk_list(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
   if (as_text(in.take(4)) != kListMagic) in.corrupt("wrong magic");
   if (std::uint16_t version = in.u16(); version != kListVersion) in.corrupt(fmt::format("unknown version {}", version));
-  if (in.u8() != kSha256) in.corrupt("unknown hash algorithm");
+  if (in.u8() != kSha256Number) in.corrupt("unknown hash algorithm");
   ChunkList list;
   list.level = in.u8();
   if (list.level > 1) in.corrupt(fmt::format("unknown level {}", list.level));

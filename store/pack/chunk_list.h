@@ -24,15 +24,15 @@ struct ChunkList {
 };
 
 Bytes encode_chunk_list(const ChunkList& list);
-// kCorrupt where counts or sizes do not add up; `what` names the list in it.
+// kCorrupt if counts or sizes do not add up; `what` names the list in it.
 ChunkList decode_chunk_list(ByteView bytes, const std::string& what);
-// The list that an item of a list of level 1 names, from its bytes; kCorrupt where it is not what the item says.
+// The list that an item of a level-1 list names, from its bytes; kCorrupt if it does not match the item.
 ChunkList decode_page(ByteView bytes, const ChunkItem& item, const std::string& what);
 
-// Reads the plain bytes of a chunk; called by several threads at once. That they are the chunk's need not be verified.
+// Reads the plain bytes of a chunk; called by several threads at once. It need not verify them.
 using ReadChunk = std::function<void(const Digest& chunk, Bytes& plain)>;
-// The id of the file that a list makes: nothing but its content shows whether a list is the right one. Reads every
-// chunk with all cores; kCorrupt where a chunk has another size than the list says.
+// The id of the file that a list makes: only the content shows whether a list is the right one. Reads every chunk with
+// all cores; kCorrupt if a chunk has another size than the list says.
 Digest hash_whole(const ChunkList& list, const ReadChunk& read, Pool& pool, const std::string& what);
 
 }  // namespace mlx::store

@@ -70,7 +70,7 @@ bool is_npy(ByteView head) {
   return as_text(head.first(kNpyMagic.size())) == kNpyMagic;
 }
 
-// Of a dtype as safetensors writes it: "BF16" is 2. Types of less than a byte, and of one, are 1.
+// The width of a dtype as safetensors writes it: 2 for "BF16". 1 for types of a byte or less.
 int width_of(std::string_view dtype) {
   if (dtype.ends_with("64")) return 8;
   if (dtype.ends_with("32")) return 4;
@@ -97,7 +97,7 @@ std::vector<Stretch> gguf_stretches(ByteView head, std::uint64_t size) {
   return stretches;
 }
 
-// The width in a npy header's "'descr': '<f4'"; 1 where it says anything else.
+// The width in a npy header's "'descr': '<f4'"; 1 for anything else.
 int npy_width(std::string_view header) {
   constexpr std::string_view kKey = "'descr': '";
   std::size_t at = header.find(kKey);
@@ -140,14 +140,14 @@ std::vector<Stretch> cut_points(ByteView head, std::uint64_t size) {
     if (formats::is_gguf(head)) return gguf_stretches(head, size);
     return safetensors_stretches(head, size);
   } catch (const Error&) {
-    return {};  // any bytes may be stored, also those of a damaged file
+    return {};  // a damaged file can be stored, too
   }
 }
 
 std::size_t header_room(ByteView head, std::uint64_t size) {
   if (head.size() < kShortestHead) return 0;
   if (is_npy(head)) return std::size_t{1} << 16;
-  if (formats::is_gguf(head)) return kLongestHeader;  // its length stands nowhere
+  if (formats::is_gguf(head)) return kLongestHeader;  // the header does not give its length
   std::uint64_t header = formats::safetensors_header_size(head.first(8), size);
   return header > kLongestHeader ? 0 : static_cast<std::size_t>(header);
 }

@@ -1,4 +1,4 @@
-// Where files are cut: by content with a gear hash, and at the tensors of formats that are known (mlx-format-pack(5),
+// Cuts files: by content with a gear hash, and at the tensors of known formats (mlx-format-pack(5),
 // "How files are cut"). Pure functions of the bytes; used by Batch.
 #pragma once
 
@@ -13,21 +13,21 @@ inline constexpr std::size_t kMinChunk = 8 * 1024;
 inline constexpr std::size_t kTargetChunk = 64 * 1024;
 inline constexpr std::size_t kMaxChunk = 128 * 1024;
 
-// The length of the chunk that begins `data`. Give it kMaxChunk bytes, or fewer where the file (or stretch) ends there.
+// The length of the chunk at the start of `data`, which has kMaxChunk bytes, or fewer if the file (or stretch) ends.
 std::size_t cut_by_content(ByteView data);
 
-// A part of a file that is cut every kTargetChunk bytes from its begin (a tensor); what lies between is cut by content.
+// A part of a file that is cut every kTargetChunk bytes from its begin (a tensor). Bytes between are cut by content.
 struct Stretch {
   std::uint64_t begin = 0, end = 0;
-  std::string name;  // the tensor's; "" where a file has one
+  std::string name;  // the tensor's; "" if the file has only one
   int width = 1;     // bytes of an element
 };
 
 // The tensors of a safetensors, GGUF or npy file of `size` bytes that begins with `head`, in order; empty for anything
 // else, and for headers that are damaged or longer than `head`.
 std::vector<Stretch> cut_points(ByteView head, std::uint64_t size);
-// How many bytes of a file that begins with `head` (16 bytes or more) cut_points must see to know its tensors, at most
-// kLongestHeader; 0 for files without.
+// How many bytes from the start of a file cut_points needs to find its tensors, at most kLongestHeader; 0 for a file
+// without tensors. `head` is the first 16 bytes or more.
 inline constexpr std::size_t kLongestHeader = std::size_t{32} << 20;
 std::size_t header_room(ByteView head, std::uint64_t size);
 
@@ -35,8 +35,8 @@ std::size_t header_room(ByteView head, std::uint64_t size);
 class Cutter {
  public:
   explicit Cutter(std::vector<Stretch> stretches) : stretches_(std::move(stretches)) {}
-  // `data` is what is known of the file from `offset` on (where the last chunk ended), `last` says that the file ends
-  // with it. Returns 0 where more must be known.
+  // `data` holds the file's bytes from `offset` on, where the last chunk ended; `last` says that the file ends with it.
+  // Returns 0 if it needs more bytes.
   std::size_t next(std::uint64_t offset, ByteView data, bool last);
   const std::vector<Stretch>& stretches() const { return stretches_; }
 

@@ -1,6 +1,6 @@
-// Nonces are made of the content by a keyed hash: equal objects encrypt to equal bytes (a retried upload repeats
-// itself, and nothing depends on the quality of a random generator), and two different ones share a nonce with a chance
-// of 2^-97 a pair. That two stored objects are equal says nothing: they have one storage id and are stored once.
+// Nonces are a keyed hash of the content. Equal objects encrypt to equal bytes: a retried upload repeats itself, and
+// nothing depends on the quality of a random generator. Two different objects share a nonce with a chance of 2^-97.
+// Equal ciphertexts reveal nothing: equal objects have one storage id and are stored once.
 #include "store/pack/cipher.h"
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ namespace mlx::store {
 
 namespace {
 
-// Everything that stands in the clear about an object, so that none of it can be changed.
+// Everything about an object that is stored in clear: authenticated, so that none of it can be changed.
 Bytes additional_data(const StoredObject& sealed) {
   ByteWriter out;
   out.raw(sealed.key.id.bytes);

@@ -27,7 +27,7 @@ struct Codec::State {
     ZSTD_freeDCtx(decompress);
   }
 
-  // Appends a zstd frame to `out` where that makes it no longer than `limit`; else leaves nothing of use in it.
+  // Appends a zstd frame to `out`. False if that makes it longer than `limit`; then its content is undefined.
   bool encode_frame(ByteView plain, std::size_t limit, Bytes& out) {
     if (!compress && !(compress = ZSTD_createCCtx())) throw std::bad_alloc();
     std::size_t before = out.size();
@@ -49,13 +49,13 @@ struct Codec::State {
     return true;
   }
 
-  // What zstd says is wrong with a frame; a lack of memory is wrong with no frame.
+  // zstd's text for a damaged frame. A lack of memory is thrown: it is not damage.
   static const char* problem_of(std::size_t code) {
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) throw std::bad_alloc();
     return ZSTD_getErrorName(code);
   }
 
-  // One frame into just the room of `plain`; what is wrong with it, or nullptr.
+  // Decodes one frame that must fill `plain` exactly; what is wrong with it, or nullptr.
   const char* decode_frame(ByteView frame, std::span<std::uint8_t> plain) {
     if (!decompress && !(decompress = ZSTD_createDCtx())) throw std::bad_alloc();
     std::size_t size = ZSTD_decompressDCtx(decompress, plain.data(), plain.size(), frame.data(), frame.size());
@@ -103,7 +103,7 @@ StoredObject Codec::encode(const ObjectKey& key, const Digest& id, ByteView plai
     }
   }
   object.stored.assign(plain.begin(), plain.end());
-  // A raw chunk's stored bytes are what its id is the hash of.
+  // The id of a raw chunk is the digest of its stored bytes.
   object.checksum = key.kind == ObjectKind::kChunkList ? stored_checksum(plain) : checksum_of_digest(id);
   return object;
 }
@@ -208,7 +208,7 @@ void check_received(const StoredObject& object, CodecPool& codecs) {
   if (object.key_id != 0 || base_of(object)) return;
   Bytes plain;
   codecs.lend()->decode(record, object.stored, plain, "received object");
-  // What a tree consists of is read by everybody from now on.
+  // Everybody reads these parts of a tree from now on.
   if (object.key.kind == ObjectKind::kManifest) (void)decode_root(plain);
   if (object.key.kind == ObjectKind::kShard) (void)decode_shard(plain);
 }

@@ -1,4 +1,4 @@
-// Between plain objects and stored ones: compression, and verification on the way back. A Codec keeps zstd's contexts
+// Encodes plain objects as stored ones, by compression, and decodes and verifies them. A Codec keeps zstd's contexts
 // and is used by one thread at a time; a CodecPool lends them out.
 #pragma once
 
@@ -17,11 +17,11 @@ using ReadBase = std::function<Bytes(const Digest& id)>;
 
 struct DeltaBase {
   Digest id;      // plain
-  ObjectKey key;  // as the store of the delta knows it
+  ObjectKey key;  // in the store of the delta
   ByteView plain;
 };
 
-// The base that the stored bytes of a delta name, by plain id; kCorrupt where they are too short.
+// The plain id of the base that the stored bytes of a delta name; kCorrupt if they are too short.
 Digest delta_base(ByteView stored, const std::string& where);
 
 class Codec {
@@ -30,22 +30,20 @@ class Codec {
   ~Codec();
   Codec(const Codec&) = delete;
   Codec& operator=(const Codec&) = delete;
-  // Compressed where that saves at least a sixteenth, else raw. `id` is the object's id; `width` is the size of the
-  // elements where `plain` is a piece of a tensor (then it is compressed by byte planes), else 1. kUsage above
-  // kMaxPlainSize.
+  // Compressed if that saves at least a sixteenth, else raw. `id` is the object's id. `width` is the size of an element
+  // if `plain` is a piece of a tensor, which is compressed by byte planes; else 1. kUsage above kMaxPlainSize.
   StoredObject encode(const ObjectKey& key, const Digest& id, ByteView plain, int width = 1);
-  // As a delta against `base`, a chunk of the same size that is itself stored whole; nullopt where that does not come
-  // below `limit` bytes.
+  // As a delta against `base`, a chunk of the same size that is stored whole; nullopt if the delta has `limit` bytes or
+  // more.
   std::optional<StoredObject> encode_delta(const ObjectKey& key, ByteView plain, int width, const DeltaBase& base,
                                            std::size_t limit);
-  // Checks the stored bytes' checksum (for what is not raw and plain), decodes, and checks the plain bytes against the
-  // id. `where` names the pack in kCorrupt. The base of a delta is asked of `read_base`; without it a delta is
-  // kCorrupt.
+  // Verifies the stored bytes' checksum (unless they are raw and plain), decodes them, and verifies the plain bytes'
+  // digest. `where` names the pack in kCorrupt. `read_base` reads the base of a delta; without it a delta is kCorrupt.
   void decode(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
               const ReadBase& read_base = {});
 
-  // The same without the comparison of the plain bytes with the id, for what was encrypted: its id is compared by who
-  // decrypts. `record.key` only names the object in errors.
+  // The same without verifying the digest, for objects that were encrypted: whoever decrypts them compares the id.
+  // `record.key` only names the object in errors.
   void decode_unidentified(const PackRecord& record, ByteView stored, Bytes& plain, const std::string& where,
                            const ReadBase& read_base = {});
 
@@ -54,12 +52,12 @@ class Codec {
   std::unique_ptr<State> state_;
 };
 
-// Only that the stored bytes are those that were written; needs no key.
+// Verifies the checksum of the stored bytes alone; needs no key. kCorrupt.
 void check_stored(const PackRecord& record, ByteView stored, const std::string& where);
 
 class CodecPool {
  public:
-  // Gives the codec back when it goes.
+  // Returns the codec when it is destroyed.
   class Lease {
    public:
     Lease(CodecPool& pool, std::unique_ptr<Codec> codec) : pool_(pool), codec_(std::move(codec)) {}
@@ -81,7 +79,7 @@ class CodecPool {
   std::vector<std::unique_ptr<Codec>> idle_;
 };
 
-// What a receiver checks without keys: the checksum, and of what can be read as it stands the id. kCorrupt.
+// What a receiver verifies without keys: the checksum and, if the object is not encrypted, the id. kCorrupt.
 void check_received(const StoredObject& object, CodecPool& codecs);
 
 }  // namespace mlx::store

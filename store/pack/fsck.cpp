@@ -1,5 +1,6 @@
-// Verification of every byte that is stored: packs one by one (check_pack.h), files against their ids, the index over
-// many packs. Reports, and throws only where the folder itself cannot be read.
+// Verifies every stored byte: packs one by one (check_pack.h), files against their ids, and the index over many packs.
+#include "store/pack/fsck.h"
+
 #include <algorithm>
 #include <set>
 #include <unordered_set>
@@ -18,12 +19,12 @@ namespace {
 
 constexpr std::size_t kListsAtOnce = 4096;
 
-// Says of chunk lists whether they make their files: a list's id is its file's, so only the file's content shows that
-// it is the right one. What is not here with every chunk says nothing about damage, and a damaged chunk nothing about
-// its list. Each list is read where it stands, since another pack may hold another one under the same id.
+// Checks that chunk lists make their files: a list has its file's id, so only the file's content shows that it is the
+// right list. A list with absent or damaged chunks is not judged. Each list is read from its own pack, since another
+// pack may hold another list under the same id.
 class ListCheck {
  public:
-  ListCheck(const Store::State& store, const Index& index, const KeyRing* ring, const FsckReport& report)
+  ListCheck(const StoreState& store, const Index& index, const KeyRing* ring, const FsckReport& report)
       : store_(store), index_(index), ring_(ring) {
     for (const DamagedObject& object : report.damaged_objects) {
       damaged_.insert({object.id, object.kind});
@@ -80,15 +81,15 @@ class ListCheck {
     return index_.find(key) && !damaged_.contains(key);
   }
 
-  const Store::State& store_;
+  const StoreState& store_;
   const Index& index_;
   const KeyRing* ring_;
   std::unordered_set<ObjectKey, ObjectKeyHash> damaged_;
   std::set<std::pair<Digest, Digest>> damaged_lists_;  // by pack
 };
 
-// Checks every chunk list of the store, as many at a time as memory may hold whatever the store's size.
-void check_lists(const Store::State& store, const Index& index, const KeyRing* ring, FsckReport& report,
+// Checks every chunk list of the store, a bounded number at a time.
+void check_lists(const StoreState& store, const Index& index, const KeyRing* ring, FsckReport& report,
                  std::vector<std::string>& unread, Progress& progress) {
   const ListCheck check(store, index, ring, report);
   std::vector<Location> lists;
@@ -116,15 +117,15 @@ void check_lists(const Store::State& store, const Index& index, const KeyRing* r
         if (lists.size() == kListsAtOnce) check_those();
       }
     } catch (const Error& error) {
-      // Damage that is reported already, or a gc has removed the pack.
+      // The damage is reported already, or a gc has removed the pack.
       if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
     }
   }
   check_those();
 }
 
-// What the disk or a lack of memory kept from being looked at is neither whole nor damaged: beside damage it is told,
-// and without any the check has failed.
+// Reports what could not be verified because the disk failed or memory was short. Without any damage to report, the
+// check has failed.
 void add_unread(const std::vector<std::string>& unread, FsckReport& report) {
   if (unread.empty()) return;
   if (report.problems.empty()) {
@@ -134,8 +135,8 @@ void add_unread(const std::vector<std::string>& unread, FsckReport& report) {
   for (const std::string& what : unread) report.problems.push_back("not verified: " + what);
 }
 
-// nullptr where nobody can unlock it: checksums are verified all the same.
-std::shared_ptr<const KeyRing> unlocked_ring(const Store::State& store) {
+// nullptr if the keys are not unlocked: checksums are still verified.
+std::shared_ptr<const KeyRing> unlocked_ring(const StoreState& store) {
   try {
     return store.ring();
   } catch (const Error& error) {
@@ -146,15 +147,15 @@ std::shared_ptr<const KeyRing> unlocked_ring(const Store::State& store) {
 
 }  // namespace
 
-FsckReport Store::fsck(Progress& progress) const {
-  std::shared_ptr<const Index> index = state_->index();
-  std::shared_ptr<const KeyRing> ring = unlocked_ring(*state_);
+FsckReport check_store(const StoreState& store, Progress& progress) {
+  std::shared_ptr<const Index> index = store.index();
+  std::shared_ptr<const KeyRing> ring = unlocked_ring(store);
   std::vector<PackCheck> results(index->pack_count());
   progress.begin("Checking packs", results.size(), "packs");
-  state_->pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
+  store.pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
-    auto codec = state_->codecs.lend();
-    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), state_->read_base(), ring.get());
+    auto codec = store.codecs.lend();
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), store.read_base(), ring.get());
     progress.advance(1);
   });
   progress.end();
@@ -176,7 +177,7 @@ FsckReport Store::fsck(Progress& progress) const {
     lists += result.lists;
   }
   progress.begin("Checking files", lists, "files");
-  check_lists(*state_, *index, ring.get(), report, unread, progress);
+  check_lists(store, *index, ring.get(), report, unread, progress);
   progress.end();
   std::ranges::sort(report.damaged_packs);
   report.damaged_packs.erase(std::unique(report.damaged_packs.begin(), report.damaged_packs.end()),
@@ -184,9 +185,9 @@ FsckReport Store::fsck(Progress& progress) const {
   for (const DamagedObject& object : report.damaged_objects) report.damaged.push_back(object.id);
   std::ranges::sort(report.damaged);
   report.damaged.erase(std::unique(report.damaged.begin(), report.damaged.end()), report.damaged.end());
-  if (std::string problem = layout_problem(state_->folder); !problem.empty())
+  if (std::string problem = layout_problem(store.folder); !problem.empty())
     report.problems.push_back(std::move(problem));
-  for (std::string& problem : verify_multi(state_->packs_folder)) {
+  for (std::string& problem : verify_multi_index(store.packs_folder)) {
     report.problems.push_back(std::move(problem));
     report.multi_damaged = true;
   }

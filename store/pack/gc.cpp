@@ -1,9 +1,9 @@
-// gc in outline: mark, decide pack by pack, copy what lives out of packs with much garbage, then, under the lock, look
-// once more at pins and references and remove the packs as one step.
+// gc in outline: mark; decide pack by pack; copy live objects out of packs with much garbage; then, under the lock,
+// read pins and references again and remove the packs as one step.
 //
-// An object that names others (a list, a manifest) may be found by a writer that trusts it to be whole. So whatever
-// stays keeps what it names: packs that stay for another reason than references count as references, and a pack with a
-// dead object of that kind is always written anew.
+// A writer that finds an object that names others (a list, a manifest) relies on it being complete. So everything that
+// stays keeps what it names: packs that stay for other reasons than references count as references, and a pack with a
+// dead object of that kind is always rewritten.
 #include "store/pack/gc.h"
 
 #include <sys/stat.h>
@@ -25,7 +25,8 @@ namespace mlx::store {
 
 namespace {
 
-// A pack is written anew where at least this share of it is garbage: a quarter costs at most three times what it frees.
+// A pack is rewritten if at least this share of it is garbage: at a quarter, it copies at most three times what it
+// frees.
 constexpr std::uint64_t kGarbageShare = 4;
 
 enum class Fate { kStay, kRewrite, kRemove };
@@ -38,7 +39,7 @@ struct PackPlan {
 };
 
 struct Gc {
-  Store::State& store;
+  StoreState& store;
   const std::function<GcRoots()>& roots;
   const GcOptions& options;
   Progress& progress;
@@ -47,7 +48,7 @@ struct Gc {
   Marks marks;
   std::vector<PackPlan> plans;
 
-  Gc(Store::State& the_store, const std::function<GcRoots()>& the_roots, const GcOptions& the_options,
+  Gc(StoreState& the_store, const std::function<GcRoots()>& the_roots, const GcOptions& the_options,
      Progress& the_progress)
       : store(the_store),
         roots(the_roots),
@@ -94,7 +95,7 @@ void Gc::mark_roots() {
   marks.follow(progress);
 }
 
-// What there is no key for can not be told from what is still wanted.
+// Without a key, garbage cannot be told from live objects.
 void Gc::mark_what_is_locked() {
   std::shared_ptr<const KeyRing> ring = store.ring();
   picture->visit([&](const Location& location) {
@@ -158,7 +159,7 @@ void Gc::plan() {
   store.pool.run(static_cast<std::int64_t>(plans.size()), [&](std::int64_t i) { weigh(static_cast<std::size_t>(i)); });
 }
 
-// What the plan comes to.
+// The plan in numbers.
 void Gc::tell() {
   for (const PackPlan& plan : plans) {
     if (plan.fate == Fate::kStay) {
@@ -184,7 +185,8 @@ std::vector<Digest> Gc::leaving() const {
   return packs;
 }
 
-// Copies what lives out of the packs that are to go. Every copy stands elsewhere too, so order and death do not matter.
+// Copies live objects out of the packs that will be removed. The originals stay until then, so neither order nor being
+// killed matters.
 void Gc::rewrite() {
   std::uint64_t total = 0;
   for (const PackPlan& plan : plans) total += plan.fate == Fate::kRewrite ? plan.live_bytes : 0;
@@ -200,7 +202,7 @@ void Gc::rewrite() {
     store.disk.rename(temporary, join_path(store.packs_folder, id.hex() + ".pack"));
     temporaries.published(temporary);
     writer.reset();
-    // A gc that died has left this copy: it is what stays now.
+    // A killed gc has left this copy; it is kept.
     for (std::size_t pack = 0; pack < plans.size(); ++pack) {
       if (picture->pack_id(pack) == id) plans[pack] = {.file_bytes = plans[pack].file_bytes};
     }
@@ -227,7 +229,7 @@ void Gc::rewrite() {
   progress.end();
 }
 
-// Where there is no room for copies, packs that are garbage through and through can still go.
+// If there is no room for copies, packs without live objects can still be removed.
 void Gc::rewrite_or_keep() {
   try {
     rewrite();
@@ -244,8 +246,8 @@ void Gc::rewrite_or_keep() {
   }
 }
 
-// Before the packs go, so that readers always have an index that they can use. Where there is no room for it they read
-// the packs' own.
+// Written before the packs are removed, so that readers always have an index. If there is no room for it, they read the
+// packs' own indexes.
 void Gc::merge_indexes() {
   if (!picture->has_multi()) return;
   try {
@@ -268,7 +270,7 @@ void Gc::write_index_of_rest() {
   temporaries.release();
 }
 
-// A pack that was to go stays, with all that its objects name.
+// Keeps a pack that was to be removed, and all that its objects name.
 void Gc::keep(std::size_t pack) {
   plans[pack] = {.file_bytes = plans[pack].file_bytes};
   report.pinned_packs += 1;
@@ -276,7 +278,7 @@ void Gc::keep(std::size_t pack) {
   marks.add_pack(pack);
 }
 
-// Packs with more marks than when they were weighed, and copied. True where there were any.
+// Finds packs with more marks than when they were copied. True if there are any.
 bool Gc::keep_what_came_to_life() {
   bool any = false;
   for (std::size_t pack = 0; pack < plans.size(); ++pack) {
@@ -290,8 +292,8 @@ bool Gc::keep_what_came_to_life() {
   return any;
 }
 
-// Whether an object that goes with one of the packs `by` names one that is in `pack` alone. What stays needs none of
-// it, or it would not go.
+// Whether an object in one of the packs `by` names one that is in `pack` alone. Objects that stay need nothing in
+// `pack`, or it would stay.
 bool Gc::is_needed(std::size_t pack, const std::vector<std::size_t>& by) {
   Marks theirs = marks.blank();
   for (std::size_t other : by) {
@@ -304,7 +306,7 @@ bool Gc::is_needed(std::size_t pack, const std::vector<std::size_t>& by) {
   return false;
 }
 
-// Objects name what was there before them, so that the youngest pack is mostly the one.
+// Objects name older ones, so it is mostly the youngest pack.
 std::optional<std::size_t> Gc::not_needed_of(std::vector<std::size_t> going) {
   std::ranges::sort(going, std::ranges::greater(), [&](std::size_t pack) {
     struct stat status {};
@@ -317,8 +319,8 @@ std::optional<std::size_t> Gc::not_needed_of(std::vector<std::size_t> going) {
   return std::nullopt;
 }
 
-// All of them as one step; a full disk has no room for the announcement of that, and gets some by a pack that can go
-// alone, which is one step too, or by what can be made again.
+// Removes all of them as one step. If a full disk has no room to announce that, room is made by removing one pack
+// alone, which is one step too, or files that can be made again.
 void Gc::remove_leaving() {
   std::vector<std::size_t> going;
   for (std::size_t pack = 0; pack < plans.size(); ++pack) {
@@ -333,7 +335,7 @@ void Gc::remove_leaving() {
       remove_packs(store.packs_folder, ids, store.disk);
       return;
     } catch (const Error& error) {
-      // Nothing has gone unless the removal was announced; then whoever takes the lock next ends it.
+      // Nothing was removed unless the removal was announced; then whoever takes the lock next finishes it.
       if (error.kind != ErrorKind::kIo || !condemned_packs(store.packs_folder).empty()) throw;
       if (const std::optional<std::size_t> alone = not_needed_of(going)) {
         remove_packs(store.packs_folder, {picture->pack_id(*alone)}, store.disk);
@@ -350,7 +352,8 @@ void Gc::remove_leaving() {
 
 void Gc::remove() {
   RemovalLock lock(store.packs_folder, store.disk, RemovalLock::How::kExclusive);
-  // Pins before references: whoever has let go of a pin has recorded its reference by then. Nobody pins meanwhile.
+  // Pins are read before references: a process that has released a pin has recorded its reference by then. Under the
+  // lock nobody pins.
   PinnedPacks pinned = read_pins(store.packs_folder);
   std::shared_ptr<const Index> now = Index::load(store.packs_folder, picture.get());
   for (std::size_t pack = 0; pack < now->pack_count(); ++pack) {
@@ -370,7 +373,7 @@ void Gc::remove() {
 
 GcReport collect_garbage(Store& the_store, const std::function<GcRoots()>& roots, const GcOptions& options,
                          Progress& progress) {
-  Store::State& store = StoreAccess::state(the_store);
+  StoreState& store = StoreAccess::state(the_store);
   Fd running;
   if (options.remove) {
     running = lock_removals(store.packs_folder, store.disk);
@@ -381,7 +384,7 @@ GcReport collect_garbage(Store& the_store, const std::function<GcRoots()>& roots
   if (std::vector<std::string> broken = store.index()->broken(); !broken.empty()) {
     throw Error(ErrorKind::kCorrupt, broken.front(), "run `mlx fsck --repair` first");
   }
-  if (std::vector<std::string> wrong = verify_multi(store.packs_folder); !wrong.empty()) {
+  if (std::vector<std::string> wrong = verify_multi_index(store.packs_folder); !wrong.empty()) {
     throw Error(ErrorKind::kCorrupt, wrong.front(), "nothing was removed");
   }
   Gc gc(store, roots, options, progress);

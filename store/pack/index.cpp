@@ -1,4 +1,4 @@
-// Loading of and look-up in the picture of all packs; multi.idx is written and checked in multi_index.cpp.
+// Loading an Index and looking objects up in it.
 #include "store/pack/index.h"
 
 #include <fcntl.h>
@@ -16,11 +16,13 @@ namespace mlx::store {
 
 namespace {
 
+// Merging rewrites all records: worth it for 8 packs at least, and for a quarter of what is merged already.
+constexpr std::size_t kMergeAtLeast = 8;
 constexpr std::string_view kPackSuffix = ".pack";
-constexpr int kAttempts = 20;
+constexpr int kLoadAttempts = 20;
 constexpr std::size_t kOpenFiles = 64;  // packs kept open for reading
-// An index that ends a pack in no more than this is copied. To map it would bring the pages around it too, and of
-// thousands of small packs these are most of what a program holds.
+// A pack's index of up to this size is copied. Mapping it would also map the pages around it, and with thousands of
+// small packs those would be most of the memory.
 constexpr std::uint64_t kTail = std::uint64_t{16} << 10;
 
 std::optional<Digest> pack_of_name(const std::string& name) {
@@ -81,7 +83,7 @@ std::shared_ptr<const Index> Index::load(const std::string& folder, const Index*
       return load_once(folder, previous, without);
     } catch (const Error& error) {
       // A pack was removed between being listed and being opened.
-      if (error.kind != ErrorKind::kNotFound || attempt == kAttempts) throw;
+      if (error.kind != ErrorKind::kNotFound || attempt == kLoadAttempts) throw;
     }
   }
 }
@@ -107,7 +109,7 @@ std::shared_ptr<const Index> Index::load_once(const std::string& folder, const I
   };
 
   std::vector<bool> covered(index->packs_.size());
-  if (auto multi = open_multi(join_path(folder, "multi.idx"))) {
+  if (auto multi = open_multi_index(join_path(folder, "multi.idx"))) {
     bool usable = true;
     for (const Digest& id : multi->ids) {
       auto number = number_of(id);
@@ -139,6 +141,32 @@ std::shared_ptr<const Index> Index::load_once(const std::string& folder, const I
     }
   }
   return index;
+}
+
+std::uint32_t Index::multi_pack(std::uint64_t record) const {
+  const std::uint32_t number = multi_->pack_number(record);
+  if (number >= multi_to_pack_.size()) {
+    throw Error(
+        ErrorKind::kCorrupt,
+        fmt::format("{}: record {} names a pack that is not in its table", join_path(folder_, "multi.idx"), record),
+        "delete this file: it is made anew");
+  }
+  return multi_to_pack_[number];
+}
+
+bool Index::wants_merge() const {
+  return broken_.empty() && singles_.size() >= std::max(kMergeAtLeast, multi_to_pack_.size() / 4);
+}
+
+void Index::write_multi(const std::string& temporary, Disk& disk) const {
+  std::vector<Location> all;
+  all.reserve(records());
+  visit([&](const Location& location) { all.push_back(location); });
+  const Bytes bytes = encode_multi_index(packs_, std::move(all));
+  Fd fd = disk.create(temporary);
+  disk.write(fd, bytes, temporary);
+  disk.sync(fd, temporary);
+  disk.rename(temporary, join_path(folder_, "multi.idx"));
 }
 
 std::string Index::pack_path(std::size_t pack) const {

@@ -1,6 +1,6 @@
-// Which object stands where: the packs' own indexes and multi.idx over many of them, mapped where they are large. An
-// Index is an immutable picture of the packs folder at one moment, shared by all readers; Store swaps in a new one when
-// packs are added.
+// Finds objects in packs, by the packs' own indexes and multi.idx over many of them, mapped if they are large. An Index
+// is an immutable picture of the packs folder at one moment, shared by all readers; Store swaps in a new one when packs
+// are added.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "store/disk.h"
+#include "store/pack/multi_index.h"
 #include "store/pack/pack_format.h"
 #include "store/pack/pins.h"
 
@@ -24,7 +25,7 @@ struct Location {
   std::uint32_t pack = 0;  // number in Index::packs()
 };
 
-// A pack's index, mapped where it is large; kCorrupt where header, footer or index do not hold together. The index's
+// A pack's index, mapped if it is large; kCorrupt if header, footer and index do not agree. The index's
 // digest is compared with the pack's name, and recomputed only by verify().
 class PackIndex {
  public:
@@ -43,20 +44,9 @@ class PackIndex {
   RecordTable table_;
 };
 
-// multi.idx, mapped.
-struct MultiFile {
-  MappedFile file;
-  std::vector<Digest> ids;
-  RecordTable table;
-  ByteView pack_numbers;
-};
-// Reads every byte of multi.idx in `folder`; what is wrong with it, if anything. One that names a pack that is not
-// there is only outdated.
-std::vector<std::string> verify_multi(const std::string& folder);
-
 class Index {
  public:
-  // Reads what stands in `folder` (packs/) now; mappings of `previous` are reused. Packs whose index is damaged are in
+  // Reads `folder` (packs/) as it is now; mappings of `previous` are reused. Packs whose index is damaged are in
   // broken(). Packs that are being removed, and those in `without`, are left out.
   static std::shared_ptr<const Index> load(const std::string& folder, const Index* previous,
                                            const PackSet& without = {});
@@ -69,14 +59,14 @@ class Index {
   std::string pack_path(std::size_t pack) const;
   const std::vector<std::string>& broken() const { return broken_; }  // one message each
   std::uint64_t records() const;
-  // The stored bytes at a location; kCorrupt where the pack is too short, kIo where it cannot be read.
+  // The stored bytes at a location; kCorrupt if the pack is too short, kIo if it cannot be read.
   void read_stored(const Location& location, Bytes& stored) const;
   void read_extra(const Location& location, Bytes& extra) const;  // the same for its extra bytes
   // The same with its checksum compared: an object as it goes to another pack or store.
   StoredObject read_object(const Location& location) const;
   std::vector<std::string> temporaries() const { return temporaries_; }
 
-  // True where so many packs stand outside multi.idx that it is worth writing it anew; then write_multi does that.
+  // True if enough packs stand outside multi.idx that write_multi is worth it.
   bool wants_merge() const;
   bool has_multi() const { return multi_ != nullptr; }
   void write_multi(const std::string& temporary, Disk& disk) const;
@@ -88,7 +78,6 @@ class Index {
   };
   static std::shared_ptr<const Index> load_once(const std::string& folder, const Index* previous,
                                                 const PackSet& without);
-  static std::shared_ptr<const MultiFile> open_multi(const std::string& path);
   std::uint32_t multi_pack(std::uint64_t record) const;
   std::shared_ptr<const Fd> pack_fd(std::uint32_t pack) const;
   void read_part(const Location& location, std::uint64_t offset, Bytes& part) const;
@@ -96,7 +85,7 @@ class Index {
   std::string folder_;
   std::vector<Digest> packs_;  // sorted
   std::vector<Single> singles_;
-  std::shared_ptr<const MultiFile> multi_;
+  std::shared_ptr<const MultiIndex> multi_;
   std::vector<std::uint32_t> multi_to_pack_;
   std::vector<std::string> broken_;
   std::vector<std::string> temporaries_;

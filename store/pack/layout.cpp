@@ -26,8 +26,8 @@ bool is_known(const SmallFile& file) {
   return file.readable() && (as_text(file.content) == kPlain || as_text(file.content) == kEncrypted);
 }
 
-// Nobody vouches for a single file without a check: what it says is damage where it is unknown. What is vouched for and
-// unknown was written by a newer mlx.
+// A single file without a check may be damaged: an unknown layout in it is damage. An unknown layout with a right check
+// was written by a newer mlx.
 bool is_lost(const SmallFile& file) {
   return file.state == State::kLost || (file.state == State::kUnchecked && !is_known(file));
 }

@@ -15,7 +15,6 @@ namespace {
 constexpr std::string_view kShardMagic = "MLXS";
 constexpr std::string_view kRootMagic = "MLXM";
 constexpr std::uint16_t kManifestVersion = 1;
-constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kSmallestEntry = 1 + 1 + 1 + 1 + 32;  // path length, path, mode, size, digest
 constexpr std::size_t kSmallestShardRef = 1 + 1 + 32 + 1 + 1;
 constexpr std::uint64_t kShardModulus = 1024;
@@ -23,7 +22,7 @@ constexpr std::uint64_t kShardModulus = 1024;
 void write_header(ByteWriter& out, std::string_view magic) {
   out.raw(as_bytes(magic));
   out.u16(kManifestVersion);
-  out.u8(kSha256);
+  out.u8(kSha256Number);
   out.u8(0);
 }
 
@@ -32,7 +31,7 @@ void read_header(ByteReader& in, std::string_view magic) {
   std::uint16_t version = in.u16();
   if (version != kManifestVersion)
     in.corrupt(fmt::format("format version {}, this mlx knows {}", version, kManifestVersion));
-  if (std::uint8_t algorithm = in.u8(); algorithm != kSha256) {
+  if (std::uint8_t algorithm = in.u8(); algorithm != kSha256Number) {
     in.corrupt(fmt::format("unknown hash algorithm {}", algorithm));
   }
   if (in.u8() != 0) in.corrupt("reserved byte is not 0");

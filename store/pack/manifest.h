@@ -48,9 +48,9 @@ std::vector<ShardRef> decode_root(ByteView bytes);
 // The shards of sorted entries, as parts of `sorted`.
 std::vector<std::span<const Entry>> cut_shards(std::span<const Entry> sorted);
 bool ends_shard(const std::string& path);
-// What add_manifest would say of sorted entries, without storing anything: the id that a folder's state has.
+// What add_manifest would return for sorted entries, without storing anything.
 ManifestSummary summarize(const std::vector<Entry>& sorted);
-// The first path of a sorted list that is also a folder of another one ("a" beside "a/b"), which no tree can hold.
+// The first path of a sorted list that is also a folder of another path ("a" beside "a/b"); no tree can hold both.
 std::optional<std::string> find_path_clash(const std::vector<Entry>& sorted);
 
 }  // namespace mlx::store

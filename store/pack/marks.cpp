@@ -1,5 +1,5 @@
-// Marking level by level: the objects that name others are read and decoded by all cores, what they name is marked, and
-// those of it that name others are the next level.
+// Marking level by level: all cores read the objects that name others and mark what those name; the marked objects that
+// name others in turn are the next level.
 #include "store/pack/marks.h"
 
 #include "base/error.h"
@@ -7,10 +7,10 @@
 
 namespace mlx::store {
 
-Marks::Marks(const Store::State& store, const std::shared_ptr<const Index>& picture)
+Marks::Marks(const StoreState& store, const std::shared_ptr<const Index>& picture)
     : Marks(store, picture, open(*picture)) {}
 
-Marks::Marks(const Store::State& store, std::shared_ptr<const Index> picture, Packs packs)
+Marks::Marks(const StoreState& store, std::shared_ptr<const Index> picture, Packs packs)
     : store_(store), picture_(std::move(picture)), packs_(std::move(packs)) {
   for (const auto& pack : packs_) marks_.push_back(std::make_unique<std::atomic<std::uint8_t>[]>(pack->table().size()));
 }
@@ -94,7 +94,7 @@ void Marks::add_named(const ObjectKey& key) {
   try {
     store_.read(key, plain);
   } catch (const Error& error) {
-    // Never fetched; or of a domain whose key is erased: nobody can follow it, nor read what it names.
+    // Never fetched, or its domain's key is erased: then nobody can read what it names either.
     if (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kRefused) return;
     if (error.kind != ErrorKind::kCorrupt) throw;
     throw Error(ErrorKind::kCorrupt, error.message,

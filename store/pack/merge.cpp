@@ -44,7 +44,7 @@ class Zipper {
   List base_, ours_, theirs_;
 };
 
-// One side gave the file other bytes and the other only its executable bit: both hold. Null where that is not so.
+// If one side changed only the bytes and the other only the executable bit, takes both; else null.
 std::optional<Entry> merge_mode(const Sides& sides) {
   if (sides.base == nullptr || sides.ours == nullptr || sides.theirs == nullptr) return std::nullopt;
   const Entry &base = *sides.base, &ours = *sides.ours, &theirs = *sides.theirs;
@@ -99,8 +99,8 @@ bool has_path(const std::vector<Entry>& entries, const std::string& path) {
   return found != entries.end() && found->path == path;
 }
 
-// A file of one side and a folder of the other under one name. Each side by itself is a tree, so that one of the two
-// stands in `favoured` and goes on standing.
+// One side has a file where the other has a folder. Each side by itself is a tree, so the favoured one of the two
+// stays.
 void settle_clashes(MergedEntries& merged, const std::vector<Entry>* favoured) {
   std::unordered_set<std::string> folders, clashes;
   for (const Entry& entry : merged.entries)

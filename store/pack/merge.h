@@ -1,5 +1,5 @@
-// The three-way merge of two versions of a folder, path by path: what one side changed is taken, what both changed the
-// same way is taken once, and what both changed differently is a conflict that is named. Used by the merge driver
+// The three-way merge of two versions of a folder, path by path. A change of one side is taken; the same change on both
+// sides is taken once; different changes of one path are a conflict. Used by the merge driver
 // (registry/versions/pointer_merge.h). Contents are never mixed, only chosen; a pure function over entries.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace mlx::store {
 
-enum class Favour { kNone, kOurs, kTheirs };  // whose side is taken where both changed the same path
+enum class Favour { kNone, kOurs, kTheirs };  // the side to take if both changed the same path
 
 struct MergeConflict {
   std::string path;
@@ -19,13 +19,13 @@ struct MergeConflict {
 };
 
 struct MergedEntries {
-  std::vector<Entry> entries;  // sorted; a tree that can stand where there are no conflicts
+  std::vector<Entry> entries;  // sorted; a valid tree if there are no conflicts
   std::vector<MergeConflict> conflicts;
-  std::size_t from_ours = 0, from_theirs = 0;  // paths that only this side changed, or that were decided for it
+  std::size_t from_ours = 0, from_theirs = 0;  // paths taken from this side
 };
 
-// All three sorted and without doubled paths. A file's content and its executable bit are merged each on its own. With
-// a favour nothing is left in conflict; a file and a folder of one name count as a conflict of that name.
+// All three are sorted and have no doubled paths. A file's content and its executable bit are merged separately. With a
+// favour no conflict is left. A file and a folder of one name are a conflict.
 MergedEntries merge_entries(const std::vector<Entry>& base, const std::vector<Entry>& ours,
                             const std::vector<Entry>& theirs, Favour favour);
 

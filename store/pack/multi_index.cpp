@@ -1,6 +1,6 @@
-// multi.idx: one sorted table over many packs, so that a store with thousands of packs opens and answers like one with
-// a few. It is a cache: damaged or outdated ones are ignored, and a writer makes a new one when enough packs stand
-// outside it.
+// Reading, writing and verifying multi.idx.
+#include "store/pack/multi_index.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -16,15 +16,8 @@ namespace {
 constexpr std::string_view kMultiMagic = "MLXMULTI";
 constexpr std::uint32_t kMultiVersion = 1;
 constexpr std::size_t kHeaderSize = 64;
-// Merging costs a rewrite of all records: done for 8 packs at least, and for a quarter of what is merged already.
-constexpr std::size_t kMergeAtLeast = 8;
-
-}  // namespace
-
-namespace {
-
-std::shared_ptr<const MultiFile> read_multi(const std::string& path) {
-  auto multi = std::make_shared<MultiFile>();
+std::shared_ptr<const MultiIndex> read_multi_index(const std::string& path) {
+  auto multi = std::make_shared<MultiIndex>();
   multi->file = MappedFile(path);
   ByteView bytes = multi->file.bytes();
   ByteReader in(bytes, path);
@@ -48,36 +41,21 @@ std::shared_ptr<const MultiFile> read_multi(const std::string& path) {
 
 }  // namespace
 
-std::shared_ptr<const MultiFile> Index::open_multi(const std::string& path) {
+std::shared_ptr<const MultiIndex> open_multi_index(const std::string& path) {
   if (!path_exists(path)) return nullptr;
   try {
-    return read_multi(path);
+    return read_multi_index(path);
   } catch (const Error& error) {
     log("index over many packs is ignored: {}", error.message);
     return nullptr;
   }
 }
 
-std::uint32_t Index::multi_pack(std::uint64_t record) const {
-  ByteReader in(multi_->pack_numbers.subspan(4 * record, 4));
-  std::uint32_t number = in.u32();
-  if (number >= multi_to_pack_.size()) {
-    throw Error(
-        ErrorKind::kCorrupt,
-        fmt::format("{}: record {} names a pack that is not in its table", join_path(folder_, "multi.idx"), record),
-        "delete this file: it is made anew");
-  }
-  return multi_to_pack_[number];
+std::uint32_t MultiIndex::pack_number(std::uint64_t record) const {
+  return ByteReader(pack_numbers.subspan(4 * record, 4)).u32();
 }
 
-bool Index::wants_merge() const {
-  return broken_.empty() && singles_.size() >= std::max(kMergeAtLeast, multi_to_pack_.size() / 4);
-}
-
-void Index::write_multi(const std::string& temporary, Disk& disk) const {
-  std::vector<Location> all;
-  all.reserve(records());
-  visit([&](const Location& location) { all.push_back(location); });
+Bytes encode_multi_index(const std::vector<Digest>& packs, std::vector<Location> all) {
   std::sort(all.begin(), all.end(), [](const Location& a, const Location& b) {
     return a.record.key != b.record.key ? a.record.key < b.record.key : a.pack < b.pack;
   });
@@ -85,11 +63,11 @@ void Index::write_multi(const std::string& temporary, Disk& disk) const {
   all.erase(std::unique(all.begin(), all.end(), same), all.end());
 
   ByteWriter table;
-  for (const Digest& id : packs_) table.raw(id.bytes);
+  for (const Digest& id : packs) table.raw(id.bytes);
   ByteWriter out;
   out.raw(as_bytes(kMultiMagic));
   out.u32(kMultiVersion);
-  out.u32(static_cast<std::uint32_t>(packs_.size()));
+  out.u32(static_cast<std::uint32_t>(packs.size()));
   out.u64(all.size());
   out.u64(0);
   out.raw(Digest::of(table.bytes()).bytes);
@@ -100,22 +78,18 @@ void Index::write_multi(const std::string& temporary, Disk& disk) const {
   encode_fanout(out, sorted);
   for (const PackRecord& record : sorted) encode_record(out, record);
   for (const Location& location : all) out.u32(location.pack);
-
-  Fd fd = disk.create(temporary);
-  disk.write(fd, out.bytes(), temporary);
-  disk.sync(fd, temporary);
-  disk.rename(temporary, join_path(folder_, "multi.idx"));
+  return out.take();
 }
 
 // Every byte of it: the header and the fanout by what they must be, each record by the pack that it names.
-std::vector<std::string> verify_multi(const std::string& folder) {
+std::vector<std::string> verify_multi_index(const std::string& folder) {
   const std::string path = join_path(folder, "multi.idx");
   if (!path_exists(path)) return {};
   auto problem = [&](std::string_view what) {
     return std::vector<std::string>{fmt::format("{}: {}; delete this file, it is made anew", path, what)};
   };
   try {
-    auto multi = read_multi(path);
+    auto multi = read_multi_index(path);
     if (std::ranges::any_of(multi->file.bytes().subspan(24, 8), [](std::uint8_t byte) { return byte != 0; })) {
       return problem("reserved bytes are not 0");
     }
@@ -126,7 +100,7 @@ std::vector<std::string> verify_multi(const std::string& folder) {
       check_interrupted();
       PackRecord record = multi->table.at(i);
       ++fanout[record.key.id.bytes[0]];
-      std::uint32_t number = ByteReader(multi->pack_numbers.subspan(4 * i, 4)).u32();
+      const std::uint32_t number = multi->pack_number(i);
       if (i > 0 && !(multi->table.at(i - 1).key < record.key)) return problem("its records are not sorted");
       if (number >= packs.size()) return problem("a record names a pack that is not in its table");
       const std::string pack = join_path(folder, multi->ids[number].hex() + ".pack");

@@ -12,16 +12,8 @@ namespace {
 constexpr std::string_view kPackMagic = "MLXPACK\n";
 constexpr std::string_view kFooterMagic = "MLXINDEX";
 constexpr std::uint32_t kPackVersion = 1;
-constexpr std::uint8_t kSha256 = 1;
 
-template <typename T>
-T load(const std::uint8_t* at) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(at[i]) << (8 * i));
-  return value;
-}
-
-void check_version(std::uint32_t version, const std::string& path) {
+void check_pack_version(std::uint32_t version, const std::string& path) {
   if (version == kPackVersion) return;
   throw Error(ErrorKind::kCorrupt,
               fmt::format("{}: pack of format version {}, this mlx knows {}", path, version, kPackVersion),
@@ -29,6 +21,22 @@ void check_version(std::uint32_t version, const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view name_of(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::kChunk:
+      return "chunk";
+    case ObjectKind::kChunkList:
+      return "chunk list";
+    case ObjectKind::kManifest:
+      return "manifest";
+    case ObjectKind::kShard:
+      return "manifest shard";
+    case ObjectKind::kOperation:
+      return "operation";
+  }
+  return "object";
+}
 
 std::size_t extra_size_of(Encoding encoding) {
   return encoding == Encoding::kDelta ? kDeltaExtraSize : 0;
@@ -55,7 +63,7 @@ std::optional<ObjectKey> base_of(const StoredObject& object) {
 }
 
 std::uint64_t checksum_of_digest(const Digest& digest) {
-  return load<std::uint64_t>(digest.bytes.data());
+  return load_little_endian<std::uint64_t>(digest.bytes.data());
 }
 std::uint64_t stored_checksum(ByteView stored) {
   return checksum_of_digest(Digest::of(stored));
@@ -65,7 +73,7 @@ Bytes pack_header() {
   ByteWriter out;
   out.raw(as_bytes(kPackMagic));
   out.u32(kPackVersion);
-  out.u32(kSha256);
+  out.u32(kSha256Number);
   return out.take();
 }
 
@@ -73,8 +81,8 @@ void check_pack_header(ByteView header, const std::string& path) {
   if (header.size() < kPackHeaderSize || as_text(header.first(8)) != kPackMagic) {
     fail(ErrorKind::kCorrupt, "{}: not a pack: wrong magic", path);
   }
-  check_version(load<std::uint32_t>(header.data() + 8), path);
-  if (load<std::uint32_t>(header.data() + 12) != kSha256) {
+  check_pack_version(load_little_endian<std::uint32_t>(header.data() + 8), path);
+  if (load_little_endian<std::uint32_t>(header.data() + 12) != kSha256Number) {
     fail(ErrorKind::kCorrupt, "{}: offset 12: unknown hash algorithm", path);
   }
 }
@@ -105,11 +113,11 @@ std::optional<PackRecord> decode_entry_header(ByteView header, std::uint64_t off
   }
   record.key.kind = static_cast<ObjectKind>(kind);
   record.encoding = static_cast<Encoding>(encoding);
-  record.extra_size = load<std::uint16_t>(header.data() + 6);
-  record.key_id = load<std::uint32_t>(header.data() + 8);
-  record.stored_size = load<std::uint32_t>(header.data() + 12);
-  record.plain_size = load<std::uint32_t>(header.data() + 16);
-  record.checksum = load<std::uint64_t>(header.data() + 24);
+  record.extra_size = load_little_endian<std::uint16_t>(header.data() + 6);
+  record.key_id = load_little_endian<std::uint32_t>(header.data() + 8);
+  record.stored_size = load_little_endian<std::uint32_t>(header.data() + 12);
+  record.plain_size = load_little_endian<std::uint32_t>(header.data() + 16);
+  record.checksum = load_little_endian<std::uint64_t>(header.data() + 24);
   record.key.id = Digest::from(header.subspan(32, 32));
   record.offset = offset + kEntryHeaderSize + record.extra_size;
   bool possible = record.extra_size == extra_size_of(record.encoding) && record.plain_size <= kMaxPlainSize &&
@@ -170,11 +178,12 @@ PackFooter decode_footer(ByteView footer, std::uint64_t file_size, const std::st
     fail(ErrorKind::kCorrupt, "{}: has no footer: cut short, or not a pack", path);
   }
   PackFooter out;
-  out.index_offset = load<std::uint64_t>(footer.data());
-  out.records = load<std::uint64_t>(footer.data() + 8);
+  out.index_offset = load_little_endian<std::uint64_t>(footer.data());
+  out.records = load_little_endian<std::uint64_t>(footer.data() + 8);
   out.index_digest = Digest::from(footer.subspan(16, 32));
-  check_version(load<std::uint32_t>(footer.data() + 48), path);
-  if (load<std::uint32_t>(footer.data() + 52) != 0) fail(ErrorKind::kCorrupt, "{}: reserved bytes are not 0", path);
+  check_pack_version(load_little_endian<std::uint32_t>(footer.data() + 48), path);
+  if (load_little_endian<std::uint32_t>(footer.data() + 52) != 0)
+    fail(ErrorKind::kCorrupt, "{}: reserved bytes are not 0", path);
   std::uint64_t room = file_size - kFooterSize;
   if (out.records > room / kRecordSize || out.index_offset < kPackHeaderSize || out.index_offset > room ||
       room - out.index_offset != kFanoutSize + out.records * kRecordSize) {
@@ -200,21 +209,21 @@ RecordTable::RecordTable(ByteView bytes, std::uint64_t records, std::string what
 }
 
 std::uint32_t RecordTable::fanout(std::size_t byte) const {
-  return load<std::uint32_t>(fanout_.data() + 4 * byte);
+  return load_little_endian<std::uint32_t>(fanout_.data() + 4 * byte);
 }
 
 PackRecord RecordTable::at(std::uint64_t index) const {
   const std::uint8_t* at = records_.data() + index * kRecordSize;
   PackRecord record;
   std::memcpy(record.key.id.bytes.data(), at, 32);
-  record.offset = load<std::uint64_t>(at + 32);
-  record.checksum = load<std::uint64_t>(at + 40);
-  record.stored_size = load<std::uint32_t>(at + 48);
-  record.plain_size = load<std::uint32_t>(at + 52);
+  record.offset = load_little_endian<std::uint64_t>(at + 32);
+  record.checksum = load_little_endian<std::uint64_t>(at + 40);
+  record.stored_size = load_little_endian<std::uint32_t>(at + 48);
+  record.plain_size = load_little_endian<std::uint32_t>(at + 52);
   std::uint8_t kind = at[56];
   std::uint8_t encoding = at[57];
-  record.extra_size = load<std::uint16_t>(at + 58);
-  record.key_id = load<std::uint32_t>(at + 60);
+  record.extra_size = load_little_endian<std::uint16_t>(at + 58);
+  record.key_id = load_little_endian<std::uint32_t>(at + 60);
   if (kind < static_cast<std::uint8_t>(ObjectKind::kChunk) ||
       kind > static_cast<std::uint8_t>(ObjectKind::kOperation)) {
     fail(ErrorKind::kCorrupt, "{}: record {} has the unknown kind {}", what_, index, kind);

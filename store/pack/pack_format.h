@@ -4,12 +4,18 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/hash.h"
-#include "store/pack/store.h"
 
 namespace mlx::store {
+
+enum class ObjectKind : std::uint8_t { kChunk = 1, kChunkList = 2, kManifest = 3, kShard = 4, kOperation = 5 };
+std::string_view name_of(ObjectKind kind);        // "chunk", "manifest" …
+using ObjectRef = std::pair<ObjectKind, Digest>;  // by plain id
 
 inline constexpr std::uint64_t kTargetPackSize = std::uint64_t{64} << 20;
 inline constexpr std::uint32_t kMaxPlainSize = std::uint32_t{64}
@@ -30,7 +36,7 @@ inline constexpr std::size_t kDeltaExtraSize = 32;
 std::uint64_t stored_checksum(ByteView stored);
 std::uint64_t checksum_of_digest(const Digest& digest);
 
-// What packs, indexes and remotes know an object by: its storage id, which is its id where nothing is encrypted.
+// The key of an object in packs, indexes and remotes: its storage id, which is its id unless it is encrypted.
 struct ObjectKey {
   Digest id;  // storage id
   ObjectKind kind;
@@ -65,21 +71,20 @@ struct StoredObject {
   std::uint64_t checksum = 0;
   Bytes stored;
   Bytes extra;  // what the encoding needs besides: for a delta the storage id of its base, else nothing
-  std::uint32_t came_under = 0;  // in memory alone: the id of the key that an encrypted remote kept it under, or 0
+  std::uint32_t came_under = 0;  // in memory only: the key id under which an encrypted remote kept it, or 0
 };
 
-// What an index says of it; its offset is 0.
+// Its index record, with offset 0.
 PackRecord record_of(const StoredObject& object);
-// The chunk that a delta cannot be read without; nullopt for other encodings. kCorrupt where `extra` is not what the
-// encoding asks for.
+// The base chunk of a delta; nullopt for other encodings. kCorrupt if `extra` does not fit the encoding.
 std::optional<ObjectKey> base_of(const StoredObject& object);
 
 Bytes pack_header();
 void check_pack_header(ByteView header, const std::string& path);
 Bytes entry_header(const StoredObject& object);
-// The record that a header at `offset` of its pack makes, where it can be one.
+// The record of an entry header at `offset` of its pack; nullopt if it is not a valid header.
 std::optional<PackRecord> decode_entry_header(ByteView header, std::uint64_t offset);
-// kCorrupt unless the header (64 bytes) says just what the record does.
+// kCorrupt unless the header (64 bytes) agrees with the record.
 void check_entry_header(ByteView header, const PackRecord& record, const std::string& path);
 
 struct PackFooter {
@@ -87,25 +92,25 @@ struct PackFooter {
   std::uint64_t records = 0;
   Digest index_digest;  // the pack's id
 };
-// Fanout and records (sorted here), then the footer. `index_offset` is where they will stand.
+// Encodes fanout and records (sorted here), then the footer. They will be written at `index_offset`.
 Bytes encode_pack_index(std::vector<PackRecord>& records, std::uint64_t index_offset, Digest* pack_id);
 PackFooter decode_footer(ByteView footer, std::uint64_t file_size, const std::string& path);
 
 void encode_fanout(ByteWriter& out, const std::vector<PackRecord>& sorted);
 void encode_record(ByteWriter& out, const PackRecord& record);
 
-// A sorted table of records in memory that the caller keeps mapped: a pack's trailing index, or the records of
+// A sorted table of records in memory that the caller owns: a pack's trailing index, or the records of
 // multi.idx.
 class RecordTable {
  public:
   RecordTable() = default;
-  // `bytes` is fanout and records; kCorrupt where the fanout does not fit the count. Records are checked as they are
+  // `bytes` is fanout and records; kCorrupt if the fanout does not fit the count. Records are checked as they are
   // read.
   RecordTable(ByteView bytes, std::uint64_t records, std::string what);
   std::uint64_t size() const { return size_; }
   // kCorrupt on an unknown kind or encoding or sizes out of bounds.
   PackRecord at(std::uint64_t index) const;
-  // The index of the record, or size() where there is none.
+  // The index of the record, or size() if there is none.
   std::uint64_t find(const ObjectKey& key) const;
   std::uint32_t fanout(std::size_t byte) const;
 

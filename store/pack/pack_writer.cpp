@@ -47,7 +47,7 @@ void PackWriter::flush() {
     buffer_.clear();
     return;
   }
-  behind_->check();  // a full disk is not met again and again
+  behind_->check();  // stops at the first error, such as a full disk
   auto bytes = std::make_shared<const Bytes>(std::move(buffer_));
   behind_->post([this, bytes] { disk_.write(fd_, *bytes, path_); }, kMostWaiting);
   buffer_ = Bytes();

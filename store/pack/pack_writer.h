@@ -12,8 +12,8 @@ namespace mlx::store {
 
 class PackWriter {
  public:
-  // With `behind`, what append() gathers is written by that thread, so that callers who hold a lock wait for memory and
-  // not for the disk; its wait() tells what went wrong, and comes before seal(), which writes what is left itself.
+  // With `behind`, that thread writes what append() gathers, so that callers who hold a lock wait for memory and not
+  // for the disk. Call behind->wait(), which rethrows its errors, before seal(), which writes the rest itself.
   PackWriter(std::string path, Disk& disk, Background* behind = nullptr);
   void append(const StoredObject& object);
   std::uint64_t size() const { return size_; }  // without index and footer
@@ -32,7 +32,7 @@ class PackWriter {
   std::vector<PackRecord> records_;
 };
 
-// Reads a sealed pack back from disk, before it is trusted: index and checksums. kIo / kCorrupt.
+// Reads a sealed pack back from disk and verifies index and checksums. kIo / kCorrupt.
 void verify_pack(const std::string& path, const Digest& id);
 
 }  // namespace mlx::store

@@ -1,5 +1,6 @@
-// Pins are lines in the lock file of a writer, which the kernel releases when its process ends, however it does. A
-// removal is announced in packs/condemned before the first pack goes, so that it is whole or has not begun.
+// Pins are lines in the lock file of a writer, whose lock the kernel releases when the process ends, however it ends. A
+// removal is announced in packs/condemned before the first pack is removed, so that it happens as a whole or not at
+// all.
 #include "store/pack/pins.h"
 
 #include <sys/file.h>
@@ -92,7 +93,7 @@ RemovalLock::RemovalLock(const std::string& folder, Disk& disk, How how) {
   fd_ = disk.open_append(path);
   lock(fd_, how == How::kShared ? LOCK_SH : LOCK_EX, path);
   if (!path_exists(condemned_path(folder))) return;
-  // Nobody removes now, so whoever wrote it has died.
+  // Nobody is removing packs now, so the process that wrote it has died.
   lock(fd_, LOCK_EX, path);
   if (path_exists(condemned_path(folder))) remove_announced(folder, condemned_packs(folder), disk);
   if (how == How::kShared) lock(fd_, LOCK_SH, path);

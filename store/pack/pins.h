@@ -1,8 +1,8 @@
-// What this process relies on in a packs folder, so that a gc in another one leaves it; and the lock under which packs
-// are pinned and removed (mlx-format-pack(5), REMOVING PACKS).
+// Pins keep packs that this process relies on from being removed by a gc in another process. Packs are pinned and
+// removed under a lock (mlx-format-pack(5), REMOVING PACKS).
 //
-// A pin names a whole pack and holds as long as the Pins object: a store keeps one from its first write until it is
-// closed, by which time whatever the command found present is named by a reference.
+// A pin names a whole pack and holds as long as the Pins object. A store keeps one from its first write until it is
+// closed; by then references name everything that the command found present.
 #pragma once
 
 #include <mutex>
@@ -19,8 +19,8 @@ namespace mlx::store {
 
 using PackSet = std::unordered_set<Digest, DigestHash>;
 
-// packs/gc.lock: shared while packs are pinned, exclusive while they are removed, for moments in both cases. Whoever
-// takes it first finishes a removal that a crash has left half done.
+// packs/gc.lock: shared while packs are pinned, exclusive while they are removed; held only for moments. Taking it
+// first finishes a removal that a crash left half done.
 class RemovalLock {
  public:
   enum class How { kShared, kExclusive };
@@ -30,15 +30,15 @@ class RemovalLock {
   Fd fd_;
 };
 
-// packs/gc.running: one gc or repair at a time, for as long as what is returned; the kernel lets go of it whatever
-// happens. kConflict where there is one.
+// packs/gc.running: one gc or repair at a time, while the returned descriptor is open; the kernel releases it if the
+// process dies. kConflict if one runs.
 Fd lock_removals(const std::string& folder, Disk& disk);
 
 // Thread-safe.
 class Pins {
  public:
   Pins(std::string folder, Disk& disk) : folder_(std::move(folder)), disk_(disk), file_(folder_, disk) {}
-  // True where the pack is there, and stays from now on; false where it has been removed.
+  // True if the pack is there, and will stay; false if it has been removed.
   bool pin(const Digest& pack);
   // Packs that are about to be renamed into place.
   void pin_new(const std::vector<Digest>& packs);
@@ -54,7 +54,7 @@ class Pins {
   PackSet held_;
 };
 
-// What living processes have pinned. `everything` where a pin cannot be read: then nothing may be removed.
+// The pins of living processes. `everything` is set if a pin cannot be read: then nothing may be removed.
 struct PinnedPacks {
   PackSet packs;
   bool everything = false;
@@ -62,11 +62,11 @@ struct PinnedPacks {
 };
 PinnedPacks read_pins(const std::string& folder);
 
-// Packs that are being removed, named by packs/condemned: readers count them as gone. Empty where there is no such file
-// or it is damaged.
+// The packs in packs/condemned, which are being removed: readers count them as gone. Empty if the file is absent or
+// damaged.
 PackSet condemned_packs(const std::string& folder);
-// Removes packs as one step: after a crash all of them are there or none. Several are announced first, for which the
-// disk needs room; a single one takes none. Needs the exclusive lock.
+// Removes packs as one step: after a crash all of them are there or none. Several are announced first, which needs room
+// on the disk; a single one is not. Needs the exclusive lock.
 void remove_packs(const std::string& folder, const std::vector<Digest>& packs, Disk& disk);
 
 }  // namespace mlx::store

@@ -1,16 +1,17 @@
-// Objects are decoded and encoded again, whole: the base of a delta may be among what goes.
+// Objects are decoded and encoded again, never as deltas: a delta's base may be among what is erased.
 #include "store/pack/reencrypt.h"
 
 #include <algorithm>
 #include <set>
 
 #include "store/pack/batch.h"
+#include "store/pack/store_state.h"
 
 namespace mlx::store {
 
 namespace {
 
-bool stands_without(const Store::State& store, const KeyRing& ring, ObjectKind kind, const Digest& id,
+bool stands_without(const StoreState& store, const KeyRing& ring, ObjectKind kind, const Digest& id,
                     const std::vector<std::uint32_t>& keys) {
   const auto stands = [&](const ObjectKey& key) { return store.index()->find(key).has_value(); };
   if (stands({id, kind})) return true;
@@ -19,8 +20,8 @@ bool stands_without(const Store::State& store, const KeyRing& ring, ObjectKind k
   });
 }
 
-// A delta is readable without the keys where its base is too.
-void add_base(const Store::State& store, const KeyRing& ring, ObjectKind kind, const Digest& id,
+// A delta is readable without the keys only if its base is.
+void add_base(const StoreState& store, const KeyRing& ring, ObjectKind kind, const Digest& id,
               const std::vector<std::uint32_t>& keys, std::set<std::pair<ObjectKind, Digest>>& found) {
   if (kind != ObjectKind::kChunk || found.contains({kind, id})) return;
   const StoredObject object = store.read_plain(kind, id);
@@ -32,7 +33,7 @@ void add_base(const Store::State& store, const KeyRing& ring, ObjectKind kind, c
 
 ObjectsOfVersions readable_only_with(const Store& store, const std::vector<Digest>& manifests,
                                      const std::vector<std::uint32_t>& keys) {
-  const Store::State& state = StoreAccess::state(store);
+  const StoreState& state = StoreAccess::state(store);
   const std::shared_ptr<const KeyRing> ring = state.ring();
   if (!ring) return {};
   std::set<std::pair<ObjectKind, Digest>> found;
@@ -50,7 +51,7 @@ ObjectsOfVersions readable_only_with(const Store& store, const std::vector<Diges
 void reencrypt(Store& store, const ObjectsOfVersions& objects, const std::string& domain) {
   store.use_domain(domain);
   const std::unique_ptr<Batch> batch = store.begin();
-  auto& packs = static_cast<PackBatch&>(*batch);
+  Batch& packs = *batch;
   for (const auto& [kind, id] : objects) packs.put_under_current_key(kind, id, store.read(kind, id));
   batch->commit();
 }

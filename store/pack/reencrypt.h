@@ -1,5 +1,5 @@
-// Content that stays when keys go: stored again under the current key of its domain. Used when a domain is erased in
-// which versions stand that the erasure does not name.
+// Stores content again under the current key of its domain, before other keys of the domain are erased. Used if the
+// domain has versions that the erasure does not name.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace mlx::store {
 
-// Objects of these versions that cannot be read without one of `keys`, as far as they are here.
+// Those objects of these versions that are here and cannot be read without one of `keys`.
 using ObjectsOfVersions = std::vector<std::pair<ObjectKind, Digest>>;
 ObjectsOfVersions readable_only_with(const Store& store, const std::vector<Digest>& manifests,
                                      const std::vector<std::uint32_t>& keys);
-// Durable when it returns. kRefused where the domain has no current key.
+// Durable when it returns. kRefused if the domain has no current key.
 void reencrypt(Store& store, const ObjectsOfVersions& objects, const std::string& domain);
 
 }  // namespace mlx::store

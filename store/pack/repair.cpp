@@ -1,4 +1,4 @@
-// Copies first, then renames: at no moment is a whole object out of reach that was within it before.
+// Copies first, then renames: an object that could be read before can be read at every moment.
 #include "store/pack/repair.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using KeySet = std::unordered_set<ObjectKey, ObjectKeyHash>;
 
 struct Repair {
-  Store::State& store;
+  StoreState& store;
   const FsckReport& fsck;
   Progress& progress;
   RepairReport report;
@@ -27,7 +27,7 @@ struct Repair {
   KeySet saved;
   PackSet written;
 
-  Repair(Store::State& the_store, const FsckReport& the_fsck, Progress& the_progress)
+  Repair(StoreState& the_store, const FsckReport& the_fsck, Progress& the_progress)
       : store(the_store), fsck(the_fsck), progress(the_progress), temporaries(store.packs_folder, store.disk) {}
 
   std::string path_of(const Digest& pack) const { return join_path(store.packs_folder, pack.hex() + ".pack"); }
@@ -46,7 +46,7 @@ KeySet Repair::damaged_in(const Digest& pack) const {
   return keys;
 }
 
-// By the index where it can be trusted, else by the entries themselves, which are decoded to be sure.
+// From the index if it is undamaged, else from the entries themselves, which are decoded to verify them.
 std::vector<PackRecord> Repair::whole_in(const Digest& pack) const {
   std::string path = path_of(pack);
   std::vector<PackRecord> records;
@@ -105,7 +105,7 @@ void Repair::save(const Digest& pack) {
 // ID.pack → ID.pack.damaged-N
 void Repair::set_aside(const Digest& pack) {
   std::string path = path_of(pack);
-  // Whole but for its index: the new pack has taken its name.
+  // Only its index was damaged: the new pack has replaced it under the same name.
   if (written.contains(pack) || !path_exists(path)) return;
   int n = 1;
   while (path_exists(fmt::format("{}.damaged-{}", path, n))) ++n;
@@ -117,7 +117,7 @@ void Repair::set_aside(const Digest& pack) {
 }  // namespace
 
 RepairReport set_damage_aside(Store& the_store, const FsckReport& fsck, Progress& progress) {
-  Store::State& store = StoreAccess::state(the_store);
+  StoreState& store = StoreAccess::state(the_store);
   Repair repair(store, fsck, progress);
   settle_layout(store.folder, store.disk, store.encrypted);
   if (fsck.damaged_packs.empty() && !fsck.multi_damaged) return {};
@@ -145,7 +145,7 @@ RepairReport set_damage_aside(Store& the_store, const FsckReport& fsck, Progress
 }
 
 std::uint64_t shred_set_aside(Store& the_store) {
-  Store::State& store = StoreAccess::state(the_store);
+  StoreState& store = StoreAccess::state(the_store);
   std::uint64_t count = 0;
   for (const std::string& name : list_folder(store.packs_folder)) {
     if (name.find(".pack.damaged-") == std::string::npos) continue;

@@ -1,11 +1,11 @@
-// Opening a store and looking objects up; the tree of manifests is in manifest_tree.cpp, files' content in
-// blob_reader.cpp, writing in batch.cpp, verification in fsck.cpp.
+// Opening a store, and reading files and versions: a manifest's shards and entries, one entry by path, and everything
+// below it.
+#include "store/pack/store.h"
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/path.h"
-#include "store/pack/batch.h"
-#include "store/pack/cipher.h"
+#include "store/pack/chunk_list.h"
 #include "store/pack/layout.h"
 #include "store/pack/store_state.h"
 #include "store/pack/usage.h"
@@ -15,222 +15,38 @@ namespace mlx::store {
 
 namespace {
 
-constexpr int kAttempts = 20;  // packs that vanish while they are looked up
+[[noreturn]] void corrupt(const Digest& manifest, std::string_view why) {
+  throw Error(ErrorKind::kCorrupt, fmt::format("manifest {}: {}", manifest.brief(), why),
+              "`mlx fsck` looks for damage");
+}
+
+// One shard, compared with what the root says of it.
+std::vector<Entry> read_shard(const Store& store, const Digest& manifest, const ShardRef& shard, bool last) {
+  std::vector<Entry> entries = decode_shard(store.read(ObjectKind::kShard, shard.id));
+  std::uint64_t bytes = 0;
+  for (const Entry& entry : entries) bytes += entry.size;
+  if (entries.size() != shard.files || bytes != shard.bytes || entries.front().path != shard.first_path) {
+    corrupt(manifest, fmt::format("shard {} is not what the root says", shard.id.brief()));
+  }
+  if (!last && !ends_shard(entries.back().path)) {
+    corrupt(manifest, fmt::format("shard {} ends where it must not", shard.id.brief()));
+  }
+  return entries;
+}
 
 }  // namespace
-
-std::string_view name_of(ObjectKind kind) {
-  switch (kind) {
-    case ObjectKind::kChunk:
-      return "chunk";
-    case ObjectKind::kChunkList:
-      return "chunk list";
-    case ObjectKind::kManifest:
-      return "manifest";
-    case ObjectKind::kShard:
-      return "manifest shard";
-    case ObjectKind::kOperation:
-      return "operation";
-  }
-  return "object";
-}
 
 void Store::create(const std::string& folder, Disk& disk, bool encrypted) {
   settle_layout(folder, disk, encrypted);
 }
 
 Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions options)
-    : state_(std::make_unique<State>(folder, disk, pool, std::move(options))) {
+    : state_(std::make_unique<StoreState>(folder, disk, pool, std::move(options))) {
   state_->encrypted = read_layout(folder);
   state_->reload();
 }
 
 Store::~Store() = default;
-
-void Store::State::reload() const {
-  std::shared_ptr<const Index> previous = index();
-  std::shared_ptr<const Index> fresh = Index::load(packs_folder, previous.get());
-  std::lock_guard lock(mutex_);
-  index_ = std::move(fresh);
-}
-
-void Store::State::reload_anew() const {
-  std::shared_ptr<const Index> fresh = Index::load(packs_folder, nullptr);
-  std::lock_guard lock(mutex_);
-  index_ = std::move(fresh);
-}
-
-// Unless another thread has done so since.
-void Store::State::refresh(const Index& outdated) const {
-  if (index().get() == &outdated) reload();
-}
-
-std::optional<Location> Store::State::find(const ObjectKey& key, std::shared_ptr<const Index>& picture) const {
-  picture = index();
-  return picture->find(key);
-}
-
-bool Store::State::find_and_keep(const ObjectKey& key) const {
-  for (;;) {
-    std::shared_ptr<const Index> picture;
-    auto location = find(key, picture);
-    if (!location) return false;
-    if (pins.pin(picture->pack_id(location->pack))) return true;
-    refresh(*picture);  // a gc has removed the pack; the object may stand in another now
-  }
-}
-
-bool Store::State::has(const ObjectKey& key) const {
-  return keeps_found ? find_and_keep(key) : index()->find(key).has_value();
-}
-
-void Store::State::missing(const ObjectKey& key, const Index& picture) const {
-  if (!picture.broken().empty()) {
-    throw Error(ErrorKind::kCorrupt,
-                fmt::format("{} {} is not in the store, and a pack is damaged: {}", name_of(key.kind), key.id.brief(),
-                            picture.broken().front()),
-                "`mlx fsck` lists what is lost; `mlx pull` fetches it from a remote that has it");
-  }
-  throw Error(ErrorKind::kNotFound,
-              fmt::format("{}: {} {} is not in the store", folder, name_of(key.kind), key.id.brief()),
-              "`mlx pull` fetches what the pointers name, `mlx fetch --all` everything that a remote has");
-}
-
-// What the picture does not show, or shows in a pack that is gone, is looked for once more in a new one: a gc may have
-// moved it.
-void Store::State::locate(const ObjectKey& key, const std::function<void(const Index&, const Location&)>& use) const {
-  for (int attempt = 1;; ++attempt) {
-    std::shared_ptr<const Index> picture;
-    auto location = find(key, picture);
-    if (location) {
-      try {
-        use(*picture, *location);
-        return;
-      } catch (const Error& error) {
-        if (error.kind != ErrorKind::kNotFound || attempt == kAttempts) throw;
-      }
-    } else if (attempt > 1) {
-      missing(key, *picture);
-    }
-    refresh(*picture);
-  }
-}
-
-void Store::State::refuse(std::unordered_map<Digest, Error, DigestHash> manifests) {
-  std::lock_guard lock(mutex_);
-  refused_ = std::move(manifests);
-}
-
-void Store::State::check_refused(const Digest& manifest) const {
-  std::lock_guard lock(mutex_);
-  const auto at = refused_.find(manifest);
-  if (at != refused_.end()) throw Error(at->second);
-}
-
-std::shared_ptr<const KeyRing> Store::State::ring() const {
-  if (!encrypted) return nullptr;
-  if (!options.keys) {
-    throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", folder),
-                "`mlx key list` says for whom it is locked");
-  }
-  return options.keys->ring();
-}
-
-// Where the object stands; its plain id where it stands nowhere, which nothing is stored under.
-ObjectKey Store::State::key_of_encrypted(ObjectKind kind, const Digest& id) const {
-  std::shared_ptr<const Index> picture = index();
-  std::shared_ptr<const KeyRing> keys = ring();
-  for (const DomainKey& key : keys->keys()) {
-    ObjectKey candidate{storage_id(key, id), kind};
-    if (picture->find(candidate)) return candidate;
-  }
-  return {id, kind};
-}
-
-void Store::State::decode(const ObjectKey& key, const Digest* id, Bytes& plain, const ReadBase& base) const {
-  locate(key, [&](const Index& picture, const Location& location) {
-    std::string where = picture.pack_path(location.pack);
-    const PackRecord& record = location.record;
-    if (record.key_id == 0) {
-      Bytes stored;
-      picture.read_stored(location, stored);
-      codecs.lend()->decode(record, stored, plain, where, base);
-      return;
-    }
-    std::shared_ptr<const KeyRing> keys = ring();
-    if (!keys) fail(ErrorKind::kCorrupt, "{}: object {} is encrypted, and this store is not", where, key.id.brief());
-    if (id) {
-      StoredObject opened = open_object(*keys, *id, picture.read_object(location), where);
-      codecs.lend()->decode(record_of(opened), opened.stored, plain, where, base);
-      return;
-    }
-    const DomainKey* opener = keys->find(record.key_id);
-    if (!opener) fail(ErrorKind::kRefused, "{}: there is no key for object {}", where, key.id.brief());
-    codecs.lend()->decode_unidentified(record, open_sealed(*opener, picture.read_object(location), where), plain, where,
-                                       base);
-  });
-}
-
-void Store::State::read(const ObjectKey& key, Bytes& plain) const {
-  decode(key, nullptr, plain, read_base());
-}
-
-void Store::State::read_part(const Digest& chunk, Bytes& plain) const {
-  const ObjectKey key = key_of(ObjectKind::kChunk, chunk);
-  if (encrypted) {
-    decode(key, &chunk, plain, read_base());
-    return;
-  }
-  locate(key, [&](const Index& picture, const Location& location) {
-    Bytes stored;
-    picture.read_stored(location, stored);
-    codecs.lend()->decode_unidentified(location.record, stored, plain, picture.pack_path(location.pack), read_base());
-  });
-}
-
-bool Store::State::is_verified(const Digest& file) const {
-  std::lock_guard lock(mutex_);
-  return verified_.contains(file);
-}
-
-void Store::State::set_verified(const Digest& file) const {
-  std::lock_guard lock(mutex_);
-  verified_.insert(file);
-}
-
-void Store::State::read(ObjectKind kind, const Digest& id, Bytes& plain) const {
-  if (kind == ObjectKind::kManifest) check_refused(id);
-  ObjectKey key = key_of(kind, id);
-  if (fetch && !index()->find(key) && fetch_missing(kind, id)) key = key_of(kind, id);
-  decode(key, &id, plain, read_base());
-}
-
-ReadBase Store::State::read_base() const {
-  return [this](const Digest& id) {
-    Bytes plain;
-    try {
-      decode(key_of(ObjectKind::kChunk, id), &id, plain, {});
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kNotFound) throw;
-      fail(ErrorKind::kCorrupt, "{}: chunk {}, which deltas stand on, is not here", folder, id.brief());
-    }
-    return plain;
-  };
-}
-
-StoredObject Store::State::read_plain(ObjectKind kind, const Digest& id) const {
-  StoredObject object = read_stored(key_of(kind, id));
-  if (object.key_id == 0) return object;
-  std::shared_ptr<const KeyRing> keys = ring();
-  if (!keys) fail(ErrorKind::kCorrupt, "{}: object {} is encrypted, and this store is not", folder, id.brief());
-  return open_object(*keys, id, object, folder);
-}
-
-StoredObject Store::State::read_stored(const ObjectKey& key) const {
-  StoredObject object;
-  locate(key, [&](const Index& picture, const Location& location) { object = picture.read_object(location); });
-  return object;
-}
 
 bool Store::encrypted() const {
   return state_->encrypted;
@@ -280,7 +96,7 @@ void Store::stop_keeping() {
 std::unique_ptr<Batch> Store::begin() {
   keep_found();
   remove_stale_temporaries(state_->packs_folder, state_->index()->temporaries(), state_->disk);
-  return make_batch(*state_);
+  return std::make_unique<Batch>(*state_);
 }
 
 std::vector<Digest> Store::operations() const {
@@ -302,6 +118,112 @@ StoreStat Store::stat() const {
   return stat;
 }
 
+BlobReader Store::open_blob(const Digest& id) const {
+  if (!has_blob(id)) state_->fetch_missing(ObjectKind::kChunkList, id);
+  return BlobReader(*state_, id);
+}
+
+Bytes Store::read_blob(const Digest& id) const {
+  BlobReader reader = open_blob(id);
+  // Grown as bytes come: a false list must not make us allocate what it claims.
+  Bytes bytes;
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  while (bytes.size() < reader.size()) {
+    std::size_t begin = bytes.size();
+    bytes.resize(begin + static_cast<std::size_t>(std::min<std::uint64_t>(kStep, reader.size() - begin)));
+    reader.read_at(begin, bytes.data() + begin, bytes.size() - begin);
+  }
+  return bytes;
+}
+
+std::vector<ShardRef> Store::shards(const Digest& manifest) const {
+  return decode_root(read(ObjectKind::kManifest, manifest));
+}
+
+std::vector<Entry> Store::entries(const Digest& manifest) const {
+  return entries_of(manifest, shards(manifest));
+}
+
+std::vector<Entry> Store::entries_of(const Digest& manifest, const std::vector<ShardRef>& list) const {
+  std::vector<Entry> all;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::vector<Entry> part = read_shard(*this, manifest, list[i], i + 1 == list.size());
+    if (!all.empty() && !(all.back().path < part.front().path)) corrupt(manifest, "its shards overlap");
+    all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  }
+  if (auto clash = find_path_clash(all))
+    corrupt(manifest, fmt::format("'{}' is a file and also a folder of others", *clash));
+  return all;
+}
+
+ManifestSummary Store::summarize(const Digest& manifest) const {
+  ManifestSummary summary{manifest, 0, 0};
+  for (const ShardRef& shard : shards(manifest)) {
+    summary.files += shard.files;
+    summary.bytes += shard.bytes;
+  }
+  return summary;
+}
+
+std::optional<Entry> Store::find(const Digest& manifest, const std::string& path) const {
+  std::vector<ShardRef> list = shards(manifest);
+  auto behind = std::upper_bound(list.begin(), list.end(), path, [](const std::string& wanted, const ShardRef& shard) {
+    return wanted < shard.first_path;
+  });
+  if (behind == list.begin()) return {};
+  std::vector<Entry> entries = read_shard(*this, manifest, *(behind - 1), behind == list.end());
+  auto at = std::lower_bound(entries.begin(), entries.end(), path,
+                             [](const Entry& entry, const std::string& wanted) { return entry.path < wanted; });
+  if (at == entries.end() || at->path != path) return {};
+  return *at;
+}
+
+void Store::visit_reachable_blob(const Digest& blob,
+                                 const std::function<void(ObjectKind, const Digest&)>& visit) const {
+  if (has(ObjectKind::kChunk, blob)) {
+    visit(ObjectKind::kChunk, blob);
+    return;
+  }
+  visit(ObjectKind::kChunkList, blob);
+  std::string name = fmt::format("chunk list of {}", blob.brief());
+  ChunkList list = decode_chunk_list(read(ObjectKind::kChunkList, blob), name);
+  for (const ChunkItem& item : list.items) visit(ObjectKind::kChunk, item.id);
+  if (list.level == 0) return;
+  for (const ChunkItem& page : list.items) {
+    ChunkList inner = decode_chunk_list(read(ObjectKind::kChunk, page.id), name);
+    if (inner.level != 0) fail(ErrorKind::kCorrupt, "{}: a page of it is not a list of chunks", name);
+    for (const ChunkItem& item : inner.items) visit(ObjectKind::kChunk, item.id);
+  }
+}
+
+bool Store::has_whole_blob(const Digest& id) const {
+  if (!has_blob(id)) return false;
+  bool whole = true;
+  try {
+    visit_reachable_blob(id, [&](ObjectKind kind, const Digest& part) { whole = whole && has(kind, part); });
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
+    return false;
+  }
+  return whole;
+}
+
+void Store::visit_reachable_manifest(const Digest& manifest,
+                                     const std::function<void(ObjectKind, const Digest&)>& visit) const {
+  visit(ObjectKind::kManifest, manifest);
+  std::vector<ShardRef> list = shards(manifest);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    visit(ObjectKind::kShard, list[i].id);
+    for (const Entry& entry : read_shard(*this, manifest, list[i], i + 1 == list.size())) {
+      visit_reachable_blob(entry.content, visit);
+    }
+  }
+}
+
+FsckReport Store::fsck(Progress& progress) const {
+  return check_store(*state_, progress);
+}
+
 void Store::refuse(std::unordered_map<Digest, Error, DigestHash> manifests) {
   state_->refuse(std::move(manifests));
 }
@@ -318,13 +240,7 @@ void Store::want(const std::vector<Entry>& files) const {
   }
   if (absent.empty()) return;
   std::lock_guard lock(state_->fetch_mutex);
-  state_->fetch(absent);  // reading says what is still not here
-}
-
-bool Store::State::fetch_missing(ObjectKind kind, const Digest& id) const {
-  if (!fetch) return false;
-  std::lock_guard lock(fetch_mutex);
-  return index()->find(key_of(kind, id)) || fetch({{kind, id}});  // another thread may have brought it
+  state_->fetch(absent);  // reading reports what is still absent
 }
 
 void Store::reload() {

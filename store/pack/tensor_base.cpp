@@ -8,13 +8,13 @@ namespace mlx::store {
 
 namespace {
 
-ChunkList read_list(const Store::State& store, ObjectKind kind, const Digest& id) {
+ChunkList read_list(const StoreState& store, ObjectKind kind, const Digest& id) {
   Bytes bytes;
   store.read(kind, id, bytes);
   return decode_chunk_list(bytes, fmt::format("chunk list of {}", id.brief()));
 }
 
-std::vector<ChunkItem> all_chunks(const Store::State& store, const Digest& blob) {
+std::vector<ChunkItem> all_chunks(const StoreState& store, const Digest& blob) {
   ChunkList list = read_list(store, ObjectKind::kChunkList, blob);
   if (list.level == 0) return std::move(list.items);
   std::vector<ChunkItem> chunks;
@@ -25,7 +25,7 @@ std::vector<ChunkItem> all_chunks(const Store::State& store, const Digest& blob)
   return chunks;
 }
 
-Bytes read_head(const Store::State& store, const std::vector<ChunkItem>& chunks, std::uint64_t size) {
+Bytes read_head(const StoreState& store, const std::vector<ChunkItem>& chunks, std::uint64_t size) {
   Bytes head, chunk;
   for (const ChunkItem& item : chunks) {
     if (!head.empty() && head.size() >= header_room(head, size)) break;
@@ -37,7 +37,7 @@ Bytes read_head(const Store::State& store, const std::vector<ChunkItem>& chunks,
 
 }  // namespace
 
-TensorBase::TensorBase(const Store::State& store, const Digest& blob) {
+TensorBase::TensorBase(const StoreState& store, const Digest& blob) {
   try {
     if (!store.index()->find(store.key_of(ObjectKind::kChunkList, blob))) return;
     chunks_ = all_chunks(store, blob);
@@ -51,7 +51,7 @@ TensorBase::TensorBase(const Store::State& store, const Digest& blob) {
     }
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
-    begins_.clear();  // a base only spares space: what is wrong with it is fsck's to say
+    begins_.clear();  // a base only saves space: fsck reports what is wrong with it
   }
 }
 

@@ -1,5 +1,5 @@
-// A file of an earlier version as a source of bases for deltas: which of its chunks stands at the same place of the
-// tensor of the same name. Used by write_blob.
+// Finds bases for deltas in a file of an earlier version: the chunk at the same place in the tensor of the same name.
+// Used by write_blob.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace mlx::store {
 
 class TensorBase {
  public:
-  // Empty where `blob` is not whole in the store, or is no file of tensors.
-  TensorBase(const Store::State& store, const Digest& blob);
+  // Empty if `blob` is not complete in the store, or not a file of tensors.
+  TensorBase(const StoreState& store, const Digest& blob);
   // The chunk of `size` bytes that begins `offset` bytes into the tensor, or nullptr.
   const Digest* find(const std::string& tensor, std::uint64_t offset, std::size_t size) const;
 

@@ -13,8 +13,8 @@ namespace {
 
 using KeySet = std::unordered_set<ObjectKey, ObjectKeyHash>;
 
-// An encrypted operation says which it is only when it is read.
-Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
+// An encrypted operation shows its id only when it is read.
+Digest plain_id_of_operation(const StoreState& store, const ObjectKey& key) {
   StoredObject sealed = store.read_stored(key);
   std::shared_ptr<const KeyRing> ring = store.ring();
   const DomainKey* with = ring->find(sealed.key_id);
@@ -25,7 +25,7 @@ Digest plain_id_of_operation(const Store::State& store, const ObjectKey& key) {
   return Digest::of(plain);
 }
 
-// Every object that a manifest needs, with the bases of its deltas; told each once.
+// Visits every object that a manifest needs, with the bases of deltas, each once.
 class Counter {
  public:
   explicit Counter(const Store& store) : store_(store), state_(StoreAccess::state(store)), index_(state_.index()) {}
@@ -40,7 +40,7 @@ class Counter {
   }
 
  private:
-  // True where it is here and was not told before.
+  // True if it is here and was not visited before.
   bool see(ObjectKind kind, const Digest& id) {
     ObjectKey key = state_.key_of(kind, id);
     if (!told_.insert(key).second) return false;
@@ -69,7 +69,7 @@ class Counter {
   }
 
   const Store& store_;
-  const Store::State& state_;
+  const StoreState& state_;
   std::shared_ptr<const Index> index_;
   const std::function<void(const ObjectKey&, const std::optional<Location>&)>* tell_ = nullptr;
   KeySet told_;
@@ -105,7 +105,7 @@ Usage usage(const Store& store, const Digest& manifest, const std::vector<Digest
 }
 
 void visit_operations(const Store& store, const std::function<void(const Digest&)>& visit) {
-  const Store::State& state = StoreAccess::state(store);
+  const StoreState& state = StoreAccess::state(store);
   state.index()->visit([&](const Location& location) {
     const ObjectKey& key = location.record.key;
     if (key.kind == ObjectKind::kOperation) visit(state.encrypted ? plain_id_of_operation(state, key) : key.id);

@@ -1,4 +1,4 @@
-// Translation between the two sides. An object may stand under any key that its domain ever had, so each is looked for
+// Translates between the two sides. An object may be stored under any key that its domain ever had, so it is looked up
 // under all of them; new ones go under the current key.
 #include "store/remote/encrypted_remote.h"
 
@@ -18,7 +18,7 @@ using KeySet = std::unordered_set<ObjectKey, ObjectKeyHash>;
 
 constexpr const char* kWhere = "the encrypted remote";
 
-// What the object is, read without knowing its id: for operations, whose ids are not known before.
+// The plain bytes of an object whose id is not known yet: an operation.
 Bytes decode_payload(const StoredObject& sealed, ByteView payload) {
   PackRecord record = record_of(sealed);
   Bytes plain;
@@ -27,6 +27,10 @@ Bytes decode_payload(const StoredObject& sealed, ByteView payload) {
 }
 
 }  // namespace
+
+EncryptedRemote* as_encrypted(Remote& remote) {
+  return dynamic_cast<EncryptedRemote*>(&remote);
+}
 
 void EncryptedRemote::set_domain(const std::string& domain) {
   if (domain == domain_) return;
@@ -91,7 +95,7 @@ void EncryptedRemote::send(const std::vector<ObjectKey>& keys, const ReadStored&
   try {
     inner_->send(sent, seal_one, progress);
   } catch (...) {
-    found_.clear();  // what got there and what did not is asked anew
+    found_.clear();  // what arrived is asked again
     throw;
   }
 }
@@ -124,7 +128,7 @@ void EncryptedRemote::receive(const std::vector<ObjectKey>& keys, const TakeStor
   inner_->receive(asked, open, progress);
 }
 
-// Under every key that one of them may stand under.
+// Under every key that they may be stored under.
 bool EncryptedRemote::drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) {
   std::vector<ObjectKey> stored;
   for (const ObjectKey& key : keys) {
@@ -154,7 +158,7 @@ std::vector<Digest> EncryptedRemote::read_unknown_operations(const std::vector<D
       intake_.count(sealed.plain_size, sealed.stored.size(), kWhere);
     }
     const DomainKey* key = ring_->find(sealed.key_id);
-    if (!key) return;  // of a key that this clone has not got: what needs it says so
+    if (!key) return;  // its key is not here: whoever needs it reports that
     const Digest id = Digest::of(decode_payload(sealed, open_sealed(*key, sealed, kWhere)));
     StoredObject plain = open_object(*ring_, id, sealed, kWhere);
     std::lock_guard lock(mutex);
@@ -204,7 +208,7 @@ bool EncryptedRemote::publish_heads(const std::vector<Digest>& expected, const s
   try {
     before = inner_->heads();
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;  // lost ones are none here
+    if (error.kind != ErrorKind::kCorrupt) throw;  // lost heads count as none
   }
   std::vector<Digest> known = read_unknown_operations(before), wanted = expected;
   std::ranges::sort(known);

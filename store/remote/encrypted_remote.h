@@ -1,8 +1,7 @@
-// A remote that holds nothing in clear, over any backend: what is above it speaks of plain ids and plain stored
-// objects, the backend below sees storage ids and encrypted ones. So every backend is encrypted in the same way, and
-// none of them knows a key.
+// A remote that holds nothing in clear, over any backend. Callers use plain ids and plain stored objects; the backend
+// below sees storage ids and encrypted objects. So every backend is encrypted in the same way, and none knows a key.
 //
-// Not thread-safe; what it is given to read from and hands objects to is called by several threads at once.
+// Not thread-safe. The callbacks that read and take objects are called by several threads at once.
 #pragma once
 
 #include <unordered_map>
@@ -19,10 +18,9 @@ class EncryptedRemote final : public Remote {
       : inner_(std::move(inner)), ring_(std::move(ring)) {}
 
   Remote& inner() { return *inner_; }
-  bool encrypted() const override { return true; }
-  // Operations always belong to kHistoryDomain. With "" nothing but them can be sent.
-  void set_domain(const std::string& domain) override;
-  // Operations of this clone: heads that are none of them cost reading the remote's unknown operations.
+  // Of objects but operations, which always belong to kHistoryDomain. With "" only operations can be sent.
+  void set_domain(const std::string& domain);
+  // The operations that this clone knows. If a head is not among them, the remote's unknown operations are read.
   void expect_operations(const std::vector<Digest>& ids);
 
   std::vector<Digest> heads() override;
@@ -52,7 +50,10 @@ class EncryptedRemote final : public Remote {
   std::unordered_map<ObjectKey, ObjectKey, ObjectKeyHash> found_;            // plain key → where the remote has it
   std::unordered_map<Digest, Digest, DigestHash> operations_;                // storage id → plain id
   std::unordered_map<Digest, StoredObject, DigestHash> unknown_operations_;  // plain id → plain object, as it was sent
-  OperationIntake intake_;                                                   // of what is kept here
+  OperationIntake intake_;                                                   // counts unknown_operations_
 };
+
+// The remote as an encrypted one, or nullptr.
+EncryptedRemote* as_encrypted(Remote& remote);
 
 }  // namespace mlx::store

@@ -57,13 +57,13 @@ std::vector<Digest> decode_heads(std::string_view text, const std::string& path)
   return heads;
 }
 
-// Whoever else can write to a remote may put a link in the place of what a push writes to.
+// Others who can write to the remote may put a link where a push will write.
 void require_no_links(const std::string& folder) {
   for (const FolderEntry& entry : list_entries(folder)) {
     const std::string path = join_path(folder, entry.name);
     struct stat found {};
     if (entry.is_real_folder || ::lstat(path.c_str(), &found) != 0 || !S_ISLNK(found.st_mode)) continue;
-    throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and nothing of a remote is one", path),
+    throw Error(ErrorKind::kConflict, fmt::format("{} is a symbolic link, and a remote must not contain any", path),
                 "see who put it there; a folder may be mounted in its place");
   }
 }
@@ -78,11 +78,11 @@ class FolderRemote final : public Remote {
         check_heads_(options.check_heads),
         mended_(std::move(mended)) {
     if (!options.create) return;
-    store_.keep_found();  // what missing() does not name stays until the heads are published
+    store_.keep_found();  // objects that missing() does not list stay until the heads are published
     begin_heads();
   }
 
-  // There from the first push on: operations without them have lost theirs.
+  // The first push writes the heads: a remote with operations and no heads has lost them.
   std::vector<Digest> heads() override {
     const SmallFile file = read_small_file(heads_path());
     if (file.readable()) return decode_heads(as_text(file.content), heads_path());
@@ -107,7 +107,7 @@ class FolderRemote final : public Remote {
 
   void receive(const std::vector<ObjectKey>& keys, const TakeStored& take, Progress& progress) override {
     store_.reload();
-    const Store::State& store = StoreAccess::state(store_);
+    const StoreState& store = StoreAccess::state(store_);
     store.pool.run(static_cast<std::int64_t>(keys.size()), [&](std::int64_t i) {
       check_interrupted();
       StoredObject object = store.read_stored(keys[static_cast<std::size_t>(i)]);
@@ -144,7 +144,7 @@ class FolderRemote final : public Remote {
     return true;
   }
 
-  Store* local_store() override { return &store_; }
+  Store& store() { return store_; }
 
   std::vector<std::string> damage() override { return StoreAccess::state(store_).index()->broken(); }
 
@@ -214,7 +214,7 @@ class FolderRemote final : public Remote {
     }
   }
 
-  // Of every small file one copy mends the other.
+  // One copy of each small file mends the other.
   void mend_copies() {
     Fd lock = take_lock();
     for (const std::string& name : list_folder(folder_)) {
@@ -272,6 +272,11 @@ std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteO
     throw Error(ErrorKind::kNotFound, fmt::format("{}: the folder holds no mlx remote", folder),
                 "`mlx push` makes one");
   }
+}
+
+Store* local_store(Remote& remote) {
+  auto* const folder = dynamic_cast<FolderRemote*>(&remote);
+  return folder ? &folder->store() : nullptr;
 }
 
 }  // namespace mlx::store

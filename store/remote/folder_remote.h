@@ -8,9 +8,12 @@
 
 namespace mlx::store {
 
-// `url` is a path or file://PATH. kNotFound where there is no such folder, or no remote in it; with `create` both are
+// `url` is a path or file://PATH. kNotFound if there is no such folder, or no remote in it; with `create` both are
 // made.
 std::unique_ptr<Remote> open_folder_remote(const std::string& url, const RemoteOptions& options, Disk& disk,
                                            Pool& pool);
+
+// The store that the remote is, so that gc can work on it; nullptr for a remote of another kind.
+Store* local_store(Remote& remote);
 
 }  // namespace mlx::store

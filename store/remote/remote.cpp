@@ -7,7 +7,6 @@
 #include "store/remote/folder_remote.h"
 #include "store/remote/s3/remote.h"
 #include "store/remote/ssh_remote.h"
-#include "store/remote/ssh_url.h"
 
 namespace mlx::store {
 

@@ -1,5 +1,5 @@
-// Chunks go before what names them, and whole chunks before deltas, so that whatever was published when a transfer was
-// cut is whole in itself and spares the next one its sending.
+// Chunks go before the objects that name them, and whole chunks before deltas. So what was published when a transfer
+// was cut short is complete in itself, and the next transfer need not send it again.
 #include "store/remote/transfer.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "store/limits.h"
 #include "store/pack/batch.h"
 #include "store/pack/chunk_list.h"
+#include "store/pack/store_state.h"
 
 namespace mlx::store {
 
@@ -30,7 +31,7 @@ std::vector<ObjectKey> keys_of(const std::vector<ObjectRef>& objects) {
   return keys;
 }
 
-// What must stand before what: chunks, deltas on them, lists, shards, manifests, operations.
+// The order of publishing: chunks, deltas on them, lists, shards, manifests, operations.
 int rank_of(const PackRecord& record) {
   switch (record.key.kind) {
     case ObjectKind::kChunk:
@@ -53,7 +54,7 @@ struct Outgoing {
   std::uint64_t size = 0;
 };
 
-Outgoing look_up(const Store::State& store, const ObjectKey& key) {
+Outgoing look_up(const StoreState& store, const ObjectKey& key) {
   std::shared_ptr<const Index> picture;
   auto location = store.find(store.key_of(key.kind, key.id), picture);
   if (!location) store.missing(key, *picture);
@@ -61,7 +62,7 @@ Outgoing look_up(const Store::State& store, const ObjectKey& key) {
 }
 
 // The bases that deltas among `outgoing` need and the remote lacks.
-std::vector<ObjectKey> lacking_bases(const Store::State& store, Remote& remote, const std::vector<Outgoing>& outgoing) {
+std::vector<ObjectKey> lacking_bases(const StoreState& store, Remote& remote, const std::vector<Outgoing>& outgoing) {
   KeySet going;
   for (const Outgoing& object : outgoing) going.insert(object.key);
   std::vector<ObjectKey> bases;
@@ -73,14 +74,14 @@ std::vector<ObjectKey> lacking_bases(const Store::State& store, Remote& remote, 
   return bases.empty() ? bases : remote.missing(bases);
 }
 
-// An encrypted remote opens what it hands on; what another one holds under a key that nobody has was not asked for.
+// An encrypted remote decrypts what it hands on. From any other remote no encrypted object was asked for.
 void require_opened(const StoredObject& object) {
   if (object.key_id == 0) return;
   fail(ErrorKind::kCorrupt, "{}: {} {} is encrypted, and the remote is not", kFrom, name_of(object.key.kind),
        object.key.id.brief());
 }
 
-// Brings objects a slice at a time: each slice is published as a whole.
+// Fetches objects a slice at a time; each slice is published as a whole.
 class Receiver {
  public:
   Receiver(Remote& remote, Store& to, Progress& progress) : remote_(remote), to_(to), progress_(progress) {}
@@ -91,7 +92,7 @@ class Receiver {
   // Those of `wanted`, which are not here, and the bases of deltas among them.
   void receive(std::vector<ObjectKey> wanted, Sizes sizes) {
     std::unique_ptr<Batch> batch = to_.begin();
-    auto& packs = static_cast<PackBatch&>(*batch);
+    Batch& packs = *batch;
     KeySet asked(wanted.begin(), wanted.end());
     std::vector<ObjectKey> bases;
     std::mutex mutex;
@@ -118,7 +119,7 @@ class Receiver {
   }
 
  private:
-  // Before it is decoded: what it unfolds to was announced, or is bounded.
+  // Before decoding: the size that it unfolds to was announced, or is bounded.
   void check_size(const StoredObject& object, const Sizes& sizes) {
     require_opened(object);
     if (object.key.kind == ObjectKind::kOperation) operations_.count(object.plain_size, object.stored.size(), kFrom);
@@ -142,7 +143,7 @@ class HeldLists {
   HeldLists(Remote& remote, Store& to) : remote_(remote), to_(to) {}
   std::uint64_t bytes() const { return bytes_; }
 
-  // Lists of the first of `files`, which it takes away from them: as many as may be held.
+  // Receives the lists of as many of `files` as may be held, and removes those from `files`.
   void receive(std::vector<FileRef>& files) {
     const std::size_t count = std::min(kReceiveSlice, files.size());
     std::unordered_map<ObjectKey, FileRef, ObjectKeyHash> asked;
@@ -189,10 +190,10 @@ class HeldLists {
     fetch(receiver);
   }
 
-  // The batch verifies that they make their files.
+  // The batch verifies that the lists make their files.
   void store() {
     const std::unique_ptr<Batch> batch = to_.begin();
-    for (const Held& held : opened_) static_cast<PackBatch&>(*batch).add_stored(held.object);
+    for (const Held& held : opened_) batch->add_stored(held.object);
     batch->commit();
     for (const Held& held : opened_) StoreAccess::state(to_).set_verified(held.object.key.id);
   }
@@ -210,14 +211,15 @@ class HeldLists {
     StoreAccess::state(to_).codecs.lend()->decode(record_of(object), object.stored, plain, kFrom);
     ChunkList list = decode_chunk_list(plain, name_of_list(file.id));
     if (!file.size && list.size > kMaxUnannounced)
-      fail(ErrorKind::kCorrupt, "{}: makes {}, and no version says so", name_of_list(file.id), format_bytes(list.size));
+      fail(ErrorKind::kCorrupt, "{}: makes {}, and no version gives that size", name_of_list(file.id),
+           format_bytes(list.size));
     if (!file.size || *file.size == list.size) return list;
     fail(ErrorKind::kCorrupt, "{}: makes {} bytes, and the file has {}", name_of_list(file.id), list.size, *file.size);
   }
 
-  // An item says the size of its chunk, but for pages.
+  // An item of a list gives its chunk's size; an item that is a page does not.
   void want(const std::vector<ChunkItem>& items, bool sized, Receiver& receiver) {
-    const Store::State& store = StoreAccess::state(to_);
+    const StoreState& store = StoreAccess::state(to_);
     for (const ChunkItem& item : items) {
       const ObjectKey key{item.id, ObjectKind::kChunk};
       if (wanted_.contains(key) || store.has(store.key_of(key.kind, key.id))) continue;
@@ -252,7 +254,7 @@ std::vector<ObjectRef> missing_objects(Remote& remote, const std::vector<ObjectR
 
 std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<ObjectRef>& objects,
                            Progress& progress) {
-  const Store::State& store = StoreAccess::state(from);
+  const StoreState& store = StoreAccess::state(from);
   std::vector<Outgoing> outgoing;
   for (const ObjectKey& key : remote.missing(keys_of(objects))) outgoing.push_back(look_up(store, key));
   for (const ObjectKey& key : lacking_bases(store, remote, outgoing)) outgoing.push_back(look_up(store, key));
@@ -315,7 +317,7 @@ Received receive_files(Remote& remote, Store& to, const std::vector<FileRef>& fi
 }
 
 bool is_sealed(const Store& store, ObjectKind kind, const Digest& id) {
-  const Store::State& state = StoreAccess::state(store);
+  const StoreState& state = StoreAccess::state(store);
   std::shared_ptr<const Index> picture;
   const auto location = state.find(state.key_of(kind, id), picture);
   return location && location->record.key_id != 0 && !state.encrypted;
@@ -346,20 +348,20 @@ std::uint64_t receive_behind_parts(Remote& remote, Store& to, const std::vector<
   progress.end();
   bring_parts(plain);
   const std::unique_ptr<Batch> batch = to.begin();
-  for (const StoredObject& object : arrived) static_cast<PackBatch&>(*batch).add_stored(object);
+  for (const StoredObject& object : arrived) batch->add_stored(object);
   batch->commit();
   return bytes;
 }
 
 std::uint64_t stored_bytes(const Store& store, const std::vector<ObjectRef>& objects) {
-  const Store::State& state = StoreAccess::state(store);
+  const StoreState& state = StoreAccess::state(store);
   std::uint64_t bytes = 0;
   for (const auto& [kind, id] : objects) bytes += look_up(state, state.key_of(kind, id)).size;
   return bytes;
 }
 
 std::vector<ObjectKey> lacking(const Store& store, const std::vector<ObjectKey>& keys) {
-  const Store::State& state = StoreAccess::state(store);
+  const StoreState& state = StoreAccess::state(store);
   std::vector<ObjectKey> result;
   KeySet seen;
   for (const ObjectKey& key : keys) {
@@ -375,7 +377,7 @@ void add_stored_objects(Store& to, const std::vector<ObjectKey>& keys, const Rea
   std::atomic<std::uint64_t> gathered{0};
   for (std::size_t at = 0; at < keys.size(); at += kStep) {
     if (!batch) batch = to.begin();
-    auto& packs = static_cast<PackBatch&>(*batch);
+    Batch& packs = *batch;
     pool.run(static_cast<std::int64_t>(std::min(kStep, keys.size() - at)), [&](std::int64_t i) {
       check_interrupted();
       StoredObject object = read(keys[at + static_cast<std::size_t>(i)]);

@@ -1,5 +1,5 @@
-// Objects on their way between a store and a remote: what is known by plain ids here goes as stored objects under
-// storage ids there. Used by the registry's sync.
+// Moves objects between a store and a remote: plain ids here, stored objects under storage ids there. Used by the
+// registry's sync.
 #pragma once
 
 #include <functional>
@@ -13,38 +13,38 @@ namespace mlx::store {
 
 // Those of `objects` that the remote lacks, each once, in the order given.
 std::vector<ObjectRef> missing_objects(Remote& remote, const std::vector<ObjectRef>& objects);
-// Sends what the remote lacks of `objects`, with the bases of deltas among them; the stored bytes that went. kNotFound
-// where `from` lacks one: what went before stays there, and is no longer missing.
+// Sends those of `objects` that the remote lacks, with the bases of deltas among them. Returns the stored bytes sent.
+// kNotFound if `from` lacks one: what was sent before stays there, and is no longer missing.
 std::uint64_t send_objects(const Store& from, Remote& remote, const std::vector<ObjectRef>& objects,
                            Progress& progress);
-// Brings what `to` lacks of `objects`, with the bases of deltas among them: verified, read back, durable and visible
-// when it returns; the stored bytes that came. kNotFound where the remote lacks one: what came before stays. Of chunk
-// lists every chunk has to be here or among the objects; receive_files() sees to that.
+// Fetches those of `objects` that `to` lacks, with the bases of deltas among them. When it returns, they are verified,
+// read back, durable and visible. Returns the stored bytes received. kNotFound if the remote lacks one: what came
+// before stays. Every chunk of a chunk list must be here or among the objects; receive_files() takes care of that.
 std::uint64_t receive_objects(Remote& remote, Store& to, const std::vector<ObjectRef>& objects, Progress& progress);
-// The same of operations, by the ids that the remote lists: as many as there may be.
+// The same for operations, by the ids that the remote lists, however many they are.
 std::uint64_t receive_operations(Remote& remote, Store& to, const std::vector<Digest>& ids, Progress& progress);
-// The same of objects that name others, so few that they wait in memory: `bring_parts` is given their plain bytes, and
-// they are published behind what it brings. Whatever kills it, none is here without its parts.
+// The same for a few objects that name others. They wait in memory: `bring_parts` gets their plain bytes and fetches
+// what they name, and then they are published. Wherever this is cut short, none is here without its parts.
 std::uint64_t receive_behind_parts(Remote& remote, Store& to, const std::vector<ObjectRef>& objects,
                                    const std::function<void(const std::vector<Bytes>&)>& bring_parts,
                                    Progress& progress);
 
 struct FileRef {
   Digest id;
-  std::optional<std::uint64_t> size;  // as a version says it
+  std::optional<std::uint64_t> size;  // if a version says it
 };
 struct Received {
   std::uint64_t objects = 0, bytes = 0;
 };
-// Brings files that the remote holds as chunk lists: the lists are held in memory until every chunk that they name is
-// here, and stored once they are seen to make the files. So a list in `to` is a whole file, whenever this is cut short.
+// Fetches files that the remote holds as chunk lists. The lists wait in memory until all their chunks are here, and are
+// stored once they are verified to make the files. So every list in `to` is a whole file, wherever this is cut short.
 // kCorrupt for a list that makes another file, or one of another size.
 Received receive_files(Remote& remote, Store& to, const std::vector<FileRef>& files, Progress& progress);
 
-// Whether the object is encrypted with a key that this store has not got; false where it is not there.
+// Whether the object is encrypted with a key that this store lacks; false if it is not there.
 bool is_sealed(const Store& store, ObjectKind kind, const Digest& id);
 
-// The bytes that these take in packs.
+// The bytes of these objects in packs.
 std::uint64_t stored_bytes(const Store& store, const std::vector<ObjectRef>& objects);
 
 // For remotes that are stores themselves.

@@ -3,16 +3,17 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace mlx::store::wire {
 
 namespace {
 
 constexpr std::string_view kWireMagic = "MLXWIRE\n";
-constexpr std::uint8_t kSha256 = 1;
 constexpr std::size_t kHelloFixed = 24, kMaxProgram = 256;
 constexpr std::size_t kKeySize = 33, kMaxName = 64;
 
-// The largest payload of each type; nothing for a number that is no type.
+// The largest payload of each type; nullopt for an unknown type.
 std::optional<std::size_t> max_payload(std::uint8_t type) {
   switch (static_cast<Type>(type)) {
     case Type::kHello:
@@ -55,19 +56,10 @@ std::optional<std::size_t> max_payload(std::uint8_t type) {
 }
 
 // The part of a payload that the frame's checksum covers.
-ByteView covered(Type type, ByteView payload) {
-  if (type != Type::kObject || payload.size() < kEntryHeaderSize) return payload;
+ByteView covered(std::uint8_t type, ByteView payload) {
+  if (static_cast<Type>(type) != Type::kObject || payload.size() < kEntryHeaderSize) return payload;
   const std::size_t extra = payload[6] | static_cast<std::size_t>(payload[7]) << 8;
   return payload.first(std::min(payload.size(), kEntryHeaderSize + extra));
-}
-
-Bytes frame_header(Type type, std::size_t size, ByteView covered_bytes) {
-  ByteWriter out;
-  out.u32(static_cast<std::uint32_t>(size));
-  out.u8(static_cast<std::uint8_t>(type));
-  out.raw(Bytes(3));
-  out.u64(stored_checksum(covered_bytes));
-  return out.take();
 }
 
 void put_text(ByteWriter& out, ByteView text) {
@@ -121,7 +113,7 @@ void put_file(ByteWriter& out, const std::optional<Bytes>& file) {
   if (file) put_text(out, *file);
 }
 
-// At most `limit` bytes, none of them a part of a character.
+// At most `limit` bytes, cut between characters.
 std::string cut(std::string_view text, std::size_t limit) {
   if (text.size() > limit) {
     while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
@@ -132,32 +124,17 @@ std::string cut(std::string_view text, std::size_t limit) {
 
 }  // namespace
 
-FrameHeader decode_frame_header(ByteView header) {
-  ByteReader in(header, "frame");
-  FrameHeader result;
-  result.size = in.u32();
-  const std::uint8_t type = in.u8();
-  const std::optional<std::size_t> limit = max_payload(type);
-  if (!limit) in.corrupt(fmt::format("an unknown type {}", type));
-  if (result.size > *limit) in.corrupt(fmt::format("{} bytes, more than one of type {} may have", result.size, type));
-  result.type = static_cast<Type>(type);
-  for (const std::uint8_t byte : in.take(3)) {
-    if (byte != 0) in.corrupt("reserved bytes are not 0");
-  }
-  result.checksum = in.u64();
-  in.expect_end();
-  return result;
-}
-
-void check_payload(const FrameHeader& header, ByteView payload) {
-  if (stored_checksum(covered(header.type, payload)) != header.checksum)
-    fail(ErrorKind::kCorrupt, "frame: damaged on the way (checksum differs)");
+const FrameRules& frame_rules() {
+  static constexpr FrameRules kRules{max_payload, covered};
+  return kRules;
 }
 
 Bytes frame(Type type, ByteView payload) {
-  Bytes bytes = frame_header(type, payload.size(), covered(type, payload));
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
-  return bytes;
+  return encode_frame(frame_rules(), static_cast<std::uint8_t>(type), payload);
+}
+
+ByteView FrameReader::peek_start() {
+  return frames_.peek(kFrameHeaderSize + kWireMagic.size(), begins_hello);
 }
 
 Bytes encode(const Hello& hello) {
@@ -165,7 +142,7 @@ Bytes encode(const Hello& hello) {
   out.raw(as_bytes(kWireMagic));
   out.u32(hello.lowest);
   out.u32(hello.highest);
-  out.u8(kSha256);
+  out.u8(kSha256Number);
   out.u8(hello.read_only ? 1 : 0);
   out.u16(0);
   out.u32(hello.window);
@@ -180,12 +157,12 @@ Hello decode_hello(ByteView payload) {
   hello.lowest = in.u32();
   hello.highest = in.u32();
   if (hello.lowest > hello.highest || hello.lowest == 0) in.corrupt("versions that make no range");
-  if (in.u8() != kSha256) in.corrupt("an unknown hash algorithm");
+  if (in.u8() != kSha256Number) in.corrupt("an unknown hash algorithm");
   hello.read_only = take_flag(in);
   if (in.u16() != 0) in.corrupt("reserved bytes are not 0");
   hello.window = in.u32();
   hello.program = printable(as_text(take_text(in, kMaxProgram)));
-  // What a later version says more stands behind this one's end.
+  // A later version may append more fields.
   if (hello.highest == kVersion) in.expect_end();
   return hello;
 }
@@ -401,13 +378,11 @@ Repaired decode_repaired(ByteView payload) {
 }
 
 Bytes object_frame(const StoredObject& object) {
-  Bytes entry = entry_header(object);
-  entry.insert(entry.end(), object.extra.begin(), object.extra.end());
-  Bytes bytes = frame_header(Type::kObject, entry.size() + object.stored.size(), entry);
-  bytes.reserve(bytes.size() + entry.size() + object.stored.size());
-  bytes.insert(bytes.end(), entry.begin(), entry.end());
-  bytes.insert(bytes.end(), object.stored.begin(), object.stored.end());
-  return bytes;
+  Bytes payload = entry_header(object);
+  payload.reserve(payload.size() + object.extra.size() + object.stored.size());
+  payload.insert(payload.end(), object.extra.begin(), object.extra.end());
+  payload.insert(payload.end(), object.stored.begin(), object.stored.end());
+  return frame(Type::kObject, payload);
 }
 
 StoredObject decode_object(ByteView payload) {
@@ -453,23 +428,6 @@ Error decode_error(ByteView payload) {
   in.expect_end();
   const bool known = kind >= static_cast<int>(ErrorKind::kUsage) && kind <= static_cast<int>(ErrorKind::kMissing);
   return {known ? static_cast<ErrorKind>(kind) : ErrorKind::kIo, std::move(message), std::move(hint)};
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  const bool utf8 = is_utf8(text);
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, two bytes from 0xC2, are control characters as well.
-    const bool c1 = utf8 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (c1) ++i;
-    if (byte == '\n' || byte == '\t') {
-      out += ' ';
-    } else {
-      out += c1 || byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !utf8) ? '?' : text[i];
-    }
-  }
-  return out;
 }
 
 }  // namespace mlx::store::wire

@@ -1,7 +1,7 @@
 // What a client and `mlx serve-store` say to each other (mlx-format-wire(5)) as pure functions between messages and
-// bytes. Used by the SSH remote, the server and the fuzz targets; nothing here reads or writes a descriptor.
+// bytes, and its frames over any stream. Used by the SSH remote, the server and the fuzz targets.
 //
-// Decoders take a whole payload and are strict: kCorrupt for what does not fit, nothing allocated beyond a multiple of
+// Decoders take a whole payload and are strict: what does not fit is kCorrupt, and memory stays within a multiple of
 // the payload's own size.
 #pragma once
 
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/frames.h"
 #include "store/pack/pack_format.h"
 
 namespace mlx::store::wire {
 
 inline constexpr std::uint32_t kVersion = 2;
-inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMaxStoredSize = kMaxPlainSize + kMaxPlainSize / 8;
 inline constexpr std::size_t kMaxPayload = kEntryHeaderSize + 65535 + kMaxStoredSize;
 inline constexpr std::size_t kMaxListed = 65536;  // keys or ids in one frame
@@ -46,17 +46,40 @@ enum class Type : std::uint8_t {
   kError = 48,
 };
 
-struct FrameHeader {
-  Type type = Type::kEnd;
-  std::uint32_t size = 0;
-  std::uint64_t checksum = 0;
-};
-// kCorrupt on an unknown type, reserved bytes or a size that no frame of this type has.
-FrameHeader decode_frame_header(ByteView header);
-// kCorrupt where the payload is not the header's.
-void check_payload(const FrameHeader& header, ByteView payload);
+const FrameRules& frame_rules();
 // A whole frame.
 Bytes frame(Type type, ByteView payload = {});
+
+struct Frame {
+  Type type = Type::kEnd;
+  Bytes payload;
+};
+
+class FrameReader {
+ public:
+  explicit FrameReader(ReadSome read) : frames_(frame_rules(), std::move(read)) {}
+  std::optional<Frame> next() {  // as RawFrameReader::next
+    std::optional<RawFrame> raw = frames_.next();
+    if (!raw) return std::nullopt;
+    return Frame{static_cast<Type>(raw->type), std::move(raw->payload)};
+  }
+  // The first bytes of the stream: as many as may begin a hello. next() still reads them.
+  ByteView peek_start();
+
+ private:
+  RawFrameReader frames_;
+};
+
+class FrameWriter {
+ public:
+  explicit FrameWriter(WriteAll write) : frames_(std::move(write)) {}
+  void put(Type type, ByteView payload = {}) { frames_.put(frame(type, payload)); }
+  void put_frame(ByteView whole) { frames_.put(whole); }
+  void flush() { frames_.flush(); }
+
+ private:
+  RawFrameWriter frames_;
+};
 
 struct Hello {
   std::uint32_t lowest = kVersion, highest = kVersion;
@@ -66,9 +89,9 @@ struct Hello {
 };
 Bytes encode(const Hello& hello);
 Hello decode_hello(ByteView payload);
-// The version that both speak; kMissing where there is none. `other` says whose hello it is.
+// The protocol version that both speak; kMissing if there is none. `other` names the sender of the hello.
 std::uint32_t common_version(const Hello& hello, const std::string& other);
-// True where the bytes can still become, or are, the start of a hello frame: tells a shell's greeting from the
+// True if the bytes are the start of a hello frame, or can still become one: tells a shell's greeting from the
 // protocol.
 bool begins_hello(ByteView bytes);
 
@@ -100,7 +123,7 @@ struct Publish {
 Bytes encode(const Publish& publish);
 Publish decode_publish(ByteView payload);
 
-// kCorrupt where it is not 1 to 64 lower-case letters, digits and hyphens.
+// kCorrupt if it is not 1 to 64 lower-case letters, digits and hyphens.
 void check_file_name(const std::string& name);
 Bytes encode_read(const std::string& name);
 std::string decode_read(ByteView payload);
@@ -123,16 +146,14 @@ struct Repaired {
 Bytes encode(const Repaired& repaired);
 Repaired decode_repaired(ByteView payload);
 
-// A frame of an object. The stored bytes' own checksum is taken as it is: receivers verify it.
+// The frame of an object. The checksum of the stored bytes goes along; receivers verify it.
 Bytes object_frame(const StoredObject& object);
-// The stored bytes are compared with their checksum.
+// Verifies the checksum of the stored bytes.
 StoredObject decode_object(ByteView payload);
 
-// Texts are cut to what fits and made UTF-8. Decoded kinds that this version does not know are kIo; control characters
-// become '?', since the text goes to a terminal.
+// Encoding cuts texts to what fits and makes them UTF-8. Decoding turns unknown kinds into kIo and control characters
+// into '?', since the text goes to a terminal.
 Bytes encode(const Error& error);
 Error decode_error(ByteView payload);
-// The text with whatever could steer a terminal, or is no UTF-8, as '?'; line feeds become blanks.
-std::string printable(std::string_view text);
 
 }  // namespace mlx::store::wire

@@ -1,5 +1,5 @@
-// The client: every call is one request and its answer, or for more keys than a frame holds a few of them; no round
-// trip depends on the number of objects. Objects are read or taken by the pool while the connection is busy with
+// The client: every call is one request and its answer, or a few if the keys do not fit into one frame. The number of
+// round trips does not depend on the number of objects. The pool reads or takes objects while the connection transfers
 // others.
 #include "store/remote/wire_remote.h"
 
@@ -8,19 +8,25 @@
 #include <type_traits>
 #include <unordered_set>
 
+#include "base/text.h"
 #include "store/limits.h"
 #include "store/pack/repair.h"
-#include "store/remote/wire_stream.h"
 
 namespace mlx::store::wire {
 
 namespace {
 
-constexpr std::size_t kSendSlice = 64;  // objects that are read together: of usual chunks 8 MiB at most
+constexpr std::size_t kSendSlice = 64;  // objects that are read together: at most 8 MiB of usual chunks
 constexpr std::size_t kTakeSlice = 512;
 constexpr std::size_t kTakeBytes = std::size_t{8} << 20;
 constexpr std::size_t kShownGarbage = 60;
 
+// An error that the server reports, in step with the requests; its message names the server.
+struct ReportedError : Error {
+  using Error::Error;
+};
+
+// Its own errors do not name the server; WireRemote adds the name.
 class Connection {
  public:
   explicit Connection(const RemoteSide& side)
@@ -36,28 +42,26 @@ class Connection {
     check_greeting(reader_.peek_start());
     (void)common_version(decode_hello(expect(Type::kHello).payload), side.where);
     if (!decode_verdict(expect(Type::kVerdict).payload))
-      fail(ErrorKind::kCorrupt, "{} says neither that it opened the store nor why it did not", side_.where);
+      fail(ErrorKind::kCorrupt, "says neither that it opened the store nor why it did not");
   }
 
   void put(Type type, ByteView payload = {}) { writer_.put(type, payload); }
   void put_frame(ByteView whole) { writer_.put_frame(whole); }
   void flush() { writer_.flush(); }
 
-  // The next frame; an error that the server reports is thrown.
+  // The next frame; an error that the server reports is thrown as ReportedError.
   Frame next() {
     std::optional<Frame> frame;
     try {
       frame = reader_.next();
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kIo) throw transport_->ended();
-      throw Error(error.kind, fmt::format("{} sent a {}", side_.where, error.message), error.hint);
+      throw Error(error.kind, fmt::format("sent a {}", error.message), error.hint);
     }
     if (!frame) throw transport_->ended();
     if (frame->type == Type::kError) {
-      Error error = decode_error(frame->payload);
-      error.message = fmt::format("{}: {}", side_.where, error.message);
-      reported = true;
-      throw error;
+      const Error error = decode_error(frame->payload);
+      throw ReportedError(error.kind, fmt::format("{}: {}", side_.where, error.message), error.hint);
     }
     return *std::move(frame);
   }
@@ -67,14 +71,12 @@ class Connection {
     return frame;
   }
   [[noreturn]] void unexpected(const Frame& frame) const {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{} answered with a frame of type {} that does not belong there",
-                                                 side_.where, static_cast<int>(frame.type)));
+    fail(ErrorKind::kCorrupt, "answered with a frame of type {} that does not belong there",
+         static_cast<int>(frame.type));
   }
 
-  bool reported = false;  // the last error came from the server, in step with the requests
-
  private:
-  // The server has closed its side: perhaps it said why before.
+  // The server has closed its side; it may have said why before.
   [[noreturn]] void gone() {
     for (;;) (void)next();
   }
@@ -94,7 +96,7 @@ class Connection {
   FrameWriter writer_;
 };
 
-// What is received waits here until enough of it can be taken by the whole pool, while the next comes in.
+// Received objects wait here until there are enough for the whole pool, which takes them while the next come in.
 class Taker {
  public:
   Taker(Pool& pool, const TakeStored& take, Progress& progress) : pool_(pool), take_(take), progress_(progress) {}
@@ -131,8 +133,7 @@ class Taker {
 
 class WireRemote final : public Remote {
  public:
-  WireRemote(RemoteSide side, Pool& pool)
-      : side_(std::move(side)), pool_(pool), connection_(std::make_unique<Connection>(side_)) {}
+  WireRemote(RemoteSide side, Pool& pool) : side_(std::move(side)), pool_(pool), connection_(connect()) {}
 
   std::vector<Digest> heads() override {
     return talk([this](Connection& there) { return ids(there, Type::kHeads, kMaxHeads); });
@@ -154,7 +155,7 @@ class WireRemote final : public Remote {
           std::unordered_set<ObjectKey, ObjectKeyHash> seen;
           for_slices(keys.size(), [&](std::size_t at, std::size_t count) {
             const std::vector<bool> bits = decode_bitmap(there.expect(Type::kBitmap).payload);
-            if (bits.size() != count) fail(ErrorKind::kCorrupt, "{} answered about other objects", side_.where);
+            if (bits.size() != count) fail(ErrorKind::kCorrupt, "answered about other objects");
             for (std::size_t i = 0; i < count; ++i) {
               if (bits[i] && seen.insert(keys[at + i]).second) lacking.push_back(keys[at + i]);
             }
@@ -175,13 +176,12 @@ class WireRemote final : public Remote {
           Frame frame = there.next();
           for (std::uint64_t stored = 0; frame.type == Type::kStored; frame = there.next()) {
             const std::uint64_t now = decode_count(frame.payload);
-            if (now <= stored || now > keys.size())
-              fail(ErrorKind::kCorrupt, "{} counts other objects than were sent", side_.where);
+            if (now <= stored || now > keys.size()) fail(ErrorKind::kCorrupt, "counts other objects than were sent");
             stored = now;
           }
           if (frame.type != Type::kEnd) there.unexpected(frame);
           if (decode_count(frame.payload) != keys.size())
-            fail(ErrorKind::kCorrupt, "{} counts other objects than were sent", side_.where);
+            fail(ErrorKind::kCorrupt, "counts other objects than were sent");
           return true;
         },
         After::kEnds);
@@ -200,12 +200,11 @@ class WireRemote final : public Remote {
         Frame frame = there.next();
         for (; frame.type == Type::kObject; frame = there.next()) {
           StoredObject object = decode_object(frame.payload);
-          if (expected.erase(object.key) == 0)
-            fail(ErrorKind::kCorrupt, "{} sent an object that was not asked for", side_.where);
+          if (expected.erase(object.key) == 0) fail(ErrorKind::kCorrupt, "sent an object that was not asked for");
           taker.add(std::move(object));
         }
         if (frame.type != Type::kEnd) there.unexpected(frame);
-        if (!expected.empty()) fail(ErrorKind::kCorrupt, "{} did not send all that was asked for", side_.where);
+        if (!expected.empty()) fail(ErrorKind::kCorrupt, "did not send all that was asked for");
         taker.finish();
       });
       return true;
@@ -258,27 +257,38 @@ class WireRemote final : public Remote {
   std::vector<std::string> mended() override { return mended_; }
 
  private:
-  // One request can fail and leave the two sides in step, several at once can not, nor can a put.
+  // After a failed request the two sides are still in step; after several at once, or a put, they are not.
   enum class After { kGoesOn, kEnds };
 
-  // Runs one exchange. Where it fails out of step with the server, the connection is given up.
+  // Runs one exchange. If it fails out of step with the server, the connection is given up.
   template <typename Body>
   std::invoke_result_t<Body, Connection&> talk(const Body& body, After error = After::kGoesOn) {
     const std::lock_guard lock(mutex_);
-    if (!connection_) connection_ = std::make_unique<Connection>(side_);
-    connection_->reported = false;
-    const auto give_up = [&] {
-      if (!connection_->reported || error == After::kEnds) connection_.reset();
-    };
     try {
+      if (!connection_) connection_ = connect();
       return body(*connection_);
+    } catch (const ReportedError&) {
+      if (error == After::kEnds) connection_.reset();
+      throw;
     } catch (Error& wrong) {
-      if (wrong.kind == ErrorKind::kCorrupt && wrong.message.find(side_.where) == std::string::npos)
-        wrong.message = fmt::format("{}: {}", side_.where, wrong.message);
-      give_up();
+      if (wrong.kind == ErrorKind::kCorrupt && connection_) name_side(wrong);
+      connection_.reset();
       throw;
     } catch (...) {
-      give_up();
+      connection_.reset();
+      throw;
+    }
+  }
+
+  void name_side(Error& error) const { error.message = fmt::format("{}: {}", side_.where, error.message); }
+
+  std::unique_ptr<Connection> connect() const {
+    try {
+      return std::make_unique<Connection>(side_);
+    } catch (const ReportedError&) {
+      throw;
+    } catch (Error& error) {
+      if (error.kind == ErrorKind::kCorrupt) name_side(error);
       throw;
     }
   }
@@ -297,11 +307,11 @@ class WireRemote final : public Remote {
     for (; frame.type == Type::kIds; frame = there.next(), ++frames) {
       const std::vector<Digest> some = decode_ids(frame.payload);
       if (some.empty() || some.size() > most - all.size())
-        fail(ErrorKind::kCorrupt, "{} lists more ids than the {} that there may be", side_.where, most);
+        fail(ErrorKind::kCorrupt, "lists more ids than the {} that there may be", most);
       all.insert(all.end(), some.begin(), some.end());
     }
     if (frame.type != Type::kEnd) there.unexpected(frame);
-    if (decode_count(frame.payload) != frames) fail(ErrorKind::kCorrupt, "a list of ids is cut short");
+    if (decode_count(frame.payload) != frames) fail(ErrorKind::kCorrupt, "sent a list of ids that is cut short");
     return all;
   }
 

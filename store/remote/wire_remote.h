@@ -15,9 +15,9 @@ namespace mlx::store::wire {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual bool write(ByteView bytes) = 0;                       // false where the other side no longer reads
+  virtual bool write(ByteView bytes) = 0;                       // false if the other side no longer reads
   virtual std::size_t read(void* data, std::size_t count) = 0;  // at least one byte; 0 at the end
-  virtual Error ended() = 0;                                    // why there is no more, as far as can be known
+  virtual Error ended() = 0;                                    // why the stream ended, as far as is known
 };
 
 struct RemoteSide {
@@ -27,7 +27,7 @@ struct RemoteSide {
   std::function<std::unique_ptr<Transport>()> connect;
 };
 
-// Connects and opens the store there. A connection that fails later is made again by the next call.
+// Connects and opens the store there. If the connection fails later, the next call makes a new one.
 std::unique_ptr<Remote> open_wire_remote(RemoteSide side, Pool& pool);
 
 }  // namespace mlx::store::wire

@@ -1,4 +1,4 @@
-// One thread reads requests; of a put it fills one window while another thread writes the one before.
+// One thread reads requests. During a put it fills one window while another thread writes the window before.
 #include "store/remote/wire_server.h"
 
 #include <algorithm>
@@ -8,13 +8,14 @@
 #include <unordered_map>
 
 #include "base/path.h"
+#include "base/text.h"
 #include "store/pack/repair.h"
 
 namespace mlx::store::wire {
 
 namespace {
 
-constexpr std::size_t kObjectCost = 256;  // what an object takes in memory beside its bytes
+constexpr std::size_t kObjectCost = 256;  // memory of an object beside its bytes
 
 // Objects of a put that wait to be published together.
 struct Window {
@@ -31,7 +32,7 @@ struct Window {
   }
 };
 
-// The path without symbolic links, of which an end may not exist yet; kRefused where a link leads nowhere.
+// The path without symbolic links; its last parts need not exist yet. kRefused if a link leads nowhere.
 std::string real_path(const std::string& path) {
   if (const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free); real)
     return real.get();
@@ -65,7 +66,7 @@ class Server {
   }
 
  private:
-  // Hello and open; false where the client leaves before.
+  // Hello and open; false if the client leaves before.
   bool greet() {
     const std::optional<Frame> hello = reader_.next();
     if (!hello) return false;
@@ -85,7 +86,7 @@ class Server {
     return true;
   }
 
-  // Errors of most requests are answers; others end the connection.
+  // Errors of most requests are answered; errors of a put end the connection.
   void answer(const Frame& request) {
     if (request.type == Type::kPut) {
       refuse_writing();
@@ -200,7 +201,8 @@ class Server {
         std::optional<Frame> frame = reader_.next();
         if (!frame) fail(ErrorKind::kIo, "the connection ended in the middle of a put");
         if (frame->type == Type::kEnd) {
-          if (decode_count(frame->payload) != received) fail(ErrorKind::kCorrupt, "a put of another number of objects");
+          if (decode_count(frame->payload) != received)
+            fail(ErrorKind::kCorrupt, "a put with a wrong number of objects");
           break;
         }
         if (frame->type != Type::kObject || received == announced)
@@ -210,7 +212,7 @@ class Server {
         if (window->bytes >= options_.window) publish();
       }
     } catch (const Error& error) {
-      // What came in whole spares the next push the sending.
+      // The next push need not send what came in whole.
       if (error.kind == ErrorKind::kIo) publish();
       writing.wait();
       throw;
@@ -221,7 +223,7 @@ class Server {
     writer_.put(Type::kEnd, encode_count(received));
   }
 
-  // A client that has gone needs no word of it; what it has sent before is still worth keeping.
+  // A client that has gone gets no answer; what it sent before is still kept.
   void acknowledge(std::uint64_t durable) {
     if (gone_) return;
     try {
@@ -237,7 +239,7 @@ class Server {
     throw Error(ErrorKind::kRefused, "the store is served read-only", "ask whoever runs `mlx serve-store` there");
   }
 
-  // To a client that may have gone.
+  // Tells the client, which may have gone.
   void report(const Error& error) {
     try {
       writer_.put(Type::kError, encode(error));

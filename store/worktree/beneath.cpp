@@ -1,5 +1,5 @@
-// openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, or one folder after the other where the kernel lacks it. What
-// openat2 cannot do (rename, unlink) is done to a bare name in its folder, held open.
+// openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, or folder by folder if the kernel lacks it. rename and unlink
+// act on a bare name in its folder, held open.
 #include "store/worktree/beneath.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace mlx::store {
 namespace {
 
 constexpr off_t kMaxText = off_t{64} << 20;
-constexpr int kOpenAttempts = 64;  // openat2 says EAGAIN where something was renamed meanwhile
+constexpr int kOpenAttempts = 64;  // openat2 fails with EAGAIN if something was renamed meanwhile
 
 int open_beneath(int folder, const std::string& path, int flags, mode_t mode) {
   static std::atomic<bool> lacking{false};
@@ -32,7 +32,7 @@ int open_beneath(int folder, const std::string& path, int flags, mode_t mode) {
       if (fd >= 0) return static_cast<int>(fd);
       if (errno != EAGAIN && errno != EINTR) break;
     }
-    // Sandboxes that do not know the call refuse it with EPERM; which of both it was shows in the walk.
+    // Sandboxes that do not know the call refuse it with EPERM; the walk shows whether it was that.
     if (errno != ENOSYS && errno != EPERM) return -1;
     lacking = errno == ENOSYS;
   }
@@ -44,7 +44,7 @@ bool is_link(int folder, const std::string& name) {
   return ::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
-// "" for what stands in the folder itself.
+// The folder part of a path; "" if it has none.
 std::string folder_path(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
@@ -77,7 +77,7 @@ std::string Beneath::full(const std::string& path) const {
   return join_path(root_, path);
 }
 
-// Names the link that is in the way, if one is.
+// Throws for `error`; names the symbolic link that is in the way, if there is one.
 void Beneath::refuse(int error, const std::string& path, const char* what) const {
   for (std::size_t end = path.find('/'); error == ELOOP || error == ENOTDIR; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
@@ -93,7 +93,7 @@ void Beneath::refuse(int error, const std::string& path, const char* what) const
   fail_errno(error, full(path), what);
 }
 
-// As the kernel wants it.
+// The path as the kernel expects it.
 std::string Beneath::checked(const std::string& path) const {
   if (path.empty()) return ".";
   if (!is_safe_relative(path)) fail(ErrorKind::kConflict, "{}: leads out of {}", path, root_);
@@ -146,17 +146,18 @@ void Beneath::replace(const std::string& path, std::string_view text, mode_t mod
   const auto old = status(path);
   if (old && !S_ISREG(old->st_mode)) refuse(S_ISLNK(old->st_mode) ? ELOOP : EISDIR, path, "write");
   const std::string temporary = temporary_beside(path);
+  const int opened =
+      open_beneath(folder_.get(), checked(temporary), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (opened < 0) refuse(errno, path, "create");
+  const Fd fd(opened);
   try {
-    const Fd fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
     if (old && ::fchmod(fd.get(), old->st_mode & 07777) != 0) fail_errno(errno, full(path), "keep its permissions");
     write_all(fd.get(), as_bytes(text), full(path));
     if (::fsync(fd.get()) != 0) fail_errno(errno, full(path), "sync");
     rename(temporary, path);
-  } catch (const Error& error) {
+  } catch (const Error&) {
     discard(temporary);
-    // Of what the caller asked for.
-    if (!error.message.starts_with(full(temporary))) throw;
-    throw Error(error.kind, full(path) + error.message.substr(full(temporary).size()), error.hint);
+    throw;
   }
   const Fd folder = open(folder_path(path), O_RDONLY | O_DIRECTORY);
   // Some file systems cannot sync a folder and say so with EINVAL.
@@ -217,7 +218,7 @@ void Beneath::discard(const std::string& path) const noexcept {
   try {
     remove(path);
   } catch (...) {
-    // The error that led here is what matters; a left-over is found by its name.
+    // The first error is the one that matters.
   }
 }
 

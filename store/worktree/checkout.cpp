@@ -1,6 +1,6 @@
-// Planning a checkout and carrying it out: what differs is found first, what would be lost stops it before anything is
-// touched, then files are removed and written, below a folder held open: nothing is ever written through a symbolic
-// link, neither inside the folder nor, in a worktree, on the way to it.
+// First the differences are found, and data that would be lost stops the checkout before anything is changed. Then
+// files are removed and written below a folder held open. Nothing is ever written through a symbolic link, neither
+// inside the folder nor, in a worktree, on the way to it.
 #include "store/worktree/checkout.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace mlx::store {
 
 namespace {
 
-// Modes alone are set in place, except where other names share the file and its mode (hard links).
+// A mode alone is changed in place, unless other names share the file and its mode (hard links).
 void sort_out(const Target& target, const Difference& difference, CheckoutPlan& plan) {
   plan.remove = difference.removed;
   plan.write = difference.added;
@@ -37,7 +37,7 @@ void sort_out(const Target& target, const Difference& difference, CheckoutPlan& 
   }
 }
 
-// Once `going` are removed: is nothing left in the folder at `relative`?
+// Whether the folder at `relative` is empty once `going` are removed.
 bool will_be_empty(const Target& target, const std::string& relative, const std::unordered_set<std::string>& going) {
   const std::string folder = join_path(target.folder, relative);
   for (const std::string& name : list_folder(folder)) {
@@ -49,8 +49,7 @@ bool will_be_empty(const Target& target, const std::string& relative, const std:
   return true;
 }
 
-// Paths that stand in the way of a new file and that scan did not see (ignored ones, folders, links where folders must
-// be).
+// Paths in the way of a new file that scan does not list: ignored files, folders, and links in place of folders.
 std::vector<std::string> unseen_obstacles(const Target& target, const std::vector<Entry>& added,
                                           const std::unordered_set<std::string>& going) {
   std::vector<std::string> obstacles;
@@ -86,7 +85,7 @@ void refuse_losses(const std::vector<std::string>& lost) {
               "`mlx add` it first, or use --force to lose it");
 }
 
-// In a worktree its root is held, elsewhere the folder where it stands and the one that it is to stand in where not.
+// The folder to hold open: a worktree's root; else the folder itself, or its parent if it is absent.
 Place place_of(const CheckoutPlan& plan) {
   if (!plan.root.empty()) {
     const std::optional<std::string> below = relative_inside(plan.folder, plan.root);
@@ -98,12 +97,12 @@ Place place_of(const CheckoutPlan& plan) {
   return {Beneath(parent_path(plan.folder)), {base_name(plan.folder), plan.single}};
 }
 
-// `path` of a plan, in the place.
+// A path of the plan, relative to the folder that is held open.
 std::string below(const CheckoutPlan& plan, const Place& place, const std::string& path) {
   return join_path(place.target.folder, relative_inside(path, plan.folder).value());
 }
 
-// Empty folders from `path`'s parent up to the root of the checkout.
+// Removes empty folders from `path`'s parent up to the root of the checkout.
 void remove_empty_parents(const Place& place, std::string path) {
   for (std::size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/')) {
     path.resize(slash);
@@ -118,7 +117,7 @@ void set_mode(const Place& place, const Entry& entry) {
     fail_errno(errno, place.root.full(path), "set mode");
 }
 
-// What makes room, in the order in which it can be done.
+// Removes whatever is in the way, children first.
 void clear_away(const CheckoutPlan& plan, const Place& place, Disk& disk) {
   for (const std::string& path : plan.obstacles) {
     disk.step(path);
@@ -135,9 +134,9 @@ void clear_away(const CheckoutPlan& plan, const Place& place, Disk& disk) {
   }
 }
 
-// What the cache knows now: files that were written just before are racy until the clock has moved on, so wait for
-// that.
-void record(StatCache::State& cache, const Target& target, const std::vector<Entry>& entries, Pool& pool) {
+// Records the files in the stat cache. Files that were written just now are racy until the clock has ticked, so it
+// waits for that.
+void record(StatCache& cache, const Target& target, const std::vector<Entry>& entries, Pool& pool) {
   std::this_thread::sleep_for(std::chrono::milliseconds(25));
   std::int64_t seen_at = wall_nanos();
   std::vector<CachedFile> files(entries.size());
@@ -156,7 +155,7 @@ void record(StatCache::State& cache, const Target& target, const std::vector<Ent
   cache.save(target.folder, std::move(kept), seen_at);
 }
 
-// What stands in `folder` now, as far as the checkout is about it; all of it in `others` too where it is about a part.
+// The folder's files now that the checkout concerns; if that is only a part, all of them are in `others`.
 std::vector<Entry> standing_entries(const Target& target, const CheckoutOptions& options, CheckoutPlan& plan,
                                     StatCache* cache, Pool& pool, Progress& progress) {
   auto standing = stat_link(target.folder);
@@ -258,8 +257,7 @@ CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode 
   }
   for (const Entry& entry : plan.set_mode) set_mode(place, entry);
   const bool wrote = !plan.write.empty() || !plan.set_mode.empty();
-  if (StatCache::State* state = StatCacheAccess::state(cache); state && wrote)
-    record(*state, {plan.folder, plan.single}, plan.result, pool);
+  if (cache && wrote) record(*cache, {plan.folder, plan.single}, plan.result, pool);
   return report;
 }
 

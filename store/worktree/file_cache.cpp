@@ -1,5 +1,5 @@
-// The file cache. A file's nanoseconds are set to a number that follows from its content: whatever changes the file in
-// place loses it, and no table is needed to notice.
+// A cached file's nanoseconds are set to a number computed from its content. A change of the file changes its time, so
+// no table is needed to notice it.
 #include "store/worktree/file_cache.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ std::string cache_folder(const std::string& folder) {
   return join_path(folder, "cache/files");
 }
 
-// "ab/cdef…" below a boot's folder; ".x" where it is executable, since links share their mode.
+// "ab/cdef…" below a boot's folder; ".x" if executable, since hard links share one mode.
 std::string name_of(const Entry& entry) {
   const std::string hex = entry.content.hex();
   return fmt::format("{}/{}{}", hex.substr(0, 2), hex.substr(2), entry.mode == kModeExecutable ? ".x" : "");
@@ -70,7 +70,7 @@ bool holds(const std::string& path, const Entry& entry) {
   return offset == entry.size && hash.finish() == entry.content;
 }
 
-// "tmp-PID-N": does its process, of this boot, still run?
+// Whether the process of "tmp-PID-N", of this boot, still runs.
 bool is_being_written(const std::string& name) {
   long pid = 0;
   const char* begin = name.data() + kTemporary.size();
@@ -104,7 +104,7 @@ bool FileCache::is_good(const std::string& path, const Entry& entry) const {
          static_cast<std::uint64_t>(status->st_size) == entry.size && status->st_mtim.tv_nsec == mark_of(entry.content);
 }
 
-// Takes over a file whose stat says nothing: it is read. False, and the file gone, where it is not the content.
+// Takes over a file of an earlier boot after reading it. If it has other content, removes it and returns false.
 bool FileCache::adopt(const std::string& from, const std::string& to, const Entry& entry) {
   if (!stat_link(from)) return false;
   if (!holds(from, entry)) {
@@ -169,7 +169,7 @@ CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dr
         check_interrupted();
         evict(join_path(path, file));
       }
-      // Those of this boot stay: a checkout may be about to rename a file into one.
+      // This boot's folders stay: a checkout may be about to rename a file into one.
       if (old && !dry_run) ::rmdir(path.c_str());
     }
     if (old && !dry_run) ::rmdir(of_boot.c_str());

@@ -1,4 +1,4 @@
-// The reader verifies what is read as a whole: what stands on disk is what the manifest names, or an error.
+// The reader verifies the file as a whole: either the file on disk is the one in the manifest, or this throws.
 #include "store/worktree/file_writer.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// One stored file as a file on disk. Used by checkout and by the file cache.
+// Writes one stored file to disk. Used by checkout and by the file cache.
 #pragma once
 
 #include "store/pack/store.h"
@@ -6,8 +6,8 @@
 
 namespace mlx::store {
 
-// Makes `path` below `folder`, which must not exist, be `entry` (a file or a symbolic link). kCorrupt where the stored
-// content is not what the entry says; then a file may be left at `path`.
+// Writes `entry` (a file or a symbolic link) to `path` below `folder`, which must not exist. kCorrupt if the stored
+// content does not match the entry; then a file may be left at `path`.
 void write_entry(const Store& store, Disk& disk, const Entry& entry, const Beneath& folder, const std::string& path,
                  Progress& progress);
 

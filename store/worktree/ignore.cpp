@@ -48,7 +48,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
       bool open = false;
       for (std::size_t j = 0; j <= text.size(); ++j) {
         if (parts) {
-          // Ends where it began, or behind a "/".
+          // Matches nothing, or up to a "/".
           next[j] = reached[j] || (open && j > 0 && text[j - 1] == '/');
           open = open || reached[j];
           continue;

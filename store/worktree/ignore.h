@@ -1,7 +1,7 @@
-// .mlxignore: which files of a folder are not part of it. A subset of gitignore's syntax: blank lines and lines with #
-// are skipped; "!" takes back; a trailing "/" means folders only; a "/" elsewhere ties the pattern to the file's
-// folder, without one it matches names at any depth; "*" and "?" match within a part, "**" across parts, "\" quotes.
-// The last match wins, and below a folder that is left out nothing is looked at.
+// .mlxignore: the files of a folder that are not part of a dataset. A subset of gitignore's syntax: blank lines and
+// lines with # are skipped; "!" includes again; a trailing "/" matches folders only; with a "/" elsewhere the pattern
+// is relative to the file's folder, without one it matches names at any depth; "*" and "?" match within a part, "**"
+// across parts, "\" quotes. The last match wins. An ignored folder is not searched.
 #pragma once
 
 #include <memory>

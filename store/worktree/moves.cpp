@@ -16,7 +16,7 @@ std::string key_of(const Entry& entry, bool with_name) {
   return with_name ? key + base_name(entry.path) : key;
 }
 
-// Pairs what has the same key and is in no pair yet, in the order of paths.
+// Pairs the unpaired files with the same key, in the order of paths.
 void pair_up(const Difference& difference, bool with_name, std::vector<bool>& gone, std::vector<bool>& come,
              Moves& moves) {
   struct Waiting {

@@ -1,5 +1,5 @@
-// Each file is made under a temporary name in the folder that is checked out, and renamed; all of it below the folder
-// that the place names, held open.
+// Each file is made under a temporary name in the folder that is checked out, and renamed, all below the folder that is
+// held open.
 #include "store/worktree/placer.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::time_t kAbandonedSeconds = 600;  // since it was written to
 constexpr int kLinkAttempts = 3;                // a cached file may be evicted before it is linked
 
-// Takes away the empty folders that stand where a file must go.
+// Removes the empty folders at a path where a file must go.
 void clear_folder(const Beneath& root, const std::string& path) {
   const auto status = root.status(path);
   if (!status || !S_ISDIR(status->st_mode)) return;
@@ -87,8 +87,8 @@ void Placer::place(const Entry& entry, int number) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
   root.make_folders(folder);
-  // In the dataset's own folder, so that a path as long as may be has room for it and those that are left by a process
-  // that was killed are found again.
+  // In the dataset's own folder, so that the longest path has room for it, and files left by a killed process are
+  // found.
   const std::string temporary =
       join_path(target.single ? folder : target.folder, fmt::format("{}{}-{}", kCheckoutTemporary, ::getpid(), number));
   try {
@@ -101,7 +101,7 @@ void Placer::place(const Entry& entry, int number) {
     clear_folder(root, path);
     disk_.step(root.full(path));
     root.rename(temporary, path);
-    // rename() does nothing where both names are one file already.
+    // rename() does nothing if both names are one file already.
     if (link_ == LinkMode::kHardlink) root.remove(temporary);
   } catch (...) {
     root.discard(temporary);
@@ -118,9 +118,9 @@ CheckoutReport Placer::report() const {
   return {linked_, copied_};
 }
 
-// 0, or why the file system did not do it, as errno says it.
+// 0, or the errno of the link that failed.
 int Placer::link_once(const Entry& entry, const std::string& temporary) {
-  NoProgress silent;  // a file that is copied after all counts once
+  NoProgress silent;  // a file that is then copied counts once
   const std::string cached = cache_->obtain(entry, silent);
   if (link_ == LinkMode::kHardlink) return place_.root.hard_link(cached, temporary);
   try {
@@ -131,7 +131,7 @@ int Placer::link_once(const Entry& entry, const std::string& temporary) {
   }
 }
 
-// False where the file must be copied: links and empty files gain nothing, and not every file system can.
+// False if the file must be copied: symbolic links and empty files gain nothing, and not every file system can link.
 bool Placer::linked(const Entry& entry, const std::string& temporary) {
   if (!cache_ || refused_ != 0 || entry.mode == kModeLink || entry.size == 0) return false;
   for (int attempt = 0; attempt < kLinkAttempts; ++attempt) {
@@ -141,7 +141,7 @@ bool Placer::linked(const Entry& entry, const std::string& temporary) {
         return true;
       case ENOENT:
         continue;
-      case EMLINK:  // this file has all the names that it can have
+      case EMLINK:  // this file has as many names as it can have
         return false;
       case EXDEV:
       case EPERM:

@@ -1,5 +1,4 @@
-// How the files of one checkout come to stand in their places: linked to the file cache while that works, else written.
-// The inside of carry_out.
+// Puts the files of one checkout in place: linked to the file cache while that works, else written. Used by carry_out.
 #pragma once
 
 #include <atomic>
@@ -18,7 +17,7 @@ struct Target {
   std::string path(const Entry& entry) const { return single ? folder : join_path(folder, entry.path); }
 };
 
-// The same as it is written to: nothing outside of `root` is reached.
+// The target below `root`, which no write leaves.
 struct Place {
   Beneath root;
   Target target;  // its folder is relative to `root`, "" for that itself
@@ -26,7 +25,7 @@ struct Place {
 
 [[noreturn]] void fail_folder_in_the_way(const std::string& path);
 
-// Removes what processes that were killed have left in the folder of files that they were making.
+// Removes temporary files that killed processes left in the folder.
 void remove_stale_checkouts(const Place& place, Disk& disk);
 
 class Placer {
@@ -34,7 +33,7 @@ class Placer {
   Placer(const Store& store, Disk& disk, const Place& place, LinkMode link, Progress& progress);
   // Thread-safe; `number` is the caller's own for each file.
   void place(const Entry& entry, int number);
-  // Warns where files had to be copied that were to be linked.
+  // Warns if files could not be linked and were copied.
   CheckoutReport report() const;
 
  private:

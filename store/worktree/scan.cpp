@@ -1,5 +1,6 @@
-// scan, add_folder, compare and changes_since: folders on disk as entries, with the stat cache sparing what has not
-// changed.
+// Folders on disk as entries; the stat cache saves hashing files that have not changed.
+#include "store/worktree/scan.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,17 +11,14 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "store/pack/batch.h"
 #include "store/pack/chunker.h"
-#include "store/worktree/walk.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/add_files.h"
 
 namespace mlx::store {
 
 namespace {
 
-constexpr int kAttempts = 3;
-constexpr std::size_t kReadSize = std::size_t{1} << 20;
+constexpr std::size_t kHashStep = std::size_t{1} << 20;
 
 Digest hash_link(const std::string& path) {
   std::string target(4096, '\0');
@@ -29,11 +27,11 @@ Digest hash_link(const std::string& path) {
   return Digest::of(std::string_view(target).substr(0, static_cast<std::size_t>(size)));
 }
 
-// Hashes a file and brings `file` up to what it was then.
+// Hashes a file, and sets `file` to its state at that time.
 Digest hash_file(const std::string& path, WalkedFile& file, Progress& progress) {
   if (file.mode == kModeLink) return hash_link(path);
-  Bytes buffer(std::min<std::uint64_t>(kReadSize, file.key.size + 1));
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  Bytes buffer(std::min<std::uint64_t>(kHashStep, file.key.size + 1));
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
     Fd fd = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat before {
     }, after{};
@@ -53,7 +51,7 @@ Digest hash_file(const std::string& path, WalkedFile& file, Progress& progress) 
     file.mode = mode_of(after);
     return hash.finish();
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{}: changed while it was read, {} times", path, kAttempts),
+  throw Error(ErrorKind::kConflict, fmt::format("{}: changed while it was read, {} times", path, kReadAttempts),
               "stop what writes to it, then try again");
 }
 
@@ -67,12 +65,11 @@ std::vector<CachedFile> to_cached(const Walk& found, const std::vector<Entry>& e
   return cached;
 }
 
-// What stands in a folder, beside what the cache knows of it.
-struct Look {
-  explicit Look(const std::string& folder, StatCache* cache, Pool& pool)
-      : seen_at(wall_nanos()), state(StatCacheAccess::state(cache)) {
+// The files in a folder, and what the cache knows of them.
+struct FolderState {
+  explicit FolderState(const std::string& folder, StatCache* cache, Pool& pool) : seen_at(wall_nanos()), known(cache) {
     Background loading;
-    if (state) loading.post([&] { cached = state->load(folder); });
+    if (known) loading.post([&] { cached = known->load(folder); });
     found = walk(folder, pool);
     loading.wait();
     matches = match(found, cached);
@@ -84,15 +81,16 @@ struct Look {
   }
   Entry known_entry(std::size_t file) const { return entry(file, cached.file(matches.cached[file]).content); }
 
-  // Before the keys were read: taking the earlier moment calls more files racy, never fewer.
+  // Taken before the keys are read: an earlier time makes more files racy, never fewer.
   std::int64_t seen_at;
   Walk found;
-  StatCache::State* state;
+  StatCache* known;
   CachedFiles cached;
   Matches matches;
 };
 
-// A folder with one file of the folder's name looks like that file as a manifest: checkout could not tell which it was.
+// The manifest of a folder that holds only a file of its own name is that of the file: checkout could not tell them
+// apart.
 void require_shape(const Walk& found, const std::string& folder) {
   if (found.files.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("{} is empty: there is nothing to add", folder),
@@ -104,14 +102,14 @@ void require_shape(const Walk& found, const std::string& folder) {
   }
 }
 
-// The content of each file that the cache does not know; what it knows stays zero.
+// The content of each file that the cache does not know; zero for the others.
 struct Hashed {
   std::vector<Digest> contents;
   std::size_t files = 0;
   std::uint64_t bytes = 0;
 };
 
-Hashed hash_unknown(Look& look, const std::string& folder, Pool& pool, Progress& progress) {
+Hashed hash_unknown(FolderState& look, const std::string& folder, Pool& pool, Progress& progress) {
   std::vector<WalkedFile>& files = look.found.files;
   Hashed hashed{std::vector<Digest>(files.size()), 0, 0};
   std::vector<std::size_t> unknown;
@@ -131,20 +129,20 @@ Hashed hash_unknown(Look& look, const std::string& folder, Pool& pool, Progress&
   return hashed;
 }
 
-std::vector<Entry> list_entries(Look& look, const Hashed& hashed, const std::string& folder) {
+std::vector<Entry> list_entries(FolderState& look, const Hashed& hashed, const std::string& folder) {
   const std::size_t count = look.found.files.size();
   std::vector<Entry> entries;
   entries.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     entries.push_back(look.knows(i) ? look.known_entry(i) : look.entry(i, hashed.contents[i]));
   }
-  if (look.state && !(look.matches.all && !look.cached.manifest().is_zero())) {
-    look.state->save(folder, to_cached(look.found, entries), look.seen_at, summarize(entries).id);
+  if (look.known && !(look.matches.all && !look.cached.manifest().is_zero())) {
+    look.known->save(folder, to_cached(look.found, entries), look.seen_at, summarize(entries).id);
   }
   return entries;
 }
 
-std::vector<Entry> scan(Look look, const std::string& folder, Pool& pool, Progress& progress) {
+std::vector<Entry> scan(FolderState look, const std::string& folder, Pool& pool, Progress& progress) {
   const Hashed hashed = hash_unknown(look, folder, pool, progress);
   return list_entries(look, hashed, folder);
 }
@@ -153,8 +151,8 @@ Entry entry_of(const CachedFile& file) {
   return {std::string(file.path), file.mode, file.key.size, file.content};
 }
 
-// compare() of what the cache knows and what stands there, without a list of either.
-Difference compare(const Look& look, const Hashed& hashed) {
+// compare() of the cached and the present files, without building lists of entries.
+Difference compare(const FolderState& look, const Hashed& hashed) {
   const std::vector<WalkedFile>& files = look.found.files;
   Difference difference;
   std::size_t before = 0, now = 0;
@@ -180,9 +178,9 @@ Difference compare(const Look& look, const Hashed& hashed) {
   return difference;
 }
 
-// Of files that differ: a list of them would no longer be the version's, so that the next comparison would have to read
-// that one from the store. Worth it where hashing again would take longer.
-bool worth_saving(const Look& look, const Hashed& hashed) {
+// Whether to save the state of a folder that differs from the version. The cache would then lose the version's own
+// list, and the next comparison must read that from the store: worth it if hashing again would take longer.
+bool worth_saving(const FolderState& look, const Hashed& hashed) {
   const std::size_t files = look.found.files.size();
   return 4 * hashed.files > files || hashed.bytes > 4096 * files;
 }
@@ -190,13 +188,13 @@ bool worth_saving(const Look& look, const Hashed& hashed) {
 }  // namespace
 
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
-  return scan(Look(folder, cache, pool), folder, pool, progress);
+  return scan(FolderState(folder, cache, pool), folder, pool, progress);
 }
 
 ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
                            Progress& progress) {
   store.keep_found();
-  Look look(folder, cache, pool);
+  FolderState look(folder, cache, pool);
   const std::vector<WalkedFile>& files = look.found.files;
   require_shape(look.found, folder);
   std::vector<Entry> entries(files.size());
@@ -211,13 +209,13 @@ ManifestSummary add_folder(Store& store, const std::string& folder, const Digest
   auto batch = store.begin();
   bool any_chunked = std::ranges::any_of(missing, [&](std::size_t i) { return files[i].key.size > kTargetChunk; });
   if (before && any_chunked && store.has(ObjectKind::kManifest, *before)) batch->use_bases(store.entries(*before));
-  std::vector<char> stood = static_cast<PackBatch&>(*batch).add_walked(look.found, folder, missing, entries, progress);
+  std::vector<char> stood = add_walked(*batch, look.found, folder, missing, entries, progress);
   std::vector<CachedFile> seen = to_cached(look.found, entries);
   ManifestSummary summary = batch->add_manifest(std::move(entries));
   batch->commit();
-  if (!look.state || (look.matches.all && missing.empty() && look.cached.manifest() == summary.id)) return summary;
+  if (!look.known || (look.matches.all && missing.empty() && look.cached.manifest() == summary.id)) return summary;
 
-  // A file that still stands as it was found had this content: it was read in between.
+  // A file whose key is unchanged had this content, since it was read in between.
   std::vector<char> same(files.size(), 1);
   pool.run(static_cast<std::int64_t>(missing.size()), [&](std::int64_t n) {
     if (stood[static_cast<std::size_t>(n)]) return;
@@ -231,7 +229,7 @@ ManifestSummary add_folder(Store& store, const std::string& folder, const Digest
   }
   bool whole = kept == seen.size();
   seen.resize(kept);
-  look.state->save(folder, std::move(seen), look.seen_at, whole ? summary.id : Digest());
+  look.known->save(folder, std::move(seen), look.seen_at, whole ? summary.id : Digest());
   return summary;
 }
 
@@ -255,7 +253,7 @@ Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& a
 
 std::optional<Difference> changes_since(const Digest& manifest, const Store& store, const std::string& folder,
                                         StatCache* cache, Pool& pool, Progress& progress) {
-  Look look(folder, cache, pool);
+  FolderState look(folder, cache, pool);
   if (look.cached.manifest() != manifest) {
     if (!store.has(ObjectKind::kManifest, manifest)) return {};
     return compare(store.entries(manifest), scan(std::move(look), folder, pool, progress));

@@ -1,5 +1,6 @@
-// The stat cache: one row a folder with all its files in a blob, read and written as a whole, since scans want all of
-// it.
+// One row for each folder, with all its files in one blob, since scans read all of it.
+#include "store/worktree/stat_cache.h"
+
 #include <time.h>
 
 #include <algorithm>
@@ -7,17 +8,16 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "store/worktree/walk.h"
 
 namespace mlx::store {
 
 namespace {
 
-// Kernels stamp files from a clock that moves every few milliseconds; some file systems keep whole seconds or two.
+// Kernels stamp files from a clock that ticks every few milliseconds; some file systems round to one or two seconds.
 constexpr std::int64_t kTick = 20'000'000;
 constexpr std::int64_t kCoarseTick = 2'000'000'000;
 
-// A table of another shape is thrown away: what is in it can be computed again.
+// A table of another version is dropped: its content can be computed again.
 constexpr int kSchema = 3;
 
 constexpr int kPageSize = 65536;  // a folder of 100,000 files is a value of 10 MiB
@@ -25,13 +25,6 @@ constexpr int kPageSize = 65536;  // a folder of 100,000 files is a value of 10 
 // The blob: count, manifest, records of one size so that any can be read alone, then all paths in one piece.
 constexpr std::size_t kHeader = 8 + 32;
 constexpr std::size_t kRecord = 8 + 5 * 8 + 32 + 4;  // end of the path among the paths, key, content, mode
-
-template <typename T>
-T load(const std::uint8_t* at) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(at[i]) << (8 * i));
-  return value;
-}
 
 Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest) {
   std::size_t paths = 0;
@@ -56,8 +49,8 @@ Bytes encode_files(const std::vector<CachedFile>& files, const Digest& manifest)
 
 }  // namespace
 
-StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()) {
-  state_->root = parent_path(parent_path(absolute_path(path)));
+StatCache::StatCache(const std::string& path) {
+  root_ = parent_path(parent_path(absolute_path(path)));
   try {
     Database database(path, Database::Open::kCreate, Database::Sharing::kDetect, kPageSize);
     if (database.schema_version() != kSchema) {
@@ -66,15 +59,13 @@ StatCache::StatCache(const std::string& path) : state_(std::make_unique<State>()
           "CREATE TABLE folders (path TEXT PRIMARY KEY, files BLOB NOT NULL); "
           "PRAGMA user_version = 3; COMMIT;");
     }
-    // What is lost with the power is computed again.
+    // What a power loss destroys can be computed again.
     database.run("PRAGMA synchronous = OFF");
-    state_->database.emplace(std::move(database));
+    database_.emplace(std::move(database));
   } catch (const Error& error) {
     log("stat cache is not used: {}", error.message);
   }
 }
-
-StatCache::~StatCache() = default;
 
 CachedFiles::CachedFiles(Bytes bytes) : bytes_(std::move(bytes)) {
   ByteReader in(bytes_, "stat cache");
@@ -85,7 +76,7 @@ CachedFiles::CachedFiles(Bytes bytes) : bytes_(std::move(bytes)) {
   paths_ = ByteView(bytes_).subspan(in.offset());
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    auto next = load<std::uint64_t>(bytes_.data() + kHeader + i * kRecord);
+    auto next = load_little_endian<std::uint64_t>(bytes_.data() + kHeader + i * kRecord);
     if (next < end || next > paths_.size()) in.corrupt("a path lies outside");
     end = next;
   }
@@ -94,28 +85,28 @@ CachedFiles::CachedFiles(Bytes bytes) : bytes_(std::move(bytes)) {
 
 CachedFile CachedFiles::file(std::size_t number) const {
   const std::uint8_t* at = bytes_.data() + kHeader + number * kRecord;
-  std::uint64_t begin = number == 0 ? 0 : load<std::uint64_t>(at - kRecord);
+  std::uint64_t begin = number == 0 ? 0 : load_little_endian<std::uint64_t>(at - kRecord);
   CachedFile file;
-  file.path = as_text(paths_).substr(begin, load<std::uint64_t>(at) - begin);
-  file.key.device = load<std::uint64_t>(at + 8);
-  file.key.inode = load<std::uint64_t>(at + 16);
-  file.key.size = load<std::uint64_t>(at + 24);
-  file.key.modified = static_cast<std::int64_t>(load<std::uint64_t>(at + 32));
-  file.key.changed = static_cast<std::int64_t>(load<std::uint64_t>(at + 40));
+  file.path = as_text(paths_).substr(begin, load_little_endian<std::uint64_t>(at) - begin);
+  file.key.device = load_little_endian<std::uint64_t>(at + 8);
+  file.key.inode = load_little_endian<std::uint64_t>(at + 16);
+  file.key.size = load_little_endian<std::uint64_t>(at + 24);
+  file.key.modified = static_cast<std::int64_t>(load_little_endian<std::uint64_t>(at + 32));
+  file.key.changed = static_cast<std::int64_t>(load_little_endian<std::uint64_t>(at + 40));
   std::memcpy(file.content.bytes.data(), at + 48, 32);
-  file.mode = load<std::uint32_t>(at + 80);
+  file.mode = load_little_endian<std::uint32_t>(at + 80);
   return file;
 }
 
-std::string StatCache::State::name_of(const std::string& folder) const {
+std::string StatCache::name_of(const std::string& folder) const {
   const std::string path = absolute_path(folder);
-  return relative_inside(path, root).value_or(path);
+  return relative_inside(path, root_).value_or(path);
 }
 
-CachedFiles StatCache::State::load(const std::string& folder) {
-  if (!database) return {};
+CachedFiles StatCache::load(const std::string& folder) {
+  if (!database_) return {};
   try {
-    Statement statement = database->prepare("SELECT files FROM folders WHERE path = ?");
+    Statement statement = database_->prepare("SELECT files FROM folders WHERE path = ?");
     statement.bind(name_of(folder));
     if (!statement.step()) return {};
     return CachedFiles(statement.blob(0));
@@ -125,12 +116,12 @@ CachedFiles StatCache::State::load(const std::string& folder) {
   }
 }
 
-void StatCache::State::save(const std::string& folder, std::vector<CachedFile> files, std::int64_t seen_at,
-                            const Digest& manifest) {
-  if (!database) return;
+void StatCache::save(const std::string& folder, std::vector<CachedFile> files, std::int64_t seen_at,
+                     const Digest& manifest) {
+  if (!database_) return;
   try {
     const bool whole = std::erase_if(files, [&](const CachedFile& file) { return is_racy(file.key, seen_at); }) == 0;
-    Statement statement = database->prepare("INSERT OR REPLACE INTO folders (path, files) VALUES (?, ?)");
+    Statement statement = database_->prepare("INSERT OR REPLACE INTO folders (path, files) VALUES (?, ?)");
     statement.bind(name_of(folder), encode_files(files, whole ? manifest : Digest())).run();
   } catch (const Error& error) {
     log("stat cache was not written: {}", error.message);

@@ -1,9 +1,10 @@
-// The folder is walked as a whole, since rules in any .mlxignore above a part may leave it out; only the part is read.
+// The whole folder is walked, since any .mlxignore above a part may exclude it; only the parts are read.
 #include "store/worktree/update.h"
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "store/worktree/add_files.h"
 #include "store/worktree/checkout.h"
 #include "store/worktree/walk.h"
 
@@ -39,7 +40,7 @@ std::vector<Entry> with_parts(const std::vector<Entry>& base, const std::vector<
   }
   const bool any = !result.empty();
   for (const Entry& entry : base) {
-    // A file where a part's folder stands now has gone.
+    // A file of `base` at the path of what is now a folder is gone.
     const bool above =
         any && std::ranges::any_of(parts, [&](const std::string& part) { return is_inside(part, entry.path); });
     if (!above && !inside_any(entry.path, parts)) result.push_back(entry);
@@ -62,7 +63,7 @@ ManifestSummary add_parts(Store& store, const std::vector<Entry>& base, const st
   }
   const auto batch = store.begin();
   batch->use_bases(base);
-  const std::vector<Entry> standing = batch->add_files(to_add, progress);
+  const std::vector<Entry> standing = add_files(*batch, to_add, progress);
   const ManifestSummary summary = batch->add_manifest(with_parts(base, standing, parts));
   batch->commit();
   return summary;

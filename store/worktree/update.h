@@ -1,20 +1,21 @@
-// A version with one part of it as it stands on disk now, or gone: what `add` and `rm` of a file inside a dataset make.
+// A version in which some paths are replaced by their state on disk, or removed: for `add` and `rm` of a file inside a
+// dataset.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::store {
 
-// `base`'s entries with all at or below one of `parts` as `standing` (of the whole folder) has it. What would be both a
-// file and a folder is taken from `standing`. Sorted.
+// `base`'s entries, but those at or below one of `parts` are taken from `standing` (of the whole folder). If a path
+// would be both a file and a folder, `standing` wins. Sorted.
 std::vector<Entry> with_parts(const std::vector<Entry>& base, const std::vector<Entry>& standing,
                               const std::vector<std::string>& parts);
 
-// Stores what is missing of those parts of `folder`, and the manifest. Durable when it returns. kNotFound where neither
-// `base` nor the folder (without what .mlxignore leaves out) has anything at a part.
+// Stores those parts of `folder` and the manifest. Durable when it returns. kNotFound if neither `base` nor the folder
+// (without ignored files) has anything at a part.
 ManifestSummary add_parts(Store& store, const std::vector<Entry>& base, const std::string& folder,
                           const std::vector<std::string>& parts, Pool& pool, Progress& progress);
 

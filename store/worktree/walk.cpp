@@ -1,8 +1,8 @@
-// Walks a folder level by level: the folders of a level are listed in parallel, and so are stretches of large ones
-// looked at.
+// Walks a folder level by level. The folders of a level are listed in parallel, and the files of a large folder are
+// looked at in parallel stretches.
 //
-// Names in a folder sort with a "/" behind those of folders, so that a folder's files stand together just where the
-// whole paths would sort: nothing is sorted again when the parts are put together.
+// The names in a folder are sorted with a "/" behind those of folders. So the files below a folder come where their
+// whole paths would sort, and nothing is sorted again when the parts are joined.
 #include "store/worktree/walk.h"
 
 #include <dirent.h>
@@ -16,16 +16,17 @@
 #include "base/fd.h"
 #include "base/foreign_files.h"
 #include "base/path.h"
+#include "base/progress.h"
 #include "store/worktree/ignore.h"
 
 namespace mlx::store {
 
 namespace {
 
-// A folder's files are looked at by one thread up to this many, else in stretches of as many.
+// One thread looks at a folder with up to this many files; a larger one is cut into stretches of this size.
 constexpr std::size_t kStretch = 1024;
 
-// One name in a folder; its path stands in the node's `paths`, behind folders with a "/", and with a NUL behind it.
+// One name in a folder. Its path is in the node's `paths`, ends in "/" for a folder, and is followed by a NUL.
 struct Name {
   std::uint64_t head = 0;  // the first eight bytes of the name, big endian: decides most comparisons
   std::size_t begin = 0, length = 0;
@@ -36,7 +37,7 @@ struct Node {
   std::string path;  // relative: "" or "a/b/"
   std::shared_ptr<const IgnoreRules> rules;
   std::vector<char> paths;
-  std::vector<WalkedFile> files;  // sorted; a mode of 0 where the file has gone since it was listed
+  std::vector<WalkedFile> files;  // sorted; mode 0: the file was removed after it was listed
   bool looked_at = false;         // keys and modes of files are there
   struct Child {
     std::size_t before;  // the number of files in front of the folder
@@ -61,7 +62,7 @@ std::string full_path(const std::string& root, std::string_view relative) {
   return relative.empty() ? root : join_path(root, relative);
 }
 
-// Null where the folder has gone since it was listed.
+// Null if the folder has gone since it was listed.
 Stream open_stream(const std::string& root, const Node& node) {
   std::string path = full_path(root, node.path);
   int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (node.path.empty() ? 0 : O_NOFOLLOW));
@@ -107,7 +108,7 @@ std::vector<Name> list_names(DIR* stream, const std::string& root, Node& node) {
   }
 }
 
-// What kind each name is, without those that are ignored, sorted.
+// Removes ignored names, finds the type of each, and sorts them.
 void judge_names(int folder, const std::string& root, Node& node, std::vector<Name>& names) {
   auto path_of = [&](const Name& name) { return std::string_view(node.paths.data() + name.begin, name.length); };
   bool own_rules = std::any_of(names.begin(), names.end(), [&](const Name& name) {

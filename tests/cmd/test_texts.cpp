@@ -80,15 +80,15 @@ TEST_CASE("durations and sizes") {
 TEST_CASE("colour: flag, then NO_COLOR, then CLICOLOR_FORCE, then terminal") {
   unsetenv("NO_COLOR");
   unsetenv("CLICOLOR_FORCE");
-  CHECK(wants_colour("always", -1));
-  CHECK_FALSE(wants_colour("never", -1));
-  CHECK_FALSE(wants_colour("auto", -1));
+  CHECK(wants_colour(process_environment(), "always", -1));
+  CHECK_FALSE(wants_colour(process_environment(), "never", -1));
+  CHECK_FALSE(wants_colour(process_environment(), "auto", -1));
   setenv("CLICOLOR_FORCE", "1", 1);
-  CHECK(wants_colour("auto", -1));
-  CHECK_FALSE(wants_colour("never", -1));
+  CHECK(wants_colour(process_environment(), "auto", -1));
+  CHECK_FALSE(wants_colour(process_environment(), "never", -1));
   setenv("NO_COLOR", "1", 1);
-  CHECK_FALSE(wants_colour("auto", -1));
-  CHECK(wants_colour("always", -1));
+  CHECK_FALSE(wants_colour(process_environment(), "auto", -1));
+  CHECK(wants_colour(process_environment(), "always", -1));
   unsetenv("NO_COLOR");
   unsetenv("CLICOLOR_FORCE");
 }

@@ -68,6 +68,12 @@ bool says(const std::string& message, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("bug: an error in a table did not name the file if the message began with the same word") {
+  const RowFile file{memory_source("x,y\n1,2\n3\n"), TableKind::kCsv, "line"};
+  const std::string text = failure([&] { (void)fit_schema(file, options_of({"y"})); }, ErrorKind::kCorrupt);
+  CHECK(text.starts_with("line: line 3: "));
+}
+
 TEST_CASE("rows: numbers are normalised, categories one-hot by their sorted values, the target scaled") {
   const Rows rows = rows_of(kHouses, options_of({"price"}));
   CHECK(rows.count == 4);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "fuzz.h"
+#include "store/remote/wire.h"
 #include "store/remote/wire_remote.h"
-#include "store/remote/wire_stream.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -21,7 +21,8 @@ void one_encoding(ByteView payload, const Decode& decode_and_encode) {
 }
 
 void decode_all(ByteView payload) {
-  fuzz::errors_are_fine([&] { (void)decode_frame_header(payload.first(std::min(payload.size(), kFrameHeaderSize))); });
+  fuzz::errors_are_fine(
+      [&] { (void)decode_frame_header(frame_rules(), payload.first(std::min(payload.size(), kFrameHeaderSize))); });
   fuzz::errors_are_fine([&] { (void)common_version(decode_hello(payload), "there"); });
   fuzz::errors_are_fine([&] { (void)decode_error(payload); });
   fuzz::errors_are_fine([&] { (void)decode_object(payload); });

@@ -19,6 +19,7 @@
 #include "registry/versions/domains.h"
 #include "store/pack/chunk_list.h"
 #include "store/pack/codec.h"
+#include "store/remote/encrypted_remote.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -219,7 +220,7 @@ TEST_CASE("bug: push --repair left a poisoned list of chunks in an encrypted rem
     std::vector<store::ObjectKey> keys;
     for (const auto& [key, object] : objects) keys.push_back(key);
     const auto remote = open_remote(t.a.repo(), t.origin, Direction::kPush);
-    remote->set_domain("people");
+    store::as_encrypted(*remote)->set_domain("people");
     remote->send(
         keys, [&](const store::ObjectKey& key) { return objects.at(key); }, t.quiet);
   }

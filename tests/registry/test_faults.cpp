@@ -22,6 +22,7 @@
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/references.h"
+#include "store/worktree/checkout.h"
 #include "store/worktree/update.h"
 
 using namespace mlx;

@@ -12,6 +12,7 @@
 #include "registry/sync/published_heads.h"
 #include "registry/sync/sync.h"
 #include "store/crypto/keys.h"
+#include "store/remote/folder_remote.h"
 #include "store/remote/transfer.h"
 
 using namespace mlx;
@@ -242,10 +243,10 @@ TEST_CASE("bug: whoever may push could leave out what is there, and a gc of the 
   const auto collect = [&] { (void)collect_garbage_of(t.clone.repo(), t.origin, options, t.quiet); };
   CHECK(fails_with(ErrorKind::kConflict, "went back", collect) == "");
   t.clone.repo().store().reload();
-  CHECK(t.open()->local_store()->has(ObjectKind::kManifest, manifest));
+  CHECK(store::local_store(*t.open())->has(ObjectKind::kManifest, manifest));
   registry::push(t.clone.repo(), t.origin, t.quiet);
   collect();
-  CHECK(t.open()->local_store()->has(ObjectKind::kManifest, manifest));
+  CHECK(store::local_store(*t.open())->has(ObjectKind::kManifest, manifest));
 }
 
 TEST_CASE("bug: an operation that cannot be applied blocked a remote, and a repair did not leave it out") {

@@ -1,4 +1,4 @@
-// A Disk that fails or "dies" at its Nth call: what the tests of crash safety drive the store with.
+// A Disk that fails or "dies" at its Nth call: for the tests of crash safety.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ struct Killed {};  // not an mlx::Error: nothing may catch it
 class FaultDisk final : public Disk {
  public:
   enum class Fault {
-    kFail,       // the Nth call fails, as a full disk makes it; later ones work
-    kBroken,     // the Nth call fails as a broken disk's do (EIO); later ones work
+    kFail,       // the Nth call fails as on a full disk; later ones work
+    kBroken,     // the Nth call fails as on a broken disk (EIO); later ones work
     kFailAfter,  // the Nth and all later ones fail (a disk that stays full or has gone read-only)
     kDie,        // the process ends before the Nth call: it and all later ones throw Killed
     kTear,       // as kDie, but a write at N gets half of its bytes to the disk
@@ -75,7 +75,7 @@ class FaultDisk final : public Disk {
   std::atomic<bool> failed_in_remove_{false};
 };
 
-// Works, and leaves out syncing, which tests do not need and wait for.
+// The real disk without syncing, which takes time and which tests do not need.
 inline std::unique_ptr<Disk> unsynced_disk() {
   return std::make_unique<FaultDisk>(FaultDisk::Fault::kFail, 0);
 }

@@ -1,4 +1,4 @@
-// What the store's tests share: a store in a temporary folder, random bytes from a seed, and the kind of an error.
+// Shared by the store's tests: a store in a temporary folder, random bytes from a seed, and the kind of an error.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -45,7 +45,7 @@ inline void write_test_file(const std::string& path, std::string_view text) {
   write_test_file(path, as_bytes(text));
 }
 
-// The kind of the Error that `body` throws, nullopt where it throws none.
+// The kind of the Error that `body` throws, nullopt if it does not throw.
 inline std::optional<ErrorKind> error_of(const std::function<void()>& body) {
   try {
     body();

@@ -1,4 +1,4 @@
-// Chunk lists under ids that are not theirs, for the tests of those who must not believe them.
+// Chunk lists under wrong ids, for tests that nobody accepts them.
 #pragma once
 
 #include <map>
@@ -66,7 +66,7 @@ inline void send(Remote& remote, const std::vector<StoredObject>& objects) {
       keys, [&](const ObjectKey& key) { return by_key.at(key); }, quiet);
 }
 
-// As somebody does who can write to the disk, and asks nobody.
+// Writes a pack to the disk directly, as an attacker would.
 inline void plant(const std::string& folder, Disk& disk, const std::vector<StoredObject>& objects) {
   const std::string packs = folder + "/packs", temporary = packs + "/planted";
   PackWriter writer(temporary, disk);

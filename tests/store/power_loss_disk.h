@@ -1,5 +1,5 @@
-// A Disk that dies before its Nth call and then forgets what was never synced, as a machine does that loses its power:
-// what the tests of crash safety drive store and registry with. Single-threaded.
+// A Disk that dies before its Nth call and then loses everything that was not synced, as in a power loss. For the tests
+// of crash safety of store and registry. Single-threaded.
 #pragma once
 
 #include <fcntl.h>
@@ -75,8 +75,8 @@ class PowerLossDisk final : public Disk {
 
   void step(const std::string&) override { step(); }
 
-  // The power goes. Contents that were not synced are gone whatever becomes of their names; names in folders that were
-  // not synced are as before, or (`with_names`) as they would be if they had been.
+  // Loses the power. Unsynced contents are lost, even if their names stay. Names in unsynced folders are as before, or
+  // with `with_names` as if the folders had been synced.
   void lose(bool with_names) {
     for (const auto& [number, file] : files_) {
       if (size_of(file.fd.get()) <= file.synced) continue;

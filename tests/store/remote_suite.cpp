@@ -20,7 +20,7 @@ StoredObject plain_object(ObjectKind kind, ByteView bytes) {
   return Codec().encode({id, kind}, id, bytes);
 }
 
-// As one with the domain's key would make it: the storage id says nothing about the bytes.
+// An encrypted object: its storage id does not follow from its bytes.
 StoredObject encrypted_object(ObjectKind kind, ByteView bytes, const std::string& secret) {
   StoredObject object;
   object.key = {Digest::of("key " + secret), kind};
@@ -31,7 +31,7 @@ StoredObject encrypted_object(ObjectKind kind, ByteView bytes, const std::string
   return object;
 }
 
-// Thread-safe: what a sender reads from and a receiver takes to.
+// Objects to send from and to receive into; thread-safe.
 struct Shelf {
   std::mutex mutex;
   std::map<ObjectKey, StoredObject> objects;
@@ -73,7 +73,7 @@ bool same(const StoredObject& a, const StoredObject& b) {
          a.checksum == b.checksum && a.stored == b.stored && a.extra == b.extra;
 }
 
-// Every object comes back as it went.
+// Every object comes back unchanged.
 void check_whole(Remote& remote, Shelf& sent) {
   Shelf received;
   received.receive_from(remote, sent.keys);
@@ -85,7 +85,7 @@ void check_whole(Remote& remote, Shelf& sent) {
   }
 }
 
-// An operation that a server can read, sent there: heads are published of nothing else.
+// Sends an operation that a server can read: only such operations can be heads.
 Digest send_operation(Remote& remote, const std::string& name) {
   Shelf shelf;
   const std::string text = fmt::format(
@@ -126,7 +126,7 @@ void of_several_that_publish_each_step_is_won_by_one(RemoteUnderTest& under) {
       try {
         for (int step = 0; step < kSteps;) {
           const auto seen = remotes[n]->heads();
-          // Heads count the steps: of two that saw the same, one may go on.
+          // Each step changes the heads: of two writers that saw the same heads, only one succeeds.
           const std::string text = (seen.empty() ? "start" : seen[0].hex()) + std::to_string(n);
           if (!remotes[n]->publish_heads(seen, {send_operation(*remotes[n], text)})) continue;
           ++won;
@@ -158,7 +158,7 @@ void add_tree(Shelf& shelf, std::size_t files) {
 
 void every_kind_of_object_comes_back_as_it_went(RemoteUnderTest& under) {
   Shelf shelf;
-  const Lie file(1);  // a chunk list is believed only with the file that it makes
+  const Lie file(1);  // a chunk list is accepted only with its file
   for (const StoredObject& object : file.telling()) shelf.add(object);
   for (const ObjectKind kind : {ObjectKind::kChunk, ObjectKind::kOperation}) {
     shelf.add(plain_object(kind, as_bytes("of kind " + std::to_string(static_cast<int>(kind)))));
@@ -239,7 +239,7 @@ void missing_keeps_the_order_and_names_doubles_once(RemoteUnderTest& under) {
   CHECK(remote->missing({}).empty());
   remote->send({}, shelf.reader(), shelf.progress);
   remote->receive({}, shelf.taker(), shelf.progress);
-  // More than one message of any protocol holds.
+  // More than fits into one message of any protocol.
   std::vector<ObjectKey> many;
   for (int i = 0; i < 70'000; ++i) many.push_back({Digest::of(std::to_string(i)), ObjectKind::kChunk});
   many.push_back(shelf.keys[3]);
@@ -339,7 +339,7 @@ void what_does_not_match_its_id_or_checksum_is_refused(RemoteUnderTest& under) {
   damaged = encrypted_object(ObjectKind::kChunk, random_bytes(1000, 78), "damaged");
   damaged.stored[500] ^= 1;
   refused(damaged);
-  // Stored bytes that are whole, under an id that is not theirs.
+  // Undamaged stored bytes under a wrong id.
   StoredObject lie = plain_object(ObjectKind::kChunk, random_bytes(1000, 79));
   lie.key.id = Digest::of("something else");
   refused(lie);
@@ -363,7 +363,7 @@ void an_interrupted_send_is_resumed(RemoteUnderTest& under) {
     missing = remote->missing(shelf.keys);
   }
   CHECK(missing.size() >= 10);
-  // Nothing is half there: what is no longer missing can be had.
+  // Nothing is there in part: what is no longer missing can be received.
   Shelf there;
   std::vector<ObjectKey> arrived;
   for (const ObjectKey& key : shelf.keys) {
@@ -411,7 +411,7 @@ void damage_at_the_remote_is_not_received(RemoteUnderTest& under) {
   check_whole(*under.open(), shelf);
 }
 
-// For what was put there under an id that is not its own, which an encrypted remote cannot see.
+// For objects under a wrong id, which an encrypted remote cannot detect.
 void what_is_dropped_is_missing_and_the_rest_stays(RemoteUnderTest& under) {
   Shelf first, second, rest;
   first.fill(6, 4000, 40);
@@ -422,7 +422,7 @@ void what_is_dropped_is_missing_and_the_rest_stays(RemoteUnderTest& under) {
   second.send_to(*remote);
   const std::vector<ObjectKey> dropped = {first.keys[1], first.keys[6]};
   RepairReport report;
-  if (!remote->drop(dropped, report, first.progress)) return;  // its server looks for itself
+  if (!remote->drop(dropped, report, first.progress)) return;  // its server verifies the objects itself
   CHECK(report.saved_objects == 5);
   for (const auto& [key, object] : first.objects) {
     if (std::ranges::find(dropped, key) == dropped.end()) rest.add(StoredObject(object));

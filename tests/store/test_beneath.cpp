@@ -1,4 +1,4 @@
-// What is written below a folder held open stays below it, with openat2 and with what replaces it.
+// Writes below a folder held open stay below it, with openat2 and with its replacement.
 #include "store/worktree/beneath.h"
 
 #include <doctest/doctest.h>
@@ -68,7 +68,7 @@ TEST_CASE("bug: nothing is written through a link below the folder") {
     CHECK(refused([&] { below.remove(at); }));
   }
   CHECK(h.untouched());
-  // A tree goes with the links in it, and nothing behind them.
+  // Removing a tree removes its links, but not their targets.
   below.remove_tree("real");
   CHECK_FALSE(path_exists(h.root + "/real"));
   CHECK(below.remove("folder"));

@@ -42,7 +42,7 @@ TEST_CASE("chunks keep to their bounds and near the target") {
 }
 
 TEST_CASE("the gear table and masks stay as the format page says: cuts of fixed bytes") {
-  // A change here cuts new versions apart from what is stored already: nothing breaks, but nothing is shared either.
+  // With other cuts, new versions would share no chunks with stored ones.
   Bytes data(600'000);
   std::uint32_t state = 12345;
   for (auto& byte : data) {

@@ -1,5 +1,5 @@
-// Every step at which the store touches a disk is made to fail, and to be the last one: nothing that was committed may
-// be lost, and what is left must open, verify and take the same work again.
+// Every call of the store to the disk is made to fail, and to be the last one. Nothing committed may be lost, and the
+// store must then open, verify and accept the same work again.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ Bytes content_of(int step) {
   return random_bytes(700'000, static_cast<std::uint64_t>(step));
 }
 
-// One unit of work as commands do it: content, its manifest, then the operation that names it.
+// The work of a command: content, its manifest, then the operation that names it.
 void work(const std::string& folder, Disk& disk, Pool& pool, int step, Digest* manifest) {
   Store store(folder, disk, pool, kSmallPacks);
   auto batch = store.begin();
@@ -108,7 +108,7 @@ void run_with(FaultDisk::Fault fault) {
       Store store(folder, sound, pool);
       FsckReport report = store.fsck(progress);
       CHECK(report.problems.empty());
-      // A manifest that can be found has all that it stands on.
+      // A manifest that can be found has all its parts.
       for (const Digest& id : {first, second}) {
         if (id.is_zero() || !store.has(ObjectKind::kManifest, id)) continue;
         store.visit_reachable_manifest(id,

@@ -1,4 +1,4 @@
-// Tensors in packs: byte planes, deltas against the tensors of a base version, and what lies about them.
+// Tensors in packs: byte planes, deltas against a base version's tensors, and false claims about them.
 #include <cmath>
 #include <cstring>
 
@@ -8,6 +8,7 @@
 #include "store/pack/codec.h"
 #include "store/pack/index.h"
 #include "store/remote/transfer.h"
+#include "store/worktree/add_files.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -153,7 +154,7 @@ TEST_CASE("files under the paths of a base version find their bases, also step b
   std::vector<float> values = weights(1);
   write_test_file(t.temp.path() + "/run/step-1.safetensors", checkpoint(values));
   auto batch = t.store->begin();
-  std::vector<Entry> before = {batch->add_file(t.temp.path() + "/run/step-1.safetensors", "run/step-1.safetensors")};
+  std::vector<Entry> before = {add_file(*batch, t.temp.path() + "/run/step-1.safetensors", "run/step-1.safetensors")};
   batch->commit();
   for (const char* name : {"run/step-1.safetensors", "run/step-2.safetensors"}) {
     values = tuned(values, 9);
@@ -161,7 +162,7 @@ TEST_CASE("files under the paths of a base version find their bases, also step b
     std::size_t deltas = count_encoding(t, Encoding::kDelta);
     auto next = t.store->begin();
     next->use_bases(before);
-    next->add_file(t.temp.path() + "/" + name, name);
+    add_file(*next, t.temp.path() + "/" + name, name);
     next->commit();
     CHECK(count_encoding(t, Encoding::kDelta) == deltas + 7);
   }

@@ -1,9 +1,9 @@
-// An encrypted remote over a folder: what goes there comes back the same, nothing of it can be read there, equal things
-// are stored once, and no byte of it can be changed unnoticed.
+// An encrypted remote over a folder: objects come back unchanged, none can be read there, equal objects are stored
+// once, and every changed byte is noticed.
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_changes.h"
 #include "store/pack/batch.h"
 #include "store/pack/cipher.h"
 #include "store/pack/store_state.h"
@@ -73,7 +73,7 @@ struct Encrypted : TestStore {
   }
 };
 
-// What one flipped byte does to whoever receives: an error, or nothing where it was not read.
+// A flipped byte gives the receiver an error, or nothing if the byte was not read.
 bool harmless_or_noticed(Encrypted& t, const std::vector<ObjectRef>& objects, const Digest& manifest) {
   TestStore other;
   try {
@@ -109,7 +109,7 @@ TEST_CASE("a version goes to an encrypted remote and comes back, and nothing of 
   CHECK(other.store->fsck(t.progress).problems.empty());
   for (const Entry& entry : t.store->entries(id))
     CHECK(other.store->read_blob(entry.content) == t.store->read_blob(entry.content));
-  // Without keys its packs are verified all the same.
+  // Its packs can be verified without keys.
   CHECK(Store(t.url, *t.disk, t.pool).fsck(t.progress).problems.empty());
 }
 
@@ -194,11 +194,11 @@ TEST_CASE("a delta goes encrypted with its base") {
   close[100] ^= 1;
   const Digest base_id = Digest::of(base), id = Digest::of(close);
   auto batch = t.store->begin();
-  auto& packs = static_cast<PackBatch&>(*batch);
+  Batch& packs = *batch;
   packs.put(ObjectKind::kChunk, base_id, base, 2);
   batch->commit();
   batch = t.store->begin();
-  static_cast<PackBatch&>(*batch).put(ObjectKind::kChunk, id, close, 2, &base_id);
+  batch->put(ObjectKind::kChunk, id, close, 2, &base_id);
   batch->commit();
   REQUIRE(StoreAccess::state(*t.store).read_stored({id, ObjectKind::kChunk}).encoding == Encoding::kDelta);
   send_objects(*t.store, *t.remote, {{ObjectKind::kChunk, id}}, t.progress);

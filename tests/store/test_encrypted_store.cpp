@@ -1,10 +1,10 @@
-// An encrypted store: reads back what it was given, holds nothing in clear, shares within a domain and never between
-// two, and says which of its objects have no key any more.
+// An encrypted store: content reads back unchanged, nothing is stored in clear, content is shared within a domain and
+// never between two, and objects without a key are reported.
 #include <algorithm>
 
 #include "../stride.h"
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_changes.h"
 #include "store/pack/store_state.h"
 
 using namespace mlx;

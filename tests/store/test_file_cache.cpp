@@ -1,4 +1,4 @@
-// The file cache and checkouts that link to it: one copy on disk, never a changed one handed out.
+// The file cache and checkouts that link to it: one copy on disk, and a changed file is never used.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ TEST_CASE("linked checkouts share one file, which the scan takes for what it is"
   CHECK(scan(one, &t.stats, t.pool, t.progress) == t.store->entries(id));
   CHECK(scan(two, nullptr, t.pool, t.progress) == t.store->entries(id));
 
-  // What is shared frees nothing and stays, unless asked for.
+  // Removing a shared file frees nothing: it stays unless asked for.
   CHECK(evict_files(t.store->folder(), *t.disk, false, true).files == 0);
   remove_tree(one);
   remove_tree(two);

@@ -17,7 +17,7 @@ FsckReport check(const std::string& folder, Pool& pool) {
   return Store(folder, *disk, pool).fsck(progress);
 }
 
-// True where fsck, or opening the store, says that something is wrong.
+// True if fsck, or opening the store, says that something is wrong.
 bool is_found(const std::string& folder, Pool& pool) {
   try {
     return !check(folder, pool).problems.empty();

@@ -1,4 +1,4 @@
-// gc: what is referred to stays readable, what is not goes, and no moment of a writer, a reader or a crash loses
+// gc: referenced objects stay readable, others are removed, and at no moment does a writer, a reader or a crash lose
 // anything.
 #include <sys/stat.h>
 #include <utime.h>
@@ -42,7 +42,7 @@ GcReport collect(Store& store, std::vector<Digest> manifests, bool remove = true
       store, [&] { return GcRoots{.manifests = manifests}; }, {.grace_seconds = grace, .remove = remove}, progress);
 }
 
-// A store of its own on the same folder, as another process has it.
+// Another store on the same folder, as in another process.
 struct Other {
   std::unique_ptr<Disk> disk = unsynced_disk();
   Pool pool{1};
@@ -81,7 +81,7 @@ TEST_CASE("gc removes what no reference reaches, and says before what it will do
   expect_clean(t.folder);
 }
 
-// Takes no byte until something was removed, and then `room` of them.
+// A disk with no room until something was removed, and then with `room` bytes.
 class FullDisk final : public Disk {
  public:
   explicit FullDisk(std::uint64_t room) : room_(room) {}
@@ -226,7 +226,7 @@ TEST_CASE("a reference recorded while gc was marking is seen before anything goe
   GcReport report = collect_garbage(
       *t.store,
       [&] {
-        // The writer has let go of its pin by the second call, and has recorded its reference.
+        // By the second call the writer has released its pin and recorded its reference.
         return ++calls == 1 ? GcRoots{} : GcRoots{.manifests = {version}};
       },
       {.grace_seconds = 0, .remove = true}, progress);
@@ -394,7 +394,7 @@ void gc_with(FaultDisk::Fault fault) {
     }
     calls = std::max(calls, disk.calls());
     if (at > disk.calls()) CHECK(finished);
-    // What was kept is whole, what can be found has its parts, and the next writer and gc go through.
+    // Kept objects are undamaged and complete, and the next writer and gc succeed.
     {
       Other after(t.folder);
       CHECK(is_whole(after.store, kept[0], 1));

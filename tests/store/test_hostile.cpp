@@ -1,4 +1,4 @@
-// Damaged and lying packs, manifests, chunk lists and journals: an Error or the right answer, never anything else.
+// Damaged and false packs, manifests, chunk lists and journals: an Error or the right answer, never anything else.
 // Mutations come from a fixed seed, so a failure repeats.
 #include <algorithm>
 
@@ -40,8 +40,8 @@ Bytes mutate(Bytes bytes, std::mt19937_64& random) {
   return bytes;
 }
 
-// `body` says whether what it got is right; an Error is fine too, but for kinds that are not about data. (CHECK must
-// not stand around calls that throw: it takes every exception for a failure.)
+// `body` returns whether its result is right; an Error is fine too, if its kind is about data. (CHECK must not contain
+// calls that throw: it counts every exception as a failure.)
 void error_or_right(const std::function<bool()>& body) {
   try {
     bool right = body();
@@ -168,7 +168,7 @@ TEST_CASE("a pack that claims huge sizes does not make us allocate them") {
 }
 
 TEST_CASE("a version whose file would lie below its own link is refused") {
-  // "a" a link to elsewhere and "a/b" a file: written one behind the other, the file would land outside.
+  // "a" is a link to elsewhere and "a/b" a file: written in order, the file would land outside.
   TestStore t;
   auto batch = t.store->begin();
   Digest target = batch->add_blob(as_bytes("/tmp"));

@@ -1,9 +1,9 @@
-// The chain of a ring's revisions: who may continue it, what of two that diverged counts, and that who was removed is
-// handed no key that comes, whatever he puts in the place of the file.
+// The chain of a ring's revisions: who may continue it, what counts in two that diverged, and that a removed member
+// gets no new key, whatever file he puts in place.
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_join.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -15,7 +15,7 @@ struct Person {
   std::string name;
 
   Member member() const { return recipient_member(public_identity(identity), name, 1); }
-  // The file as this person unlocks it; nullopt where they are no member.
+  // The file as this person unlocks it; nullopt if they are not a member.
   std::optional<UnlockedKeys> open(const KeyFile& file) const {
     const auto access = unwrap_root(file, identity);
     if (!access) return {};
@@ -104,9 +104,9 @@ TEST_CASE("bug: who was removed puts an old file back, and is handed no key that
   Ring ring;
   const KeyFile before = ring.keys.file;
   remove_member(ring.keys, ring.eve.identity.public_key, 2);
-  // The old file as it was: older, and gives way.
+  // The unchanged old file is older, and is replaced.
   CHECK(standing(ring.keys.file.chain, before.chain) == Standing::kNewer);
-  // With revisions of her own behind it, which let in a friend: they do not continue ours, and let nobody in.
+  // Her own revisions behind it, which add a friend, do not continue ours and add nobody.
   Person friendly{.name = "friend"};
   UnlockedKeys eves = *ring.eve.open(before);
   add_member(eves, friendly.member());
@@ -122,7 +122,7 @@ TEST_CASE("bug: who was removed puts an old file back, and is handed no key that
   for (const char* domain : {"main", "history", "of eve"}) CHECK_FALSE(reads_what_comes(eves, joined, domain));
   CHECK(ring_of(joined).find(ring_of(eves).current("of eve").id) != nullptr);  // what she wrote can be read
   CHECK(is_accepted(joined.file, ring.keys.file));
-  // A joined revision that she signs is none.
+  // A joined revision with her signature is refused.
   UnlockedKeys forged = eves;
   for (const Link& link : ring.keys.file.chain) {
     if (!find_link(forged.file.chain, link.id)) forged.file.chain.push_back(link);
@@ -154,7 +154,7 @@ TEST_CASE("a ring that went two ways is joined: who came stays, who left is gone
   CHECK(is_accepted(joined.file, bens.file));
   CHECK(is_accepted(joined.file, ring.keys.file));
 
-  // One side removes eve: nothing that comes is hers, not even under keys of the side that did not know.
+  // One side removes eve: she gets nothing new, not even under keys of the side that did not know.
   UnlockedKeys removed = *ring.ben.open(joined.file);
   remove_member(removed, ring.eve.identity.public_key, 4);
   rotate_domain(joined, "of ada", 4);
@@ -178,7 +178,7 @@ TEST_CASE("two who removed each other are not joined by one of them") {
   UnlockedKeys theirs = bens;
   theirs.access.signer = signing_key_of(ring.ada.identity);
   CHECK(error_of([&] { join(ring.keys, theirs, 3); }) == ErrorKind::kRefused);
-  // A third who is a member of both can, and begins from what she has.
+  // A third person, a member on both sides, can join them.
   const UnlockedKeys eves = *ring.eve.open(ring.keys.file);
   const UnlockedKeys joined = join(eves, seen_by_eve, 3);
   CHECK(is_member(joined.file, ring.ada));
@@ -234,7 +234,7 @@ TEST_CASE("a chain that does not hang together, or would cost more than it is wo
   CHECK_FALSE(decodes({good[1], good[2]}));
   CHECK_FALSE(decodes({good[0], good[1], good[2], good[2]}));
   CHECK_FALSE(decodes({good[0], good[2], good[1]}));
-  Chain branch = good;  // one that leads nowhere: it would vouch for a revision that the file does not follow
+  Chain branch = good;  // a branch that leads nowhere: it would authenticate a revision that the file does not follow
   Link link;
   link.parents = {good[0].id};
   append_link(branch, id, link, &ring.keys.access.signer);

@@ -1,10 +1,9 @@
-// The primitives against published vectors, and the key file: members come and go, strangers' changes are noticed, no
-// bytes whatever do harm.
+// The primitives against published vectors, and the key file: members are added and removed, strangers' changes are
+// noticed, hostile bytes are refused.
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/crypto/key_file.h"
-#include "store/crypto/key_file_bytes.h"
+#include "store/crypto/key_join.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -136,7 +135,7 @@ TEST_CASE("recipients come and go, and who is gone cannot open what comes after"
     CHECK(holds(ring, key));                       // nothing is written again
     CHECK(ring.current(key.domain).id != key.id);  // but what comes is under a new key
   }
-  // What ben kept of the file before opens nothing of the one after.
+  // Ben's copy of the old file opens nothing in the new one.
   auto bens = unlock_with(before, ben);
   REQUIRE(bens);
   CHECK(error_of([&] { unlock(after, bens->access, "keys"); }) == ErrorKind::kCorrupt);
@@ -151,7 +150,7 @@ TEST_CASE("a changed passphrase replaces the one before") {
   replace_member(keys, keys.file.members[0].public_key, passphrase_member(as_bytes("next"), "p", kCheap, 2), 2);
   CHECK_FALSE(opens(keys.file, "first"));
   CHECK(opens(keys.file, "next"));
-  CHECK(ring_of(keys).keys().size() == 4);  // for reading, and for what comes
+  CHECK(ring_of(keys).keys().size() == 4);  // two for reading, two for writing
 }
 
 TEST_CASE("what a stranger adds or changes is noticed") {
@@ -287,7 +286,7 @@ TEST_CASE("bug: whoever held a remote chose how long and in how much memory its 
   file.members.push_back(file.members[0]);
   CHECK_FALSE(can_be_opened(file));
   CHECK(error_of([&] { decode_key_file(encode_key_file(file), "keys"); }) == ErrorKind::kCorrupt);
-  // Nobody makes a file that nobody reads.
+  // mlx makes no file that it would refuse to read.
   UnlockedKeys keys = new_keys();
   Member costly = passphrase_member(as_bytes("second"), "q", kCheap, 2);
   costly.cost = {23, 8, 1};

@@ -1,4 +1,4 @@
-// Chunk lists are believed by nobody: a list's id is its file's, so that whoever takes one in verifies the file.
+// No chunk list is trusted: a list has its file's id, so every receiver verifies the file.
 #include <algorithm>
 
 #include "lying_lists.h"
@@ -40,7 +40,7 @@ TEST_CASE("bug: a fetch stores no chunk list that makes another file") {
   CHECK(error_of([&] { receive_files(*there, *t.store, files(file.file), t.progress); }) == ErrorKind::kCorrupt);
   t.store->reload();
   CHECK_FALSE(t.store->has_blob(file.file));
-  // Nor does the way that brings single objects.
+  // Nor does fetching single objects.
   std::vector<ObjectRef> all;
   for (const StoredObject& object : file.lying()) all.emplace_back(object.key.kind, object.key.id);
   CHECK(error_of([&] { receive_objects(*there, *t.store, all, t.progress); }) == ErrorKind::kCorrupt);
@@ -59,7 +59,7 @@ TEST_CASE("a fetch brings files with their lists, long ones too, and the lists l
     send(*remote.open(), honest.back().telling());
     wanted.push_back({honest.back().file, honest.back().content.size()});
   }
-  // Of two levels, as a file of many chunks has it.
+  // A list of two levels, as of a file of many chunks.
   const ChunkList page = decode_chunk_list(honest[4].list.stored, "page");
   const StoredObject page_chunk = as_chunk(encode_chunk_list(page));
   Bytes twice = honest[4].content;
@@ -92,7 +92,7 @@ TEST_CASE("bug: a list that claims more than the version says is refused before 
   TestStore t;
   const auto there = remote.open();
   CHECK(error_of([&] { receive_files(*there, *t.store, files(file, 5000), t.progress); }) == ErrorKind::kCorrupt);
-  // Where nothing was said of its size a chunk shows at once that it cannot be.
+  // Without an announced size, the first chunk shows that the claim is false.
   CHECK(error_of([&] { receive_files(*there, *t.store, files(file), t.progress); }) == ErrorKind::kCorrupt);
   CHECK_FALSE(t.store->has_blob(file));
 }
@@ -183,6 +183,6 @@ TEST_CASE("bug: an attachment whose size nobody says was a list of 64 GiB, all o
   } catch (const Error& error) {
     said = error.message;
   }
-  CHECK(said.find("no version says so") != std::string::npos);
+  CHECK(said.find("no version gives that size") != std::string::npos);
   CHECK_FALSE(t.store->has_blob(file));
 }

@@ -1,4 +1,4 @@
-// Manifests: one encoding for one set of files, shards that follow the files, and nothing else is accepted.
+// Manifests: one set of files has one encoding and its shards depend on the files alone; nothing else is accepted.
 #include "base/foreign_files.h"
 #include "fixture.h"
 #include "store/pack/manifest.h"
@@ -138,7 +138,7 @@ TEST_CASE("bug: paths of any length came in with a manifest, and deep ones took 
   TestStore t;
   const auto batch = t.store->begin();
   CHECK(error_of([&] { batch->add_manifest({{"a/" + deep, kModeFile, 0, Digest::of("")}}); }) == ErrorKind::kUsage);
-  // 80 MB of folders that are nobody else's: by far too much for a search that looks up each of them.
+  // 80 MB of folders that no other path shares: far too many for a search that looks up each of them.
   std::vector<Entry> entries;
   for (int i = 0; i < 20'000; ++i) entries.push_back({fmt::format("{:06}/{}", i, deep.substr(8)), kModeFile, 0, {}});
   CHECK_FALSE(find_path_clash(entries).has_value());

@@ -1,4 +1,4 @@
-// Three-way merges of folders: each rule by an example, and random trees against the textbook.
+// Three-way merges of folders: an example for each rule, and random trees against a simple reference.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -66,7 +66,7 @@ struct Random {
   }
 };
 
-// One path by the book: nullopt for a conflict; a value whose text is "" and mode 0 for "no file".
+// The reference for one path: nullopt for a conflict; a value whose text is "" and mode 0 for "no file".
 using File = std::pair<std::uint32_t, std::string>;
 std::optional<File> by_the_book(const Tree& base, const Tree& ours, const Tree& theirs, const std::string& path) {
   const auto get = [&](const Tree& tree) { return tree.contains(path) ? tree.at(path) : File{}; };
@@ -101,7 +101,7 @@ TEST_CASE("merge: content of one side, executable bit of the other") {
   theirs["run"].first = both["run"].first = kModeExecutable;
   CHECK(merge(base, ours, theirs).entries == entries(both));
   CHECK(merge(base, theirs, ours).entries == entries(both));
-  // A link that became a file is another thing altogether.
+  // A link that became a file counts as another file.
   theirs["run"].first = kModeLink;
   CHECK(conflict(base, ours, theirs) == "run: changed on both sides, differently; ");
 }

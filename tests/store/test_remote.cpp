@@ -1,4 +1,4 @@
-// The folder remote: objects go there and back as they are, heads change by compare-and-set, damage does not spread.
+// The folder remote: objects go there and back unchanged, heads change by compare-and-set, damage does not spread.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ struct Pair : TestStore {
   std::unique_ptr<Remote> remote = open_remote(url, {.create = true}, *disk, pool);
   TestStore other;
 
-  // A version with small and large files, and all objects it stands on.
+  // A version with small and large files, and all its objects.
   std::vector<ObjectRef> make_version(Digest* id) {
     auto batch = store->begin();
     std::vector<Entry> entries;
@@ -155,7 +155,7 @@ TEST_CASE("bug: links that others put into a remote led a push's writes elsewher
     if (path_exists(aside)) REQUIRE(::rename(aside.c_str(), path.c_str()) == 0);
   }
   CHECK(t.remote->publish_heads({}, {Digest::of("a")}));
-  // Whatever races with that look: the file itself is not opened through a link.
+  // Even in a race with that check, the file itself is not opened through a link.
   const std::string link = t.temp.path() + "/link";
   REQUIRE(::symlink((outside + "/made").c_str(), link.c_str()) == 0);
   const auto disk = real_disk();

@@ -1,5 +1,5 @@
 // The S3 remote's parts: signatures against Amazon's published figures, profiles, endpoints, the catalogue, answers.
-// The whole of it runs in tests/cli/test_s3.sh.
+// tests/cli/test_s3.sh tests the whole remote.
 #include <algorithm>
 
 #include "fixture.h"

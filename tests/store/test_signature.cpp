@@ -1,4 +1,4 @@
-// Ed25519 as OpenSSH has it: keys and signatures go to ssh-keygen and come back.
+// Ed25519 in OpenSSH's formats: exchanging keys and signatures with ssh-keygen.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,4 @@
-// Small files in two copies: whatever happens to one of them, the other says what it held; and what the store's layout
-// and a remote's heads make of that.
+// Small files in two copies: if one is damaged, the other repairs it; used by the store's layout and a remote's heads.
 #include <algorithm>
 
 #include "fixture.h"
@@ -20,7 +19,7 @@ Bytes bytes_of(std::string_view text) {
   return to_bytes(text);
 }
 
-// Everything that may happen to a file: bits, an end that is cut off, nothing left, no file.
+// All kinds of damage to a file: flipped bits, a cut end, an empty file, no file.
 std::vector<std::optional<Bytes>> damages_of(const Bytes& whole) {
   std::vector<std::optional<Bytes>> damages = {std::nullopt, Bytes()};
   for (std::size_t at = 0; at < whole.size(); ++at) {
@@ -70,7 +69,7 @@ TEST_CASE("a small file is read from whichever copy is whole, and nothing else i
     CHECK(second.content == content);
     CHECK_FALSE(settle_copies(damage, damage).readable());
   }
-  // Of two that are whole the first is the later one; a single one without a check is an older version's.
+  // If both are whole, the first is the newer one; a single one without a check is from an older version.
   CHECK(settle_copies(with_check(bytes_of("new")), whole).content == bytes_of("new"));
   CHECK(settle_copies(content, std::nullopt).state == State::kUnchecked);
 }
@@ -123,7 +122,7 @@ TEST_CASE("bug: a damaged layout of a store was never mended") {
   CHECK(error_of([&] { Store(t.folder, *t.disk, t.pool); }) == ErrorKind::kCorrupt);
   CHECK(repair_layout(t.folder, *t.disk, false));
   CHECK(Store(t.folder, *t.disk, t.pool).fsck(t.progress).problems.empty());
-  // That of an earlier version, a single line, is read as it is.
+  // An earlier version's single line is read.
   put(path, bytes_of("mlx store 1\n"));
   put(copy_of(path), std::nullopt);
   CHECK(Store(t.folder, *t.disk, t.pool).fsck(t.progress).problems.empty());
@@ -152,7 +151,7 @@ TEST_CASE("bug: heads that were lost passed for a remote without any") {
     for (const char* name : {"/heads", "/heads.copy"}) put(t.url + name, damage);
     const auto remote = t.open();
     CHECK(error_of([&] { (void)remote->heads(); }) == ErrorKind::kCorrupt);
-    CHECK_FALSE(remote->publish_heads({t.operation}, {t.operation}));  // lost ones are none
+    CHECK_FALSE(remote->publish_heads({t.operation}, {t.operation}));  // lost heads count as none
     CHECK(remote->publish_heads({}, {t.operation}));
     CHECK(remote->heads() == std::vector<Digest>{t.operation});
   }

@@ -1,4 +1,4 @@
-// Store, Batch and BlobReader: what is added is read back, is stored once, and is there for others after commit alone.
+// Store, Batch and BlobReader: added content reads back, is stored once, and is visible to others only after commit.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "store/small_file.h"
+#include "store/worktree/add_files.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -165,7 +166,7 @@ TEST_CASE("files and links are added with their modes") {
   auto batch = t.store->begin();
   std::vector<std::pair<std::string, std::string>> files;
   for (const char* name : {"plain", "run", "empty", "link", "large"}) files.emplace_back(source + "/" + name, name);
-  std::vector<Entry> entries = batch->add_files(files, t.progress);
+  std::vector<Entry> entries = add_files(*batch, files, t.progress);
   batch->commit();
   CHECK(entries[0] == Entry{"plain", kModeFile, 5, Digest::of("plain")});
   CHECK(entries[1].mode == kModeExecutable);
@@ -173,9 +174,9 @@ TEST_CASE("files and links are added with their modes") {
   CHECK(entries[3] == Entry{"link", kModeLink, 5, Digest::of("plain")});
   CHECK(t.store->read_blob(entries[4].content) == random_bytes(9'000'000, 2));
 
-  CHECK(error_of([&] { batch->add_file(source + "/none", "none"); }) == ErrorKind::kNotFound);
-  CHECK(error_of([&] { batch->add_file(source, "folder"); }) == ErrorKind::kUsage);
-  CHECK(error_of([&] { batch->add_file(source + "/plain", "../plain"); }) == ErrorKind::kUsage);
+  CHECK(error_of([&] { add_file(*batch, source + "/none", "none"); }) == ErrorKind::kNotFound);
+  CHECK(error_of([&] { add_file(*batch, source, "folder"); }) == ErrorKind::kUsage);
+  CHECK(error_of([&] { add_file(*batch, source + "/plain", "../plain"); }) == ErrorKind::kUsage);
 }
 
 TEST_CASE("a file that keeps changing while it is read is kConflict") {
@@ -190,11 +191,11 @@ TEST_CASE("a file that keeps changing while it is read is kConflict") {
     }
   });
   auto batch = t.store->begin();
-  auto kind = error_of([&] { batch->add_file(path, "growing"); });
+  auto kind = error_of([&] { add_file(*batch, path, "growing"); });
   stop = true;
   writer.join();
   CHECK(kind == ErrorKind::kConflict);
-  CHECK(error_of([&] { batch->add_file(path, "growing"); }) == std::nullopt);
+  CHECK(error_of([&] { add_file(*batch, path, "growing"); }) == std::nullopt);
   CHECK(error_of([&] { batch->commit(); }) == std::nullopt);
 }
 
@@ -219,7 +220,7 @@ TEST_CASE("many packs are merged into one index, which may be lost or damaged") 
   Bytes whole = read_file(multi);
   write_file_atomically(multi, ByteView(whole).first(whole.size() / 2));
   CHECK(all_there());
-  CHECK(problems() == 1);  // readers do without it; fsck says that it is damaged
+  CHECK(problems() == 1);  // readers work without it; fsck reports the damage
   remove_tree(multi);
   CHECK(all_there());
   CHECK(problems() == 0);

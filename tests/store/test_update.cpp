@@ -33,7 +33,7 @@ TEST_CASE("parts come from the folder, the rest from the version") {
 TEST_CASE("a file that became a folder, and a folder that became a file, are no clash") {
   CHECK(paths_of(with_parts({entry("a"), entry("b")}, {entry("a/1"), entry("a/2")}, {"a/1"})) == "a/1 b ");
   CHECK(paths_of(with_parts({entry("a/1"), entry("a/2"), entry("b")}, {entry("a")}, {"a"})) == "a b ");
-  // Nothing stands there: nothing above it goes.
+  // Nothing is there: nothing above it is removed.
   CHECK(paths_of(with_parts({entry("a"), entry("b")}, {}, {"a/1"})) == "a b ");
 }
 

@@ -1,5 +1,4 @@
-// Walking and the stat cache's short cut: the order of files, large folders, and that the cache never vouches for what
-// has changed.
+// Walking and the stat cache: the order of files, large folders, and that the cache never hides a change.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,8 +7,9 @@
 #include <thread>
 
 #include "fixture.h"
+#include "store/worktree/checkout.h"
+#include "store/worktree/scan.h"
 #include "store/worktree/walk.h"
-#include "store/worktree/worktree.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -23,7 +23,7 @@ struct Watched : TestStore {
   Difference changes(const Digest& manifest) {
     return changes_since(manifest, *store, source, &cache, pool, progress).value();
   }
-  // Whether the cache knows the version's files: a store that does not have them cannot tell what has changed.
+  // Whether the cache knows the version's files: the store here does not have them.
   bool known(const Digest& manifest) {
     TestStore other;
     return changes_since(manifest, *other.store, source, &cache, pool, progress).has_value();
@@ -36,7 +36,7 @@ struct Watched : TestStore {
     REQUIRE(changes(id).empty());
     return id;
   }
-  // What a comparison of whole lists says, without the cache.
+  // The result of comparing whole lists, without the cache.
   bool is_right(const Difference& difference, const Digest& manifest) {
     const Difference wanted = compare(store->entries(manifest), scan(source, nullptr, pool, progress));
     return difference.added == wanted.added && difference.removed == wanted.removed &&

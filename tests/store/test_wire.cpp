@@ -1,10 +1,10 @@
-// Messages of the wire protocol: each decodes to what was encoded, and to an error where a bit or a byte is not as it
-// should be; a reader takes no more memory than what has arrived.
+// Messages of the wire protocol: each decodes to what was encoded, and any wrong bit or byte is an error; a reader
+// takes no more memory than what has arrived.
 #include <algorithm>
 
 #include "fixture.h"
 #include "store/pack/codec.h"
-#include "store/remote/wire_stream.h"
+#include "store/remote/wire.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -141,7 +141,7 @@ TEST_CASE("a later version is understood as far as it can be, and refused by nam
   Hello later;
   later.highest = 3;
   Bytes payload = encode(later);
-  payload.push_back(1);  // what version 3 says besides
+  payload.push_back(1);  // a field of version 3
   CHECK_EQ(common_version(decode_hello(payload), "host"), kVersion);
   later.lowest = 3;
   CHECK(error_of([&] { (void)common_version(later, "host"); }) == ErrorKind::kMissing);

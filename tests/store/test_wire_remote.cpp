@@ -1,5 +1,5 @@
-// The client of the wire protocol against its server, over a socket in this process; and against servers and clients
-// that lie, stop, or talk nonsense.
+// The client of the wire protocol against its server, over a socket in this process; and both against peers that lie,
+// stop, or send nonsense.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,15 +91,16 @@ struct OverWire final : RemoteUnderTest {
             },
             serving, *disk, pool);
     } catch (const Error&) {
-      // The client has been told.
+      // The client got the error.
     }
   }
 };
 
 // A remote whose server is `body`, after a correct hello and verdict.
-std::unique_ptr<Remote> with_server(Pool& pool, const std::function<void(FrameReader&, FrameWriter&)>& body) {
+std::unique_ptr<Remote> with_server(Pool& pool, const std::function<void(FrameReader&, FrameWriter&)>& body,
+                                    const std::string& host = "there") {
   RemoteSide side;
-  side.where = "there";
+  side.where = host;
   side.path = "x";
   side.connect = [body] {
     return std::make_unique<SocketTransport>(
@@ -295,6 +296,21 @@ TEST_CASE("answers that do not belong to the question are refused") {
               ->send(
                   {asked.key}, [&](const ObjectKey&) { return asked; }, progress);
         }) == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("bug: a damaged answer was not said to be the host's if the message had the host's name in it") {
+  Pool pool{1};
+  const auto body = [](FrameReader& in, FrameWriter& out) {
+    (void)in.next();
+    out.put(Type::kIds, Bytes(4, 0x7f));  // a list of more ids than there may be
+  };
+  try {
+    (void)with_server(pool, body, "ids")->heads();
+    FAIL("was taken");
+  } catch (const Error& error) {
+    CHECK(error.kind == ErrorKind::kCorrupt);
+    CHECK(error.message.starts_with("ids: list of ids: "));
+  }
 }
 
 TEST_CASE("bug: a server that lists ids without end is left") {

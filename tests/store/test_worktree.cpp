@@ -8,8 +8,9 @@
 #include <thread>
 
 #include "fixture.h"
+#include "store/worktree/checkout.h"
 #include "store/worktree/ignore.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 using namespace mlx;
 using namespace mlx::store;
@@ -26,7 +27,7 @@ struct Tree : TestStore {
   std::vector<Entry> scan_fresh(const std::string& path) { return scan(path, nullptr, pool, progress); }
 };
 
-// Bytes that hashing went through: what the cache did not spare.
+// Counts hashed bytes: those that the cache did not save.
 class CountingProgress final : public Progress {
  public:
   void begin(std::string_view, std::uint64_t, std::string_view) override {}
@@ -231,7 +232,7 @@ TEST_CASE(".mlxignore: patterns") {
   CHECK(glob_matches("\\*", "*"));
   CHECK_FALSE(glob_matches("\\*", "a"));
   CHECK(glob_matches("", ""));
-  // Takes no exponential time.
+  // Does not take exponential time.
   CHECK_FALSE(glob_matches(std::string(200, '*') + "b", std::string(2000, 'a')));
 }
 

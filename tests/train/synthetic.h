@@ -11,7 +11,7 @@
 #include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::synthetic {
 

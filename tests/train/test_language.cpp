@@ -13,7 +13,7 @@
 #include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "train/trainer.h"
 
 namespace mlx {

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "registry/versions/artifacts.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/scan.h"
 #include "world.h"
 
 namespace mlx::train::test {

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "registry/operations/names.h"
 #include "registry/versions/domains.h"
+#include "store/worktree/add_files.h"
 
 namespace mlx::registry {
 namespace {
@@ -71,7 +72,7 @@ std::vector<Entry> add_contents(Repository& repository, store::Batch& batch, con
     }
     check_interrupted();
   }
-  std::vector<Entry> added = batch.add_files(to_read, progress);
+  std::vector<Entry> added = store::add_files(batch, to_read, progress);
   for (std::size_t i = 0; i < added.size(); ++i) {
     require(dataset, *read[i], added[i]);
     added[i].path = read[i]->path;

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "store/crypto/key_file.h"
+#include "store/crypto/key_changes.h"
 #include "store/disk.h"
 #include "store/small_file.h"
 

@@ -28,8 +28,9 @@ Signer from_private_key(store::SigningKey key) {
 }
 
 // Signs with the agent's key that belongs to this public key.
-store::Signature sign_with_agent(const Digest& public_key, std::string_view purpose, ByteView message) {
-  const TempFolder folder;
+store::Signature sign_with_agent(const Digest& public_key, std::string_view purpose, ByteView message,
+                                 const Environment& environment) {
+  const TempFolder folder(environment);
   const std::string key = join_path(folder.path(), "key.pub");
   write_file_atomically(key, store::ssh_public_key(public_key) + "\n");
   const ProcessResult result = run_process({"ssh-keygen", "-q", "-Y", "sign", "-n", std::string(purpose), "-f", key},
@@ -48,9 +49,9 @@ store::Signature sign_with_agent(const Digest& public_key, std::string_view purp
   return made.signature;
 }
 
-Signer from_agent(const Digest& public_key) {
-  return {public_key, [public_key](std::string_view purpose, ByteView message) {
-            return sign_with_agent(public_key, purpose, message);
+Signer from_agent(const Digest& public_key, const Environment& environment) {
+  return {public_key, [public_key, environment](std::string_view purpose, ByteView message) {
+            return sign_with_agent(public_key, purpose, message, environment);
           }};
 }
 
@@ -72,19 +73,20 @@ Signer signer_of(const store::Secret& text, const std::string& path) {
 
 // What user.signingkey names: a public key's text, its file, or a private key's file.
 Signer named_signer(const std::string& value, const SettingSources& sources) {
-  if (value.starts_with("ssh-")) return from_agent(store::parse_ssh_public_key(value, kSetting));
+  if (value.starts_with("ssh-")) return from_agent(store::parse_ssh_public_key(value, kSetting), sources.environment);
   const std::string path = join_path(sources.root.empty() ? "/" : sources.root, with_home(value, sources.environment));
   if (!path_exists(path)) {
     throw Error(ErrorKind::kNotFound, fmt::format("{}: {} is missing", kSetting, path),
                 "name a file like ~/.ssh/id_ed25519; `ssh-keygen -t ed25519` makes one");
   }
-  if (path.ends_with(".pub")) return from_agent(store::parse_ssh_public_key(read_text(path), path));
+  if (path.ends_with(".pub"))
+    return from_agent(store::parse_ssh_public_key(read_text(path), path), sources.environment);
   const store::Secret text = read_key_file(path);
   try {
     return signer_of(text, path);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kRefused || !path_exists(path + ".pub")) throw;
-    return from_agent(store::parse_ssh_public_key(read_text(path + ".pub"), path + ".pub"));
+    return from_agent(store::parse_ssh_public_key(read_text(path + ".pub"), path + ".pub"), sources.environment);
   }
 }
 

@@ -14,7 +14,8 @@
 #include "registry/sync/transfer.h"
 #include "registry/versions/pointers.h"
 #include "store/remote/transfer.h"
-#include "store/worktree/worktree.h"
+#include "store/worktree/add_files.h"
+#include "store/worktree/scan.h"
 
 namespace mlx::registry {
 namespace {
@@ -39,7 +40,7 @@ std::uint64_t restore_folder(Repository& repository, const Pointer& pointer, con
   const bool same = entries.size() == pointer.files && size == pointer.size;
   if (files.empty() && !same) return 0;
   const auto batch = repository.store().begin();
-  batch->add_files(files, progress);
+  store::add_files(*batch, files, progress);
   if (same) batch->add_manifest(entries);
   batch->commit();
   return files.size();

@@ -60,7 +60,7 @@ class PeekedTrees {
     std::ranges::sort(nowhere);
     std::ranges::set_difference(named, nowhere, std::back_inserter(roots));
     if (roots.empty()) return;
-    folder_.emplace();
+    folder_.emplace(repository.environment());
     store::Store::create(folder_->path(), repository.disk());
     peeked_.emplace(folder_->path(), repository.disk(), repository.pool());
     receive_readable(remote, *peeked_, roots, progress);

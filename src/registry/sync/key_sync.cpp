@@ -17,6 +17,7 @@
 #include "registry/sync/seen_heads.h"
 #include "registry/sync/seen_keys.h"
 #include "registry/versions/domains.h"
+#include "store/crypto/key_join.h"
 #include "store/remote/encrypted_remote.h"
 
 namespace mlx::registry {

@@ -35,6 +35,7 @@
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
 #include "store/pack/repair.h"
+#include "store/remote/encrypted_remote.h"
 #include "store/remote/remote.h"
 #include "store/remote/transfer.h"
 
@@ -175,12 +176,13 @@ std::set<std::string> domains_of(Repository& repository, ContentMakers& makers) 
 void for_each_domain(Repository& repository, store::Remote& remote, OperationStage& operations, Progress* progress,
                      const std::function<void(ToSend)>& use) {
   ContentMakers makers{repository.kinds(), operations, InForce(repository.db(), repository.kinds())};
-  if (!remote.encrypted()) {
+  store::EncryptedRemote* const encrypted = store::as_encrypted(remote);
+  if (encrypted == nullptr) {
     use(objects_to_send(repository, remote, makers.content(), {}, progress));
     return;
   }
   for (const std::string& domain : domains_of(repository, makers)) {
-    remote.set_domain(domain);
+    encrypted->set_domain(domain);
     const Content content = makers.content([&](const Operation& operation, const Json& body) {
       return domain_of_content(repository, operation, body) == domain;
     });

@@ -11,7 +11,7 @@ namespace mlx::store::s3 {
 namespace {
 
 constexpr std::size_t kWorthAsking = std::size_t{1} << 20;
-constexpr long kSlowest = 256;  // bytes a second: a connection on which less moves stalls
+constexpr long kSlowest = 256;  // bytes a second: a slower connection counts as stalled
 
 struct Body {
   HttpExchange* exchange;
@@ -38,7 +38,7 @@ std::size_t on_read(char* to, std::size_t size, std::size_t count, void* user) {
   return part;
 }
 
-// curl sends anew on a fresh connection where a kept one turns out to be closed.
+// curl sends again on a fresh connection if a kept one turns out to be closed.
 int on_seek(void* user, curl_off_t offset, int origin) {
   auto* body = static_cast<Body*>(user);
   if (origin != SEEK_SET || offset < 0 || static_cast<std::size_t>(offset) > body->exchange->body_size)
@@ -125,7 +125,7 @@ void perform(void* handle, HttpExchange* exchange) {
   exchange->failure[0] = '\0';
   curl_slist* headers = nullptr;
   for (std::size_t i = 0; i < exchange->header_count; ++i) headers = curl_slist_append(headers, exchange->headers[i]);
-  // Asking first whether the server wants the body pays only where it is large; some servers never say.
+  // Asking first whether the server wants the body pays only if it is large; some servers never say.
   if (exchange->body_size < kWorthAsking) headers = curl_slist_append(headers, "Expect:");
   Body body{exchange};
   set_request(curl, exchange, &body, headers);

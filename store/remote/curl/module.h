@@ -1,5 +1,5 @@
-// What passes between mlx and the module that holds libcurl (lib/mlx/mlx_http.so): plain C structures, so that neither
-// needs a symbol of the other. Nothing throws across it.
+// The interface between mlx and the module with libcurl (lib/mlx/mlx_http.so): plain C structures, so that neither
+// needs a symbol of the other. No exception crosses it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct HttpExchange {
   std::size_t body_size;
   const char* ca_bundle;  // nullptr: the system's
   long stall_seconds;
-  long deadline_seconds;  // of the whole exchange; 0: none
+  long deadline_seconds;  // for the whole exchange; 0: none
   // Called from inside perform(), on its thread; `user` is handed on.
   void* user;
   bool (*take_header)(void* user, const char* line, std::size_t size);
@@ -28,14 +28,14 @@ struct HttpExchange {
   void (*sent)(void* user,
                std::size_t position);  // bytes of the body that went out; less than before after a new start
   // Out.
-  int status;         // 0 where there is no whole answer
+  int status;         // 0 if there is no whole answer
   bool lasting;       // trying again would not help
   char failure[256];  // why, in words; never anything of the request
 };
 
 struct HttpModule {
   int version;
-  void* (*open_handle)();  // one connection's; nullptr where memory is short
+  void* (*open_handle)();  // one connection's; nullptr if memory is short
   void (*close_handle)(void* handle);
   void (*perform)(void* handle, HttpExchange* exchange);
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic = "mlx catalogue 1";
 
-// Takes the number and the character behind it off the front of `text`; false where none stands there.
+// Takes the number and the character behind it off the front of `text`; false if none stands there.
 bool take_number(std::string_view& text, std::uint64_t& number) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc() || (text[0] == '0' && end != text.data() + 1)) return false;

@@ -1,4 +1,5 @@
-// Writers that meet read again and try again; who is slow does not wait for the others, so the tries are many.
+// A writer whose condition fails reads the catalogue and tries again. There are many tries, since a slow writer may
+// lose many times in a row.
 #include "store/remote/s3/catalogue_file.h"
 
 #include "base/error.h"

@@ -14,17 +14,17 @@ namespace mlx::store::s3 {
 class CatalogueFile {
  public:
   explicit CatalogueFile(Client& client) : client_(client) {}
-  // As it stands now; false where there is none. kCorrupt where both of its copies are damaged.
+  // Reads the newest catalogue; false if there is none. kCorrupt if both of its copies are damaged.
   bool refresh();
   const Catalogue& current() const { return current_; }
-  // Makes an empty one unless somebody was faster. First makes sure that the server honours the conditions of PUT:
-  // kMissing where it does not.
+  // Makes an empty one unless another client was faster. First checks that the server honours the conditions of PUT:
+  // kMissing if it does not.
   void create();
-  // Writes both copies again, and an empty one where both are damaged; `format` too. The names of those that were not
-  // whole.
+  // Writes both copies again (an empty catalogue if both are damaged), and those of `format`. The names of the files
+  // that were damaged.
   std::vector<std::string> mend();
-  // Applies `change` to what stands there until nobody else comes between. `change` returns false to leave it as it is;
-  // so does this then.
+  // Applies `change` to the newest catalogue, again until no other client's change comes between. If `change` returns
+  // false, nothing is written, and this returns false.
   bool replace(const std::function<bool(Catalogue&)>& change);
 
  private:

@@ -1,4 +1,4 @@
-// Each attempt is signed anew, since a signature holds its time. Attempts wait longer and longer, by chance, so that
+// Each attempt is signed anew, since a signature contains its time. Waits between attempts grow and are random, so that
 // many clients do not come back at once.
 #include "store/remote/s3/client.h"
 
@@ -28,7 +28,7 @@ std::string header(const HttpResponse& response, const std::string& name) {
   return found == response.headers.end() ? std::string() : found->second;
 }
 
-// Between nothing and 0.2 s before the second attempt, 0.4 before the third …; longer where the server asks for it.
+// From 0 to 0.2 s before the second attempt, to 0.4 s before the third …; longer if the server asks for it.
 double wait_before(int attempt, const std::string& retry_after) {
   thread_local std::mt19937 random{std::random_device{}()};
   const double most = std::min(kLongestWait, kFirstWait * std::pow(2.0, attempt - 1));
@@ -96,7 +96,7 @@ HttpRequest Client::sign(const Call& call, const std::string& region) const {
   return request;
 }
 
-// A bucket of another region: the server says which, and a request signed for that one is answered.
+// The bucket is in another region: the server names it, and the request is signed for that one.
 bool Client::moved(const HttpResponse& response, const std::string& region) {
   const std::string other = header(response, "x-amz-bucket-region");
   if (response.status != 301 && response.status != 307 && response.status != 400) return false;
@@ -178,7 +178,7 @@ std::optional<std::uint64_t> Client::size_of(const std::string& name) {
   return parse_size(header(response, "content-length"));
 }
 
-// The answer is 200, or 412 where the condition does not hold.
+// The answer is 200, or 412 if the condition does not hold.
 HttpResponse Client::put_if(Call& call, const Condition& condition) {
   if (!condition.anything)
     call.headers.push_back(condition.tag.empty() ? Header{"If-None-Match", "*"} : Header{"If-Match", condition.tag});

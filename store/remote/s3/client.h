@@ -1,4 +1,4 @@
-// Single objects below s3://BUCKET/PREFIX: GET, HEAD and conditional PUT, signed, tried again where that may help.
+// Single objects below s3://BUCKET/PREFIX: GET, HEAD and conditional PUT, signed, tried again if that may help.
 // Thread-safe. Used by catalogue_file.cpp, pack_tables.cpp and remote.cpp.
 #pragma once
 
@@ -20,32 +20,32 @@ struct Object {
   std::string tag;  // entity tag, as the server writes it
 };
 
-// What has to hold for a PUT to happen.
+// The condition of a PUT.
 struct Condition {
-  std::string tag;        // of what must be there; "" means that nothing must
-  bool anything = false;  // whatever is there, or nothing
+  std::string tag;        // of the object to replace; "": there must be none
+  bool anything = false;  // no condition
 };
 
 struct Written {
   bool done = false;  // false: the condition did not hold
-  std::string tag;    // of what was written; "" where the server does not say
+  std::string tag;    // of what was written; "" if the server does not say
 };
 
 class Client {
  public:
   Client(Settings settings, std::unique_ptr<HttpClient> http);
 
-  // nullopt where there is no such object; kCorrupt where it is larger than `max_size`. With `known` the tag of what
-  // the caller has: `unchanged` is set and the bytes stay empty where it is still that.
+  // nullopt if there is no such object; kCorrupt if it is larger than `max_size`. With `known` the tag of what
+  // the caller has: `unchanged` is set and the bytes stay empty if it is still that.
   std::optional<Object> get(const std::string& name, std::uint64_t max_size, const std::string& known = {},
                             bool* unchanged = nullptr);
-  // Exactly `size` bytes (not 0) from `offset`. kNotFound, kCorrupt where the object is too short.
+  // Exactly `size` bytes (not 0) from `offset`. kNotFound, kCorrupt if the object is too short.
   Bytes get_range(const std::string& name, std::uint64_t offset, std::uint64_t size);
-  std::optional<std::uint64_t> size_of(const std::string& name);  // nullopt where there is no such object
-  // The server compares the bytes with their SHA-256. Where an answer was lost and the next attempt finds the condition
-  // broken, what is there decides: the same bytes mean done.
+  std::optional<std::uint64_t> size_of(const std::string& name);  // nullopt if there is no such object
+  // The server compares the bytes with their SHA-256. If an answer was lost and the next attempt finds the condition
+  // broken, the object is read: the same bytes mean done.
   Written put(const std::string& name, ByteView bytes, const Condition& condition);
-  // An object whose name says what it holds, unless it is there with as many bytes. `sent` as in HttpRequest.
+  // Writes an object that is named by its content, unless one of this size is there. `sent` as in HttpRequest.
   void create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent);
 
   std::string url_of(const std::string& name) const;  // s3://BUCKET/PREFIX/NAME, for messages
@@ -59,7 +59,7 @@ class Client {
     std::uint64_t max_body = 0;
     bool lost = false;  // out: an earlier attempt may have been carried out
   };
-  // Any answer that is neither passing nor a redirect to another region.
+  // The first answer that is neither a passing failure nor a redirect to another region.
   HttpResponse perform(Call& call, Problem& problem);
   HttpRequest sign(const Call& call, const std::string& region) const;
   bool moved(const HttpResponse& response, const std::string& region);

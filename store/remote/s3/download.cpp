@@ -1,4 +1,4 @@
-// A gap of a few chunks costs less to fetch than another request costs to make.
+// Fetching a gap of a few chunks costs less than another request.
 #include "store/remote/s3/download.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fetches objects out of the packs of an S3 remote: neighbours in one range request, several requests at once. Used by
+// Fetches objects from the packs of an S3 remote: one range request for neighbours, several requests at once. Used by
 // remote.cpp.
 #pragma once
 

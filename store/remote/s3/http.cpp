@@ -36,7 +36,7 @@ const HttpModule& loaded() {
 }
 
 constexpr std::uint64_t kMaxErrorBody = 64 << 10;  // of an answer that is none of 2xx
-// Heads, keys and their like are there within ten times what a connection may stand still, however it drips.
+// Small files must arrive within ten times the stall limit, however slowly the bytes come.
 constexpr std::uint64_t kSmall = 4 << 20;
 constexpr long kDeadlineStalls = 10;
 

@@ -1,5 +1,5 @@
-// One HTTP request at a time, over libcurl, which stands in a module (lib/mlx/mlx_http.so) so that commands that talk
-// to nobody do not load it. Used by client.cpp. Thread-safe: each thread's request has a connection of its own, and
+// HTTP requests over libcurl. It is in a module (lib/mlx/mlx_http.so), so that commands without a network do not load
+// it. Used by client.cpp. Thread-safe: each thread's request has a connection of its own, and
 // connections are kept for the next.
 #pragma once
 
@@ -25,7 +25,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
   ByteView body;                            // PUT
-  std::function<void(std::uint64_t)> sent;  // how much of the body went out; less than before after a new start
+  std::function<void(std::uint64_t)> sent;  // bytes of the body sent so far; it falls when sending starts again
   std::uint64_t max_body = 0;               // of the answer; more of it is an error
 };
 
@@ -35,8 +35,8 @@ struct HttpResponse {
   Bytes body;
 };
 
-// What became of a request that got no whole answer: worth trying again, or not (a name that does not resolve, a
-// certificate that is not trusted).
+// Why a request got no whole answer, and whether another attempt may help (not if a name does not resolve or a
+// certificate is not trusted).
 struct HttpFailure {
   std::string message;  // "could not connect to server"
   bool lasting = false;
@@ -45,11 +45,11 @@ struct HttpFailure {
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  // nullopt and `failure` where there is no whole answer. kInterrupted after a signal.
+  // nullopt and `failure` if there is no whole answer. kInterrupted after a signal.
   virtual std::optional<HttpResponse> perform(const HttpRequest& request, HttpFailure& failure) = 0;
 };
 
-// kMissing where the module cannot be opened.
+// kMissing if the module cannot be opened.
 std::unique_ptr<HttpClient> open_http(const HttpOptions& options);
 
 }  // namespace mlx::store::s3

@@ -1,5 +1,5 @@
-// One sorted list over all tables, 16 bytes an object, so that a look-up does not ask every pack. The kept files are
-// not synced: one that a power loss has torn is seen by its SHA-256 and fetched again.
+// One sorted list over all tables, 16 bytes an object, so that a look-up need not search every pack. Kept files are not
+// synced: if a power loss tears one, its SHA-256 shows that, and it is fetched again.
 #include "store/remote/s3/pack_tables.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::string PackTables::path_of(const PackEntry& pack) const {
   return join_path(folder_, pack.id.hex() + ".idx");
 }
 
-// Takes the index from the folder; false where it is not there, or damaged.
+// Takes the index from the folder; false if it is not there, or damaged.
 bool PackTables::open(const PackEntry& entry) {
   const std::string path = path_of(entry);
   if (!path_exists(path)) return false;

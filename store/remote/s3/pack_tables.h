@@ -1,5 +1,5 @@
-// Which object stands where in the packs of an S3 remote: their trailing indexes, fetched once, kept in a folder (they
-// never change) and mapped. Used by remote.cpp; not thread-safe but for find().
+// Finds objects in the packs of an S3 remote by the packs' trailing indexes. These never change: they are fetched once,
+// kept in a folder and mapped. Used by remote.cpp; only find() is thread-safe.
 #pragma once
 
 #include <memory>
@@ -24,26 +24,25 @@ struct Place {
 
 class PackTables {
  public:
-  // `folder` "" keeps the indexes in a temporary one. What is found in it is believed only where its SHA-256 is the
-  // pack's id.
+  // `folder` "" keeps the indexes in a temporary folder. A kept index is used only if its SHA-256 is the pack's id.
   PackTables(Client& client, std::string folder, Disk& disk, Pool& network);
-  // Brings in the indexes of packs that were not known before, several at once. kCorrupt where one is not what the
-  // catalogue says; returns those that are gone or have another size, which are lost.
+  // Fetches the indexes of packs that were not known before, several at once. kCorrupt if one is not what the catalogue
+  // says. Returns the lost packs: those that are gone or have another size.
   std::vector<PackEntry> follow(const std::vector<PackEntry>& packs);
-  // The same of packs that were just sent, and kept: what was lost is there again.
+  // The same for packs that were just sent, whose indexes are kept: lost ones are there again.
   void take_sent(const std::vector<PackEntry>& packs);
   // Keeps the index of a pack that was just written to `path`, so that it need not be fetched.
   void keep(const PackEntry& pack, const std::string& path);
 
-  // Asks the server for the size of each of these packs (numbers in packs()), once. Those that are gone or have another
-  // size are lost: from then on nothing is found in them. Returns the ones that were not known to be.
+  // Asks the server once for the size of each of these packs (numbers in packs()). A pack that is gone or has another
+  // size is lost: from then on nothing is found in it. Returns those that were not known to be lost.
   std::vector<PackEntry> look_at(const std::vector<std::size_t>& packs);
   std::vector<std::size_t> all() const;
 
-  // Numbers of the packs that hold one of these, several times or not; all that one holds, in its order; and from then
-  // on nothing is found in them.
+  // Numbers of the packs that hold one of these objects; one may come several times.
   std::vector<std::size_t> holding(const std::vector<ObjectKey>& keys) const;
-  std::vector<PackRecord> records_of(std::size_t pack) const;
+  std::vector<PackRecord> records_of(std::size_t pack) const;  // in the pack's order
+  // From then on nothing is found in these packs.
   void forget(const std::vector<std::size_t>& packs);
 
   std::optional<Place> find(const ObjectKey& key) const;

@@ -46,7 +46,7 @@ class S3Remote final : public Remote {
       if (catalogue_.refresh()) return;
     } catch (const Error& error) {
       if (!writes_ || error.kind != ErrorKind::kCorrupt) throw;
-      return;  // whoever uses it is told; repair() may be what is wanted
+      return;  // using it reports that; the caller may want repair()
     }
     if (!options.create) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: the bucket holds no mlx remote there", client_.url_of("")),
@@ -78,7 +78,7 @@ class S3Remote final : public Remote {
           result.push_back(key);
         }
       }
-      // What a push builds on has to be there, and not only in what this clone keeps of the remote.
+      // What a push relies on must be on the server, not only in this clone's kept indexes.
       if (!writes_ || !note_lost(tables_.look_at({answered.begin(), answered.end()}))) return result;
     }
   }
@@ -109,7 +109,7 @@ class S3Remote final : public Remote {
         download(client_, tables_, std::move(places), network_, note_taken, progress);
         return;
       } catch (const Error& error) {
-        // Of a pack that is gone another one may hold the objects.
+        // Another pack may hold the objects of a pack that is gone.
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
         if (!note_lost(tables_.look_at({packs.begin(), packs.end()}))) throw;
       }
@@ -118,7 +118,7 @@ class S3Remote final : public Remote {
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
     refresh();
-    // Heads that are found to be these after a first try are that try's, whose answer was lost.
+    // If an earlier attempt's answer was lost, its heads stand there already.
     bool tried = false, published = false;
     const bool replaced = catalogue_.replace([&](Catalogue& catalogue) {
       published = tried && catalogue.heads == sorted(heads);
@@ -151,7 +151,7 @@ class S3Remote final : public Remote {
     return lost_;
   }
 
-  // Packs that are gone leave the catalogue: what stood in them is missing then, for everybody.
+  // Lost packs leave the catalogue: their objects are then missing for everybody.
   bool repair(RepairReport&, Progress& progress) override {
     mended_ = catalogue_.mend();
     for (const std::string& what : look_for_lost()) progress.warn(what + "; what is here of it is sent again");
@@ -162,7 +162,7 @@ class S3Remote final : public Remote {
     return true;
   }
 
-  // What else stands in their packs goes into new ones, before the catalogue leaves the old ones out.
+  // The other objects of their packs go into new packs, before the catalogue drops the old ones.
   bool drop(const std::vector<ObjectKey>& keys, RepairReport& report, Progress& progress) override {
     follow();
     const std::vector<std::size_t> packs = tables_.holding(keys);
@@ -196,7 +196,7 @@ class S3Remote final : public Remote {
   std::vector<std::string> mended() override { return mended_; }
 
  private:
-  // False where there are none.
+  // False if there are none.
   bool note_lost(const std::vector<PackEntry>& packs) {
     for (const PackEntry& pack : packs) {
       lost_packs_.insert(pack);

@@ -9,7 +9,7 @@
 namespace mlx::store {
 
 // `url` is s3://BUCKET or s3://BUCKET/PREFIX; credentials, region and endpoint come from the environment and the
-// profile files. kNotFound where there is no remote; with `create` one is made in a bucket that is there.
+// profile files. kNotFound if there is no remote; with `create` one is made in a bucket that is there.
 std::unique_ptr<Remote> open_s3_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool);
 
 }  // namespace mlx::store

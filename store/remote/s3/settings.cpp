@@ -73,7 +73,7 @@ std::optional<Credentials> keys_of(const Section& section, const std::string& pr
   return keys;
 }
 
-// What the program prints is secret, so that no message quotes it.
+// The program prints secrets, so no message quotes it.
 Credentials keys_of_process(const std::string& command, const std::string& profile) {
   const auto wrong = [&](const std::string& why) {
     return Error(ErrorKind::kUsage, fmt::format("the credential_process of the profile '{}' {}", profile, why),

@@ -1,5 +1,5 @@
-// Where an S3 remote is and who asks: the URL s3://BUCKET/PREFIX together with what the environment and the profile
-// files say. Used by remote.cpp.
+// The place of an S3 remote and the credentials for it: from the URL s3://BUCKET/PREFIX, the environment and the
+// profile files. Used by remote.cpp.
 #pragma once
 
 #include <string>
@@ -22,11 +22,11 @@ struct Settings {
   long stall_seconds = 30;  // a connection on which nothing moves is given up after this
 };
 
-// kUsage where the URL, a profile or a variable is wrong or no credentials are found; kRefused for plain http to
-// another machine. Reads the profile files in the home folder, and runs their credential_process where one is named.
+// kUsage if the URL, a profile or a variable is wrong or no credentials are found; kRefused for plain http to
+// another machine. Reads the profile files in the home folder, and runs their credential_process if one is named.
 Settings resolve_settings(const std::string& url, const Environment& environment);
 
-// The words of a command line as a shell would part them: quotes and backslashes, nothing is expanded. kUsage where a
+// Splits a command line into words as a shell does: quotes and backslashes count, nothing is expanded. kUsage if a
 // quote is left open.
 std::vector<std::string> split_words(const std::string& line);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBlock = 64;  // of SHA-256, in bytes
 
-// Without spaces at its ends, and runs of them inside as one.
+// Without spaces at the ends; runs of spaces inside become one.
 std::string folded(std::string_view value) {
   std::string out;
   for (const char c : value) {

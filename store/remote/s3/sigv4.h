@@ -1,5 +1,5 @@
-// AWS Signature Version 4: which headers prove to an S3 server that a request comes from the holder of a key. A pure
-// function of the request, the key and the time, as Amazon publishes it ("Authenticating Requests: Using the
+// AWS Signature Version 4: the headers that prove to an S3 server who sent a request. A pure function of the request,
+// the key and the time, as Amazon publishes it ("Authenticating Requests: Using the
 // Authorization Header"). Used by client.cpp.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace mlx::store::s3 {
 
 struct Credentials {
   std::string access_key, secret_key;
-  std::string session_token;  // "" where the key is a permanent one
+  std::string session_token;  // "" for a permanent key
 };
 
 using Header = std::pair<std::string, std::string>;  // name and value
@@ -34,7 +34,7 @@ std::string authorization(const SignedParts& request, const Credentials& credent
 
 std::string amz_date(std::int64_t unix_micros);
 
-// Everything but A-Z a-z 0-9 - . _ ~ as %XX; '/' stays where `keep_slash`.
+// Everything but A-Z a-z 0-9 - . _ ~ as %XX; '/' stays if `keep_slash`.
 std::string percent_encode(std::string_view text, bool keep_slash);
 
 Digest hmac_sha256(ByteView key, ByteView message);  // RFC 2104

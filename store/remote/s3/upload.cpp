@@ -55,7 +55,7 @@ class Upload {
   }
 
  private:
-  // The next pack in order; nullopt where all objects are in one, and after an error.
+  // The next pack in order; nullopt once all objects are in packs, and after an error.
   std::optional<OutgoingPack> make_next() {
     std::lock_guard lock(making_);
     check_interrupted();
@@ -90,7 +90,7 @@ class Upload {
     at_ += count;
   }
 
-  // A pack that a push before this one got there, but not into the catalogue, need not go again.
+  // An earlier push may have sent this pack without entering it into the catalogue: then it is not sent again.
   void send(const OutgoingPack& pack) {
     const std::string name = "packs/" + pack.entry.id.hex() + ".pack";
     const MappedFile file(pack.path);
@@ -122,7 +122,7 @@ class Upload {
     if (seconds_now() - entered_at_ >= kBetweenEntries) enter_finished();
   }
 
-  // Those packs that all packs before them have reached the server with.
+  // The packs in front of the first one that has not arrived.
   void enter_finished() {
     std::ranges::sort(sent_, {}, &OutgoingPack::number);
     std::vector<PackEntry> entries;
@@ -141,7 +141,7 @@ class Upload {
     entered_at_ = seconds_now();
   }
 
-  // After an error, which is the one to be told.
+  // After an error, which is the one that is reported.
   void enter_what_is_there() {
     try {
       enter_finished();

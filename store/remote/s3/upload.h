@@ -1,5 +1,5 @@
-// Sends objects as packs: cut in the order given, sent several at once, and entered into the catalogue in that order,
-// so that what is in it never lacks what went before. Used by remote.cpp.
+// Sends objects as packs, several at once. Packs are cut, and enter the catalogue, in the order of the objects, so that
+// an object in the catalogue never lacks one that comes before it. Used by remote.cpp.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace mlx::store::s3 {
 
-// What an upload works with; all outlive it.
+// What an upload uses; all of it outlives the upload.
 struct UploadContext {
   Client& client;
   CatalogueFile& catalogue;
@@ -23,7 +23,7 @@ struct UploadContext {
   std::string folder;  // for packs on their way
 };
 
-// `keys` has none twice. What got through before an error is in the catalogue where that can still be written.
+// `keys` has no doubles. After an error, packs that arrived are in the catalogue if it can still be written.
 void upload(const UploadContext& context, const std::vector<ObjectKey>& keys, const ReadStored& read,
             Progress& progress);
 

@@ -1,6 +1,6 @@
-// The forms are those that git knows. Names are checked against what hosts and users consist of: ssh expands them in
-// the user's config, where a shell may see them.
-#include "store/remote/ssh_url.h"
+// URLs have git's forms. Names are checked against the characters that hosts and users have: ssh expands them in the
+// user's config, where a shell may see them.
+#include "base/ssh.h"
 
 #include <algorithm>
 
@@ -8,12 +8,24 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace mlx::store {
+namespace mlx {
 
 namespace {
 
 constexpr std::string_view kScheme = "ssh://";
 constexpr const char* kForms = "write ssh://[USER@]HOST[:PORT]/PATH or [USER@]HOST:PATH";
+
+struct Symptom {
+  std::string_view text, hint;  // {} in the hint is USER@HOST
+};
+constexpr Symptom kSymptoms[] = {
+    {"Host key verification failed", "check the host's key, then accept it once: ssh {} true"},
+    {"Permission denied (", "mlx uses ssh's own keys and settings; this has to work: ssh {} true"},
+    {"Could not resolve hostname", "is the host's name in the URL right? `mlx remote` shows it"},
+    {"Connection refused", "does an SSH server listen there? try: ssh {} true"},
+    {"Connection timed out", "is the host up and reachable? try: ssh {} true"},
+    {"No route to host", "is the host up and reachable? try: ssh {} true"},
+};
 
 [[noreturn]] void refuse(const std::string& url, std::string_view why) {
   throw Error(ErrorKind::kUsage, fmt::format("{}: {}", url, why), kForms);
@@ -77,18 +89,6 @@ void take_authority(const std::string& url, std::string_view text, bool with_por
   take_host(url, text, with_port, target);
 }
 
-// A word that a POSIX shell takes as it is; a leading "~/" still means the login's folder.
-std::string quoted(const std::string& word) {
-  if (is_name(word, "/._+-@%,:=")) return word;
-  std::string out;
-  std::string_view rest = word;
-  if (rest.starts_with("~/")) {
-    out = "~/";
-    rest.remove_prefix(2);
-  }
-  return out + shell_quoted(rest);
-}
-
 // The end of the host's name in "[::1]:PATH" or "host:PATH": its colon.
 std::size_t short_colon(const std::string& url) {
   const std::size_t bracket = url.find('['), close = url.find("]:");
@@ -127,14 +127,31 @@ SshTarget parse_ssh_url(const std::string& url) {
   return target;
 }
 
-std::vector<std::string> ssh_command(const SshTarget& target, const SshProgram& program) {
-  std::vector<std::string> command{"ssh"};
-  if (!program.command.empty()) command = {"sh", "-c", program.command + " \"$@\"", program.command};
-  if (!target.port.empty()) command.insert(command.end(), {"-p", target.port});
-  command.push_back(target.user.empty() ? target.host : target.user + "@" + target.host);
-  command.push_back(quoted(program.remote_mlx.empty() ? "mlx" : program.remote_mlx) + " serve-store --stdio" +
-                    (program.repair ? " --repair" : ""));
-  return command;
+std::vector<std::string> ssh_command(const SshTarget& target, const std::string& program, const std::string& command) {
+  std::vector<std::string> words{"ssh"};
+  if (!program.empty()) words = {"sh", "-c", program + " \"$@\"", program};
+  if (!target.port.empty()) words.insert(words.end(), {"-p", target.port});
+  words.push_back(target.login());
+  words.push_back(command);
+  return words;
 }
 
-}  // namespace mlx::store
+std::string remote_word(const std::string& word) {
+  if (is_name(word, "/._+-@%,:=")) return word;
+  std::string out;
+  std::string_view rest = word;
+  if (rest.starts_with("~/")) {
+    out = "~/";
+    rest.remove_prefix(2);
+  }
+  return out + shell_quoted(rest);
+}
+
+std::optional<std::string> ssh_hint(const SshTarget& target, std::string_view said) {
+  for (const Symptom& known : kSymptoms) {
+    if (said.find(known.text) != std::string_view::npos) return fmt::format(fmt::runtime(known.hint), target.login());
+  }
+  return std::nullopt;
+}
+
+}  // namespace mlx

@@ -1,14 +1,15 @@
-// What came from elsewhere is read back from the new packs before they are published: indexes, checksums, deltas on
-// their bases, and files whose chunk lists came. A list's id is its file's, so that only the file shows whether it is
-// the right one; hence no list stands in a store unless it was made there or makes its file.
+// A chunk list has its file's id, so only the file's content shows that it is the right list. No list stands in a store
+// unless it was made there, or makes its file.
+#include "store/pack/received_packs.h"
+
 #include <fcntl.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/pack/batch.h"
 #include "store/pack/chunk_list.h"
 #include "store/pack/cipher.h"
+#include "store/pack/store_state.h"
 
 namespace mlx::store {
 
@@ -33,10 +34,10 @@ struct NewPack {
   void read(const PackRecord& record, Bytes& stored) const { read(record.offset, record.stored_size, stored); }
 };
 
-// The new packs in front of the store.
+// The new packs, searched before the store.
 class Received {
  public:
-  Received(const Store::State& store, const KeyRing* ring) : store_(store), ring_(ring) {}
+  Received(const StoreState& store, const KeyRing* ring) : store_(store), ring_(ring) {}
   void add(const std::string& temporary, const Digest& id) { packs_.emplace_back(temporary, id); }
 
   void check_packs() const {
@@ -53,8 +54,8 @@ class Received {
     }
   }
 
-  void check_lists(const std::vector<std::pair<Digest, ObjectKey>>& lists) const {
-    std::vector<std::pair<Digest, ObjectKey>> large;
+  void check_lists(const std::vector<ReceivedList>& lists) const {
+    std::vector<ReceivedList> large;
     std::mutex mutex;
     store_.pool.run(static_cast<std::int64_t>(lists.size()), [&](std::int64_t i) {
       const auto& list = lists[static_cast<std::size_t>(i)];
@@ -66,7 +67,7 @@ class Received {
   }
 
  private:
-  // False, and nothing, for a file of more than `most` bytes.
+  // False, without a check, for a file of more than `most` bytes.
   bool check_list(const Digest& file, const ObjectKey& key, std::uint64_t most) const {
     const std::string what = fmt::format("chunk list of {}", file.brief());
     Bytes bytes;
@@ -85,11 +86,11 @@ class Received {
       store_.read_part(id, plain);
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kNotFound) throw;
-      fail(ErrorKind::kCorrupt, "{}: names chunk {}, which is neither here nor comes with it", what, id.brief());
+      fail(ErrorKind::kCorrupt, "{}: chunk {} is neither here nor among the received objects", what, id.brief());
     }
   }
 
-  // Bases stand in the new packs or in the store, whole.
+  // A base is stored whole, in the new packs or in the store.
   ReadBase read_base() const {
     return [this](const Digest& id) {
       Bytes plain;
@@ -106,7 +107,7 @@ class Received {
            });
   }
 
-  // Out of the new packs, not compared with its id; false where none of them holds it.
+  // Reads from the new packs, without comparing the id; false if none of them holds it.
   bool read_new(const ObjectKey& key, const Digest& id, Bytes& plain, const ReadBase& base) const {
     for (const NewPack& pack : packs_) {
       const std::uint64_t at = pack.index.table().find(key);
@@ -129,20 +130,19 @@ class Received {
     return false;
   }
 
-  const Store::State& store_;
+  const StoreState& store_;
   const KeyRing* ring_;
   std::vector<NewPack> packs_;
 };
 
 }  // namespace
 
-void PackBatch::verify_received() {
-  Received received(store_, ring_.get());
-  for (const auto* all : {&data_packs_, &meta_packs_}) {
-    for (const auto& sealed : *all) received.add(sealed->temporary, sealed->id);
-  }
+void verify_received(const StoreState& store, const KeyRing* ring, const std::vector<ReceivedPack>& packs,
+                     const std::vector<ReceivedList>& lists) {
+  Received received(store, ring);
+  for (const ReceivedPack& pack : packs) received.add(pack.temporary, pack.id);
   received.check_packs();
-  received.check_lists(received_lists_);
+  received.check_lists(lists);
 }
 
 }  // namespace mlx::store

@@ -1,10 +1,11 @@
-// URLs of SSH remotes and the command line they become. Above all: no name in a URL, which anyone may have written into
-// mlx.toml, becomes an option or a word of a shell.
-#include "fixture.h"
-#include "store/remote/ssh_url.h"
+// URLs of SSH hosts, the command line that they become, and what ssh says. Above all: no name in a URL, which anyone
+// may have written into mlx.toml, becomes an option or a word of a shell.
+#include <doctest/doctest.h>
+
+#include "base/ssh.h"
+#include "throws.h"
 
 using namespace mlx;
-using namespace mlx::store;
 
 namespace {
 
@@ -61,21 +62,24 @@ TEST_CASE("SSH URLs with what could be an option or a shell's word are refused")
                           "ssh://%68ost/x",
                           "ssh://ho\nst/x"}) {
     CAPTURE(url);
-    CHECK(error_of([&] { (void)parse_ssh_url(url); }) == ErrorKind::kUsage);
+    CHECK(error_of([&] { (void)parse_ssh_url(url); }).kind == ErrorKind::kUsage);
   }
 }
 
-TEST_CASE("the command line of an SSH remote") {
+TEST_CASE("the command line that reaches a host") {
   using Words = std::vector<std::string>;
-  const auto command = [](const char* url, const SshProgram& program = {}) {
-    return ssh_command(parse_ssh_url(url), program);
-  };
-  CHECK(command("ssh://host/x y") == Words{"ssh", "host", "mlx serve-store --stdio"});
-  CHECK(command("ssh://me@host:2222/x") == Words{"ssh", "-p", "2222", "me@host", "mlx serve-store --stdio"});
-  CHECK(command("host:x", {"ssh -i 'a key'", ""}) ==
-        Words{"sh", "-c", "ssh -i 'a key' \"$@\"", "ssh -i 'a key'", "host", "mlx serve-store --stdio"});
-  CHECK(command("host:x", {"", "/opt/my mlx/it's"}).back() == "'/opt/my mlx/it'\\''s' serve-store --stdio");
-  CHECK(command("host:x", {"", "~/bin/mlx $(id)"}).back() == "~/'bin/mlx $(id)' serve-store --stdio");
-  CHECK(command("host:x", {"", "/usr/local/bin/mlx"}).back() == "/usr/local/bin/mlx serve-store --stdio");
-  CHECK(command("host:x", {"", "", true}).back() == "mlx serve-store --stdio --repair");
+  const SshTarget plain = parse_ssh_url("host:x"), full = parse_ssh_url("ssh://me@host:2222/x");
+  CHECK(ssh_command(plain, "", "true") == Words{"ssh", "host", "true"});
+  CHECK(ssh_command(full, "", "true") == Words{"ssh", "-p", "2222", "me@host", "true"});
+  CHECK(ssh_command(plain, "ssh -i 'a key'", "true") ==
+        Words{"sh", "-c", "ssh -i 'a key' \"$@\"", "ssh -i 'a key'", "host", "true"});
+  CHECK_EQ(remote_word("~/bin/mlx $(id)"), "~/'bin/mlx $(id)'");
+  CHECK_EQ(remote_word("/usr/local/bin/mlx"), "/usr/local/bin/mlx");
+}
+
+TEST_CASE("what helps where ssh could not connect") {
+  const SshTarget target = parse_ssh_url("me@host:x");
+  CHECK_EQ(ssh_hint(target, "ssh: connect to host h port 22: Connection refused\n").value_or(""),
+           "does an SSH server listen there? try: ssh me@host true");
+  CHECK_FALSE(ssh_hint(target, "something else"));
 }
