@@ -91,7 +91,7 @@ Word split_word(const std::string& word, Context& context) {
 // Each set of weights is loaded once, whatever number of names it is served under.
 class Loader {
  public:
-  explicit Loader(Context& context) : context_(context), level_(chosen_level(context.progress())) {}
+  explicit Loader(Context& context) : context_(context), level_(chosen_level(context)) {}
 
   serve::ModelSpec load(const std::string& word) {
     const Word asked = split_word(word, context_);

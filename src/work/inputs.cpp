@@ -5,12 +5,8 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/text.h"
-<<<<<<< HEAD:src/work/inputs.cpp
 #include "registry/versions/references.h"
-#include "store/worktree/worktree.h"
-=======
 #include "store/worktree/scan.h"
->>>>>>> h-store:src/train/inputs.cpp
 
 namespace mlx::work {
 namespace {

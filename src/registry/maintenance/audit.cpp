@@ -21,16 +21,11 @@ constexpr std::size_t kMostProblems = 1000;
 
 class Audit {
  public:
-<<<<<<< HEAD:src/registry/maintenance/audit.cpp
-  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options, const Kinds& kinds)
+  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options,
+        const Environment& environment, const Kinds& kinds)
       : kinds_(kinds),
         root_(root),
-=======
-  Audit(const std::string& root, store::Disk& disk, Pool& pool, const store::StoreOptions& options,
-        const Environment& environment)
-      : root_(root),
         environment_(environment),
->>>>>>> h-store:src/registry/keys/audit.cpp
         folder_(join_path(root, ".mlx")),
         store_(folder_, disk, pool, options),
         disk_(disk),
@@ -230,14 +225,10 @@ class Audit {
   void compare_metrics();
   void compare_schema();
 
-<<<<<<< HEAD:src/registry/maintenance/audit.cpp
   const Kinds& kinds_;
-  std::string root_, folder_;
-=======
   std::string root_;
   Environment environment_;
   std::string folder_;
->>>>>>> h-store:src/registry/keys/audit.cpp
   store::Store store_;
   store::Disk& disk_;
   Pool& pool_;
@@ -321,22 +312,14 @@ void Audit::compare_schema() {
 }  // namespace
 
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-<<<<<<< HEAD:src/registry/maintenance/audit.cpp
-                           const store::StoreOptions& options, const std::string& head, const Kinds& kinds) {
-=======
                            const store::StoreOptions& options, const std::string& head,
-                           const Environment& environment) {
->>>>>>> h-store:src/registry/keys/audit.cpp
+                           const Environment& environment, const Kinds& kinds) {
   const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
   if (!path_exists(database)) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
                 "`mlx fsck --rebuild` makes it from the operations in journal and packs");
   }
-<<<<<<< HEAD:src/registry/maintenance/audit.cpp
-  return Audit(root, disk, pool, options, kinds).run(head, progress);
-=======
-  return Audit(root, disk, pool, options, environment).run(head, progress);
->>>>>>> h-store:src/registry/keys/audit.cpp
+  return Audit(root, disk, pool, options, environment, kinds).run(head, progress);
 }
 
 }  // namespace mlx::registry

@@ -35,10 +35,6 @@ struct AuditReport {
 // `head`: what the id of one operation must begin with (hex digits, with or without sha256:); "" for any history.
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
                            const store::StoreOptions& options = {}, const std::string& head = {},
-<<<<<<< HEAD:src/registry/maintenance/audit.h
-                           const Kinds& kinds = known_kinds());
-=======
-                           const Environment& environment = {});
->>>>>>> h-store:src/registry/keys/audit.h
+                           const Environment& environment = {}, const Kinds& kinds = known_kinds());
 
 }  // namespace mlx::registry

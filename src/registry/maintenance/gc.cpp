@@ -190,15 +190,9 @@ store::GcReport collect_garbage(Repository& repository, const store::GcOptions& 
 
 store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& config, const store::GcOptions& options,
                                    Progress& progress) {
-<<<<<<< HEAD:src/registry/maintenance/gc.cpp
   const std::unique_ptr<store::Remote> remote = open_remote(repository, config, Direction::kFetch);
-  store::Store* const there = remote->local_store();
-  if (remote->encrypted()) {
-=======
-  const std::unique_ptr<store::Remote> remote = open_remote(repository, config, Towards::kHere);
   store::Store* const there = store::local_store(*remote);
   if (store::as_encrypted(*remote) != nullptr) {
->>>>>>> h-store:src/registry/sync/gc.cpp
     throw Error(ErrorKind::kUsage,
                 fmt::format("'{}' is encrypted: what it holds can not be told apart there", config.name),
                 "push to a new remote, and remove this one");
