@@ -20,13 +20,13 @@ void* allocate_on_host(std::size_t bytes) {
   return std::aligned_alloc(64, (bytes / 64 + 1) * 64);
 }
 
-void copy(void* to, const void* from, std::size_t bytes) {
+void copy_on_host(const Device&, void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 struct Cuda {
   std::vector<Kernel> kernels;
-  const Device* device = nullptr;
+  const Device* (*device)(int index) = nullptr;  // null if there is no GPU to use
   CudaState state = CudaState::kFailed;
   std::string description;  // or why there is no device
 };
@@ -53,7 +53,7 @@ Cuda open_cuda() {
   Cuda opened;
   KernelModule opened_module = open_kernel_module("mlx_cuda");
   Module& module = opened_module.module;
-  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
+  const auto device = reinterpret_cast<const Device* (*)(int)>(module.symbol("mlx_cuda_device"));
   const auto state = reinterpret_cast<int (*)()>(module.symbol("mlx_cuda_state"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
   if (!module.problem.empty()) {
@@ -62,7 +62,7 @@ Cuda open_cuda() {
     return opened;
   }
   opened.kernels = std::move(opened_module.kernels);
-  opened.device = device();
+  if (device(0)) opened.device = device;
   opened.state = static_cast<CudaState>(state());
   opened.description = description();
   return opened;
@@ -76,26 +76,45 @@ const Cuda& cuda() {
 }  // namespace
 
 const Device& host_device() {
-  static const Device device{true,
-                             nullptr,
-                             allocate_on_host,
-                             [](void* memory) { std::free(memory); },
-                             copy,
-                             copy,
-                             [](void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); },
-                             [] {
-                               return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
-                                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-                             },
-                             nullptr,
-                             []() -> const char* { return nullptr; },
-                             []() -> const char* { return nullptr; }};
+  static const DeviceCalls calls{
+      .make_current = [](const Device&) {},
+      .allocate = [](const Device&, std::size_t bytes) { return allocate_on_host(bytes); },
+      .release = [](const Device&, void* memory) { std::free(memory); },
+      .upload = copy_on_host,
+      .download = copy_on_host,
+      .clear = [](const Device&, void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); },
+      .free_bytes =
+          [](const Device&) {
+            return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+                   static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+          },
+      .peak_bytes = [](const Device&) { return std::size_t{0}; },
+      .problem = [](const Device&) -> const char* { return nullptr; },
+      .wait = [](const Device&) -> const char* { return nullptr; },
+      .begin_capture = [](const Device&) { return false; },
+      .end_capture = [](const Device&) -> void* { return nullptr; },
+      .replay = [](const Device&, void*) {},
+      .destroy_graph = [](const Device&, void*) {},
+      .allocate_pinned = [](const Device&, std::size_t bytes) { return allocate_on_host(bytes); },
+      .release_pinned = [](const Device&, void* memory) { std::free(memory); },
+      .copy = [](const Device& self, void* to, const void* from, std::size_t bytes,
+                 void*) { copy_on_host(self, to, from, bytes); },
+      .make_event = [](const Device&) -> void* { return nullptr; },
+      .release_event = [](const Device&, void*) {},
+      .record = [](const Device&, void*, void*) {},
+      .stream_wait_event = [](const Device&, void*, void*) {},
+      .await = [](const Device&, void*) {},
+  };
+  static const Device device{.calls = &calls};
   return device;
 }
 
-const Device& cuda_device() {
-  if (!cuda().device) throw Error(ErrorKind::kMissing, "no GPU: " + cuda().description, remedy(cuda().state));
-  return *cuda().device;
+const Device& cuda_device(int index) {
+  const std::string& description = cuda().description;
+  if (!cuda().device) throw Error(ErrorKind::kMissing, "no GPU: " + description, remedy(cuda().state));
+  if (const Device* device = cuda().device(index)) return *device;
+  throw Error(ErrorKind::kMissing, fmt::format("no GPU {}: {}", index, description),
+              "nvidia-smi lists the GPUs; CUDA_VISIBLE_DEVICES chooses among them");
 }
 
 std::string cuda_description() {

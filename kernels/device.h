@@ -9,53 +9,87 @@
 
 namespace mlx::kernels {
 
-// A GPU has two streams, on each of which everything happens in the order it was asked for, and nobody waits for it but
-// who says so: `stream`, on which all happens that names no other, and `copy_stream` beside it, whose order with the
-// first events decide. None of these throws; what went wrong stays and is told by `problem` and `wait`.
+struct Device;
+
+// What a kind of device does. None of these throws: what went wrong stays with the device, and `problem` and `wait`
+// tell it. `self` is the device that is asked. The host's calls do at once what they say.
+struct DeviceCalls {
+  // Before this thread prepares or launches kernels of it; holds until another device is made current.
+  void (*make_current)(const Device& self);
+  void* (*allocate)(const Device& self, std::size_t bytes);  // at least 64-byte aligned; null if there is no more
+  void (*release)(const Device& self, void* memory);
+  void (*upload)(const Device& self, void* to, const void* from, std::size_t bytes);    // `from` may change afterwards
+  void (*download)(const Device& self, void* to, const void* from, std::size_t bytes);  // waits for earlier work
+  void (*clear)(const Device& self, void* memory, std::size_t bytes);                   // zeros
+  std::size_t (*free_bytes)(const Device& self);
+  std::size_t (*peak_bytes)(const Device& self);  // the most that this process has held at once; 0 for the host
+  const char* (*problem)(const Device& self);     // null, or what is known to have gone wrong; does not wait
+  const char* (*wait)(const Device& self);        // until all of `stream` is done; null, or what has gone wrong
+
+  // Between begin_capture and end_capture nothing but launches is asked for, and none of them happens. What end_capture
+  // returns is launched as one by `replay`, any number of times, until destroy_graph. If they cannot be captured, the
+  // first returns false or the second null, and nothing has gone wrong.
+  bool (*begin_capture)(const Device& self);
+  void* (*end_capture)(const Device& self);
+  void (*replay)(const Device& self, void* graph);
+  void (*destroy_graph)(const Device& self, void* graph);
+
+  // Page-locked memory of the host, which the device copies from and to by itself; null if there is no more. It is
+  // released once no copy uses it.
+  void* (*allocate_pinned)(const Device& self, std::size_t bytes);
+  void (*release_pinned)(const Device& self, void* memory);
+  // Between memory of the device and memory of the device or pinned memory. Nobody else touches either side until an
+  // event recorded behind the copy has come. Other memory of the host serves too: then the call may wait for the copy.
+  void (*copy)(const Device& self, void* to, const void* from, std::size_t bytes, void* stream);
+  // An event comes when all work is done that the stream was asked for before the event was last recorded; at once if
+  // it never was.
+  void* (*make_event)(const Device& self);
+  void (*release_event)(const Device& self, void* event);
+  void (*record)(const Device& self, void* event, void* stream);
+  void (*stream_wait_event)(const Device& self, void* stream, void* event);  // work that the stream is asked for later
+  void (*await)(const Device& self, void* event);                            // the host waits
+};
+
+// Memory and an order of work. A GPU has two streams; each does what it is asked in that order. All calls use `stream`
+// unless they name `copy_stream`; events order the two.
 struct Device {
-  bool host = true;                                // its memory is the host's: pointers may be followed
-  void* stream = nullptr;                          // for Args
-  void* (*allocate)(std::size_t bytes) = nullptr;  // at least 64-byte aligned; null where there is no more
-  void (*release)(void* memory) = nullptr;
-  void (*upload)(void* to, const void* from, std::size_t bytes) = nullptr;    // `from` may change once it returns
-  void (*download)(void* to, const void* from, std::size_t bytes) = nullptr;  // waits for what was asked before
-  void (*clear)(void* memory, std::size_t bytes) = nullptr;                   // zeros
-  std::size_t (*free_bytes)() = nullptr;
-  std::size_t (*peak_bytes)() = nullptr;  // the most that this process has held at once; null on the host
-  const char* (*problem)() = nullptr;     // null, or what is known to have gone wrong; does not wait
-  const char* (*wait)() = nullptr;        // until all of `stream` is done; null, or what has gone wrong
-  // Null on the host. Between the first two nothing but launches is asked for, and none of them happens; what comes of
-  // it is launched as one by `replay`, any number of times, until `forget`. Where they cannot be captured, the first
-  // returns false or the second null, and nothing has gone wrong.
-  bool (*begin_capture)() = nullptr;
-  void* (*end_capture)() = nullptr;
-  void (*replay)(void* captured) = nullptr;
-  void (*forget)(void* captured) = nullptr;
-
-  // Copies that nobody waits for; all of these are null on the host.
-  void* copy_stream = nullptr;
-  // Page-locked memory of the host, which the GPU copies from and to by itself; null where there is no more. It is
-  // given back once no copy uses it.
-  void* (*allocate_pinned)(std::size_t bytes) = nullptr;
-  void (*release_pinned)(void* memory) = nullptr;
-  // Between memory of the device and memory of the device or pinned memory. Until an event behind it has come neither
-  // side is touched by anyone else. Other memory of the host serves too: then it may wait until the copy is made.
-  void (*copy)(void* to, const void* from, std::size_t bytes, void* on_stream) = nullptr;
-  // An event comes when everything is done that `on_stream` was asked for before it was last recorded; at once where it
-  // never was.
-  void* (*make_event)() = nullptr;
-  void (*release_event)(void* event) = nullptr;
-  void (*record)(void* event, void* on_stream) = nullptr;
-  void (*hold_back)(void* on_stream, void* event) = nullptr;  // what is asked for from now on until the event comes
-  void (*await)(void* event) = nullptr;                       // the host waits
-
+  const DeviceCalls* calls = nullptr;
+  bool host = true;             // its memory is the host's: pointers may be followed
+  int index = 0;                // among the devices of its kind
+  void* stream = nullptr;       // for Args; null for the host
+  void* copy_stream = nullptr;  // null for the host
+  void* own = nullptr;          // the kind's state of this device
   bool blocks_launches =
       false;  // CUDA_LAUNCH_BLOCKING=1: each launch is waited for, so that an error names its operation
+
+  void make_current() const { calls->make_current(*this); }
+  void* allocate(std::size_t bytes) const { return calls->allocate(*this, bytes); }
+  void release(void* memory) const { calls->release(*this, memory); }
+  void upload(void* to, const void* from, std::size_t bytes) const { calls->upload(*this, to, from, bytes); }
+  void download(void* to, const void* from, std::size_t bytes) const { calls->download(*this, to, from, bytes); }
+  void clear(void* memory, std::size_t bytes) const { calls->clear(*this, memory, bytes); }
+  std::size_t free_bytes() const { return calls->free_bytes(*this); }
+  std::size_t peak_bytes() const { return calls->peak_bytes(*this); }
+  const char* problem() const { return calls->problem(*this); }
+  const char* wait() const { return calls->wait(*this); }
+  bool begin_capture() const { return calls->begin_capture(*this); }
+  void* end_capture() const { return calls->end_capture(*this); }
+  void replay(void* graph) const { calls->replay(*this, graph); }
+  void destroy_graph(void* graph) const { calls->destroy_graph(*this, graph); }
+  void* allocate_pinned(std::size_t bytes) const { return calls->allocate_pinned(*this, bytes); }
+  void release_pinned(void* memory) const { calls->release_pinned(*this, memory); }
+  void copy(void* to, const void* from, std::size_t bytes, void* on) const { calls->copy(*this, to, from, bytes, on); }
+  void* make_event() const { return calls->make_event(*this); }
+  void release_event(void* event) const { calls->release_event(*this, event); }
+  void record(void* event, void* on) const { calls->record(*this, event, on); }
+  void stream_wait_event(void* on, void* event) const { calls->stream_wait_event(*this, on, event); }
+  void await(void* event) const { calls->await(*this, event); }
 };
 
 const Device& host_device();
-// kMissing saying why there is none: built without CUDA, no driver, no GPU.
-const Device& cuda_device();
+// The GPUs that the driver shows, counted from 0 (CUDA_VISIBLE_DEVICES chooses them). kMissing saying why there is
+// none: built without CUDA, no driver, no GPU, no GPU of that number.
+const Device& cuda_device(int index = 0);
 // "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0"; where there is none, why ("no CUDA driver"): part of
 // what `version -v` says. Never throws.
 std::string cuda_description();

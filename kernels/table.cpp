@@ -265,8 +265,8 @@ std::string onednn_version() {
   return onednn().problem.empty() ? onednn().version : "";
 }
 
-const Device& device_of(Level level) {
-  return level == Level::kCuda ? cuda_device() : host_device();
+const Device& device_of(Level level, int index) {
+  return level == Level::kCuda ? cuda_device(index) : host_device();
 }
 
 Prepared prepare(const Problem& problem, Level level) {

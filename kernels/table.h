@@ -38,8 +38,8 @@ std::string
 onednn_problem();  // why the best kernels are not used though this CPU could: the module's; "" where they are
 std::string onednn_version();  // of the library that is loaded, with the ISA that it uses; "" where there is none
 
-// Where the kernels of a level find their tensors. kMissing where there is no GPU.
-const Device& device_of(Level level);
+// Where the kernels of a level find their tensors. kMissing if there is no such GPU.
+const Device& device_of(Level level, int index = 0);  // `index`: which of the GPUs
 
 // The best kernel at or below `level`; kUsage naming operation, dtypes and sizes where none serves it.
 Prepared prepare(const Problem& problem, Level level);

@@ -31,16 +31,19 @@ bool find_all(void* library, Api& api) {
          find(library, "cublasLtMatmulAlgoGetHeuristic", api.heuristic) && find(library, "cublasLtMatmul", api.matmul);
 }
 
-// One for the process; may be used by several threads at once. Null where it cannot be made: that is reported, since
-// the library is said to be used.
+// One for each GPU; several threads may use it at once. Null if it cannot be made: that is reported, since the library
+// is said to be used.
 void* handle() {
-  static void* const only = [] {
+  struct Handle {
     void* created = nullptr;
-    const int status = api()->create(&created);
-    if (status != kSuccess) report("cuBLASLt", "cublasLtCreate", api()->get_status_string(status));
-    return status == kSuccess ? created : nullptr;
-  }();
-  return only;
+    Handle() {
+      const int status = api()->create(&created);
+      if (status == kSuccess) return;
+      report("cuBLASLt", "cublasLtCreate", api()->get_status_string(status));
+      created = nullptr;
+    }
+  };
+  return of_current_device<Handle>().created;
 }
 
 // How a type is named here; -1 for one that is not multiplied.

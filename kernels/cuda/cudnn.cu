@@ -34,19 +34,19 @@ bool find_all(void* library, Api& api) {
          find(library, "cudnnConvolutionBackwardFilter", api.backward_filter);
 }
 
-// One for the process. Threads take turns: a handle carries the stream of the call that it is in.
+// One for each GPU. Threads take turns: a handle carries the stream of the call that it is in.
 struct Handle {
   std::mutex mutex;
-  void* context = nullptr;  // null where it cannot be made: that is reported, since the library is said to be used
+  void* context = nullptr;  // null if it cannot be made: that is reported, since the library is said to be used
+  Handle() {
+    const int status = api()->create(&context);
+    if (status == kSuccess) return;
+    report("cuDNN", "cudnnCreate", api()->get_error_string(status));
+    context = nullptr;
+  }
 };
 Handle& handle() {
-  static Handle only;
-  static const int status = api()->create(&only.context);
-  if (status != kSuccess) {
-    report("cuDNN", "cudnnCreate", api()->get_error_string(status));
-    only.context = nullptr;
-  }
-  return only;
+  return of_current_device<Handle>();
 }
 
 // How a type is named here; -1 for one that is not convolved.

@@ -1,5 +1,5 @@
-// One GPU as a device (kernels/device.h): the first that the driver shows (CUDA_VISIBLE_DEVICES chooses), with a stream
-// for its work and one for copies beside it. The first error stays, with the call that met it.
+// The GPUs that the driver shows as devices (kernels/device.h), each with a stream for its work and one for copies
+// beside it. Of each the first error stays, with the call that met it.
 #include "kernels/device.h"
 
 #include <cuda_runtime.h>
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -21,38 +22,58 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability: Ampere and later
 
-// What first went wrong in this process; empty while all is well, and not changed afterwards (but see end_capture).
+// What first went wrong on a GPU; empty while all is well, and not changed afterwards (but see end_capture).
 struct Failure {
   std::mutex mutex;
   std::array<char, 512> text{};
+
+  // `call`: the library's function that failed, "" for none.
+  void keep(const char* what, const char* call, const char* why) {
+    const std::lock_guard lock(mutex);
+    if (text[0] != '\0') return;
+    std::snprintf(text.data(), text.size(), "%s%s%s: %s", what, *call ? ": " : "", call, why);
+  }
+  const char* kept() {  // null while all is well
+    const std::lock_guard lock(mutex);
+    return text[0] == '\0' ? nullptr : text.data();
+  }
+  void forgive() {
+    const std::lock_guard lock(mutex);
+    text[0] = '\0';
+  }
 };
-Failure first_failure;
-std::string description_text;
-CudaState state = CudaState::kFailed;
 
-// `call`: the library's function that failed, "" for none.
-void keep(const char* what, const char* call, const char* why) {
-  const std::lock_guard lock(first_failure.mutex);
-  auto& text = first_failure.text;
-  if (text[0] != '\0') return;
-  std::snprintf(text.data(), text.size(), "%s%s%s: %s", what, *call ? ": " : "", call, why);
-}
-const char* kept() {  // null while all is well
-  const std::lock_guard lock(first_failure.mutex);
-  return first_failure.text[0] == '\0' ? nullptr : first_failure.text.data();
+// What is held, under a lock: sessions of several threads share a device.
+struct Held {
+  std::mutex mutex;
+  std::map<void*, std::size_t> bytes;
+  std::size_t sum = 0, peak = 0;
+};
+
+struct Gpu {
+  Device device;
+  Failure failure;
+  Held held;
+  std::string description;  // or why it cannot be used
+  CudaState state = CudaState::kFailed;
+};
+
+Gpu& gpu_of(const Device& device) {
+  return *static_cast<Gpu*>(device.own);
 }
 
-void forgive() {
-  const std::lock_guard lock(first_failure.mutex);
-  first_failure.text[0] = '\0';
+thread_local const Device* current = nullptr;  // cudaSetDevice() is a thread's, too
+
+void make_current(const Device& self) {
+  if (current == &self) return;
+  static_cast<void>(cudaSetDevice(self.index));
+  current = &self;
 }
 
-bool good(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) keep(what, "", cudaGetErrorString(status));
+bool good(const Device& self, cudaError_t status, const char* what) {
+  if (status != cudaSuccess) gpu_of(self).failure.keep(what, "", cudaGetErrorString(status));
   return status == cudaSuccess;
 }
-
-cudaStream_t stream = nullptr, copy_stream = nullptr;
 
 cudaEvent_t event_of(void* event) {
   return static_cast<cudaEvent_t>(event);
@@ -61,15 +82,9 @@ cudaStream_t stream_of(void* on_stream) {
   return static_cast<cudaStream_t>(on_stream);
 }
 
-// What is held, under a lock: sessions of several threads share the device.
-struct Held {
-  std::mutex mutex;
-  std::map<void*, std::size_t> bytes;
-  std::size_t sum = 0, peak = 0;
-};
-Held held;
-
-void* allocate(std::size_t bytes) {
+void* allocate(const Device& self, std::size_t bytes) {
+  make_current(self);
+  Held& held = gpu_of(self).held;
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());  // too little memory is no error that stays
@@ -82,8 +97,10 @@ void* allocate(std::size_t bytes) {
   return memory;
 }
 
-void release(void* memory) {
+void release(const Device& self, void* memory) {
   if (!memory) return;
+  make_current(self);
+  Held& held = gpu_of(self).held;
   static_cast<void>(cudaFree(memory));
   const std::lock_guard lock(held.mutex);
   const auto found = held.bytes.find(memory);
@@ -92,119 +109,160 @@ void release(void* memory) {
   held.bytes.erase(found);
 }
 
-std::size_t peak_bytes() {
+std::size_t peak_bytes(const Device& self) {
+  Held& held = gpu_of(self).held;
   const std::lock_guard lock(held.mutex);
   return held.peak;
 }
 
 // Waits: where a GPU reads the host's pages itself a copy of them may still be under way when the call returns.
-void upload(void* to, const void* from, std::size_t bytes) {
+void upload(const Device& self, void* to, const void* from, std::size_t bytes) {
+  make_current(self);
   if (bytes == 0) return;
-  good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "a copy to the GPU");
-  good(cudaStreamSynchronize(stream), "a copy to the GPU");
+  good(self, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(self.stream)), "a copy to the GPU");
+  good(self, cudaStreamSynchronize(stream_of(self.stream)), "a copy to the GPU");
 }
 
-void download(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "a copy from the GPU");
-  good(cudaStreamSynchronize(stream), "a kernel");
+void download(const Device& self, void* to, const void* from, std::size_t bytes) {
+  make_current(self);
+  if (bytes > 0)
+    good(self, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(self.stream)), "a copy from the GPU");
+  good(self, cudaStreamSynchronize(stream_of(self.stream)), "a kernel");
 }
 
-void clear(void* memory, std::size_t bytes) {
-  if (bytes > 0) good(cudaMemsetAsync(memory, 0, bytes, stream), "clearing memory of the GPU");
+void clear(const Device& self, void* memory, std::size_t bytes) {
+  make_current(self);
+  if (bytes > 0) good(self, cudaMemsetAsync(memory, 0, bytes, stream_of(self.stream)), "clearing memory of the GPU");
 }
 
-std::size_t free_bytes() {
+std::size_t free_bytes(const Device& self) {
+  make_current(self);
   std::size_t free = 0, total = 0;
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
 // Launches return nothing: what was wrong with one of them is asked for here.
-const char* problem() {
-  good(cudaGetLastError(), "a launch");
-  return kept();
+const char* problem(const Device& self) {
+  make_current(self);
+  good(self, cudaGetLastError(), "a launch");
+  return gpu_of(self).failure.kept();
 }
 
-const char* wait() {
-  good(cudaGetLastError(), "a launch");
-  good(cudaStreamSynchronize(stream), "a kernel");
-  return kept();
+const char* wait(const Device& self) {
+  make_current(self);
+  good(self, cudaGetLastError(), "a launch");
+  good(self, cudaStreamSynchronize(stream_of(self.stream)), "a kernel");
+  return gpu_of(self).failure.kept();
 }
 
-void* allocate_pinned(std::size_t bytes) {
+void* allocate_pinned(const Device& self, std::size_t bytes) {
+  make_current(self);
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
   static_cast<void>(cudaGetLastError());  // as of the device's memory
   return nullptr;
 }
 
-void release_pinned(void* memory) {
+void release_pinned(const Device&, void* memory) {
   static_cast<void>(cudaFreeHost(memory));
 }
 
-void copy(void* to, const void* from, std::size_t bytes, void* on_stream) {
+void copy(const Device& self, void* to, const void* from, std::size_t bytes, void* on_stream) {
+  make_current(self);
   if (bytes > 0)
-    good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(on_stream)), "a copy to or from the GPU");
+    good(self, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(on_stream)), "a copy to or from the GPU");
 }
 
-void* make_event() {
+void* make_event(const Device& self) {
+  make_current(self);
   cudaEvent_t event = nullptr;
-  good(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event of the GPU");
+  good(self, cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event of the GPU");
   return event;
 }
 
-void release_event(void* event) {
+void release_event(const Device&, void* event) {
   if (event) static_cast<void>(cudaEventDestroy(event_of(event)));
 }
 
-void record(void* event, void* on_stream) {
-  good(cudaEventRecord(event_of(event), stream_of(on_stream)), "an event of the GPU");
+void record(const Device& self, void* event, void* on_stream) {
+  make_current(self);
+  good(self, cudaEventRecord(event_of(event), stream_of(on_stream)), "an event of the GPU");
 }
 
-void hold_back(void* on_stream, void* event) {
-  good(cudaStreamWaitEvent(stream_of(on_stream), event_of(event), 0), "an event of the GPU");
+void stream_wait_event(const Device& self, void* on_stream, void* event) {
+  make_current(self);
+  good(self, cudaStreamWaitEvent(stream_of(on_stream), event_of(event), 0), "an event of the GPU");
 }
 
-void await(void* event) {
-  good(cudaEventSynchronize(event_of(event)), "the GPU");
+void await(const Device& self, void* event) {
+  good(self, cudaEventSynchronize(event_of(event)), "the GPU");
 }
 
-bool begin_capture() {
-  if (kept()) return false;
-  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
+bool begin_capture(const Device& self) {
+  if (gpu_of(self).failure.kept()) return false;
+  make_current(self);
+  if (cudaStreamBeginCapture(stream_of(self.stream), cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
   return false;
 }
 
-void* end_capture() {
+void* end_capture(const Device& self) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t launches = nullptr;
-  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
+  if (cudaStreamEndCapture(stream_of(self.stream), &graph) != cudaSuccess ||
+      cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
     // They are launched one by one then: what a library said of a launch that cannot be captured does not stay.
     static_cast<void>(cudaGetLastError());
-    forgive();
+    gpu_of(self).failure.forgive();
     launches = nullptr;
   }
   if (graph) static_cast<void>(cudaGraphDestroy(graph));
   return launches;
 }
 
-void replay(void* captured) {
-  good(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream), "launch of a captured step");
+void replay(const Device& self, void* graph) {
+  make_current(self);
+  good(self, cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(self.stream)), "launch of a captured step");
 }
 
-void forget(void* captured) {
-  static_cast<void>(cudaStreamSynchronize(stream));
-  static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(captured)));
+void destroy_graph(const Device& self, void* graph) {
+  make_current(self);
+  static_cast<void>(cudaStreamSynchronize(stream_of(self.stream)));
+  static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)));
 }
 
 std::string version_text(int version) {  // 13000: 13.0
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// "" or why there is no device to use; sets `state`.
-std::string open_first() {
-  state = CudaState::kFailed;
-  int driver = 0, runtime = 0, count = 0;
+constexpr DeviceCalls kCalls{
+    .make_current = make_current,
+    .allocate = allocate,
+    .release = release,
+    .upload = upload,
+    .download = download,
+    .clear = clear,
+    .free_bytes = free_bytes,
+    .peak_bytes = peak_bytes,
+    .problem = problem,
+    .wait = wait,
+    .begin_capture = begin_capture,
+    .end_capture = end_capture,
+    .replay = replay,
+    .destroy_graph = destroy_graph,
+    .allocate_pinned = allocate_pinned,
+    .release_pinned = release_pinned,
+    .copy = copy,
+    .make_event = make_event,
+    .release_event = release_event,
+    .record = record,
+    .stream_wait_event = stream_wait_event,
+    .await = await,
+};
+
+// "" or why there is none to use; else how many there are. Sets `state`.
+std::string count_gpus(int& count, CudaState& state) {
+  int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -218,21 +276,41 @@ std::string open_first() {
   }
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) state = CudaState::kNoGpu;
   if (status != cudaSuccess) return cudaGetErrorString(status);
-  if (count == 0) return "the driver shows no GPU";
+  return count == 0 ? "the driver shows no GPU" : "";
+}
+
+// Its streams, and what it is or why it cannot be used.
+void open(Gpu& gpu) {
+  const Device& self = gpu.device;
+  int driver = 0, runtime = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
   cudaDeviceProp properties{};
-  if (!good(cudaGetDeviceProperties(&properties, 0), "the GPU's properties")) return kept();
+  if (!good(self, cudaGetDeviceProperties(&properties, self.index), "the GPU's properties")) {
+    gpu.description = gpu.failure.kept();
+    return;
+  }
   std::array<char, 64> rest{};
   std::snprintf(rest.data(), rest.size(), ", compute capability %d.%d, %.0f GiB, driver ", properties.major,
                 properties.minor, static_cast<double>(properties.totalGlobalMem) / (1 << 30));
-  description_text = properties.name + std::string(rest.data()) + version_text(driver);
-  if (properties.major < kLeastMajor) return description_text + ": compute capability 8.0 or later is needed";
-  if (!good(cudaSetDevice(0), "the GPU") ||
-      !good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU") ||
-      !good(cudaStreamCreateWithFlags(&copy_stream, cudaStreamNonBlocking), "a stream of the GPU"))
-    return kept();
-  description_text += ", CUDA " + version_text(runtime) + ", " + library_versions();
-  state = CudaState::kUsable;
-  return {};
+  gpu.description = properties.name + std::string(rest.data()) + version_text(driver);
+  if (properties.major < kLeastMajor) {
+    gpu.description += ": compute capability 8.0 or later is needed";
+    return;
+  }
+  cudaStream_t work = nullptr, copies = nullptr;
+  current = nullptr;
+  if (!good(self, cudaSetDevice(self.index), "the GPU") ||
+      !good(self, cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream of the GPU") ||
+      !good(self, cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "a stream of the GPU")) {
+    gpu.description = gpu.failure.kept();
+    return;
+  }
+  current = &self;
+  gpu.device.stream = work;
+  gpu.device.copy_stream = copies;
+  gpu.description += ", CUDA " + version_text(runtime) + ", " + library_versions();
+  gpu.state = CudaState::kUsable;
 }
 
 bool launches_block() {
@@ -240,32 +318,61 @@ bool launches_block() {
   return blocking && std::string_view(blocking) == "1";
 }
 
+struct Gpus {
+  std::mutex mutex;
+  int count = 0;
+  std::string why_none;
+  CudaState state = CudaState::kFailed;
+  std::map<int, std::unique_ptr<Gpu>> opened;
+};
+
+// Opens one when it is first asked for; null for a number that the driver does not show.
+Gpu* gpu_at(int index) {
+  static Gpus gpus;
+  static const bool counted = [] {
+    gpus.why_none = count_gpus(gpus.count, gpus.state);
+    return true;
+  }();
+  static_cast<void>(counted);
+  const std::lock_guard lock(gpus.mutex);
+  if (index != 0 && (index < 0 || index >= gpus.count)) return nullptr;
+  std::unique_ptr<Gpu>& gpu = gpus.opened[index];
+  if (gpu) return gpu.get();
+  gpu = std::make_unique<Gpu>();
+  gpu->device = {.calls = &kCalls, .host = false, .index = index, .own = gpu.get()};
+  if (gpus.why_none.empty()) {
+    gpu->device.blocks_launches = launches_block();
+    open(*gpu);
+  } else {
+    gpu->description = gpus.why_none;
+    gpu->state = gpus.state;
+  }
+  return gpu.get();
+}
+
 }  // namespace
 
-const Device* first_device() {
-  static const std::string why_not = open_first();
-  static const Device device{
-      false,           stream,         allocate, release,       upload,        download, clear,     free_bytes,
-      peak_bytes,      problem,        wait,     begin_capture, end_capture,   replay,   forget,    copy_stream,
-      allocate_pinned, release_pinned, copy,     make_event,    release_event, record,   hold_back, await,
-      launches_block()};
-  if (!why_not.empty()) description_text = why_not;
-  return why_not.empty() ? &device : nullptr;
+const Device* device_at(int index) {
+  const Gpu* const gpu = gpu_at(index);
+  return gpu && gpu->state == CudaState::kUsable ? &gpu->device : nullptr;
 }
 
 void report(const char* operation, const char* call, const char* why) {
   const cudaError_t status = cudaGetLastError();
-  keep(operation, call, status == cudaSuccess ? why : cudaGetErrorString(status));
+  Gpu& gpu = current ? gpu_of(*current) : *gpu_at(0);
+  gpu.failure.keep(operation, call, status == cudaSuccess ? why : cudaGetErrorString(status));
+}
+
+int current_index() {
+  return current ? current->index : 0;
 }
 
 CudaState device_state() {
-  first_device();
-  return state;
+  return gpu_at(0)->state;
 }
 
 const char* description() {
-  first_device();
-  return description_text.c_str();
+  return gpu_at(0)->description.c_str();
 }
 
 }  // namespace mlx::kernels::cuda

@@ -5,8 +5,12 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
+#include "kernels/cuda/module.h"
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
@@ -25,6 +29,17 @@ bool find(void* library, const char* name, Function*& function) {
 // "cuBLASLt 13.1.0, cuDNN 9.19.0": what is used of them and must stand wherever it counts what results depend on;
 // "without cuBLASLt, without cuDNN" where there is neither.
 std::string library_versions();
+
+// The T of this thread's current GPU, made when it is first asked for and kept for the life of the process.
+template <typename T>
+T& of_current_device() {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<T>> made;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<T>& one = made[current_index()];
+  if (!one) one = std::make_unique<T>();
+  return *one;
+}
 
 // Libraries are told that tensors stand at multiples of it, as those of a session do, and are given workspace at
 // multiples of kWorkspaceAlignment, which cublasLtMatmul asks for. A plan's workspace itself may be less aligned.

@@ -96,8 +96,8 @@ extern "C" const char* mlx_cuda_sources() {
   return MLX_KERNELS_SOURCES;
 }
 
-extern "C" const mlx::kernels::Device* mlx_cuda_device() {
-  return mlx::kernels::cuda::first_device();
+extern "C" const mlx::kernels::Device* mlx_cuda_device(int index) {
+  return mlx::kernels::cuda::device_at(index);
 }
 
 extern "C" int mlx_cuda_state() {

@@ -5,11 +5,13 @@
 
 namespace mlx::kernels::cuda {
 
-const Device* first_device();  // null if there is none; description() says why
-CudaState device_state();
-const char* description();  // valid for as long as the module is loaded
-// Keeps for Device::wait that a library's call went wrong, unless something has before: "linear: cublasLtMatmul: …".
-// Of any thread; neither allocates nor throws.
+// The GPU of that number; null if there is none or it cannot be used.
+const Device* device_at(int index);
+const char* description();  // of the first, or why it cannot be used; valid for as long as the module is loaded
+CudaState device_state();   // of the first
+int current_index();        // which GPU this thread has made current; 0 before it has made any
+// Keeps for Device::wait that a library's call went wrong on this thread's current device, unless something has before:
+// "linear: cublasLtMatmul: …". Neither allocates nor throws.
 void report(const char* operation, const char* call, const char* why);
 
 }  // namespace mlx::kernels::cuda

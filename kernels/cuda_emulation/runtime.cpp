@@ -1,7 +1,9 @@
-// The emulated driver (cuda_runtime.h here): one device whose memory is the host's. For tests of what goes wrong:
-// MLX_EMULATED_GPU_BYTES is how much memory it has, MLX_EMULATED_GPU_PINNED how much of the host's may be pinned,
-// MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1, MLX_EMULATED_GPU_DRIVER the driver's version, 0 for
-// none; MLX_EMULATED_GPU_CAPTURE says where captures fail: "begin", "launch" (within them) or "end".
+// The emulated driver (cuda_runtime.h here): devices whose memory is the host's, as many as MLX_EMULATED_GPU_COUNT says
+// (2). For tests of what goes wrong: MLX_EMULATED_GPU_BYTES is how much memory each has, MLX_EMULATED_GPU_PINNED how
+// much of the host's may be pinned, MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1,
+// MLX_EMULATED_GPU_DRIVER the driver's version, 0 for none; MLX_EMULATED_GPU_CAPTURE says where captures fail: "begin",
+// "launch" (within them) or "end".
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda_emulation/cuda_runtime.h"
@@ -50,9 +53,13 @@ struct Memory {
   }
 };
 
+constexpr int kMostDevices = 8;
+
 struct Driver {
   std::mutex mutex;
-  Memory own{.total = setting("MLX_EMULATED_GPU_BYTES", std::size_t{16} << 30)};
+  int count = static_cast<int>(std::min<std::size_t>(setting("MLX_EMULATED_GPU_COUNT", 2), kMostDevices));
+  std::vector<Memory> own{static_cast<std::size_t>(count),
+                          Memory{.total = setting("MLX_EMULATED_GPU_BYTES", std::size_t{16} << 30)}};
   Memory pinned{.total = setting("MLX_EMULATED_GPU_PINNED", std::size_t{1} << 30)};
   std::size_t launches = 0, fails_at = setting("MLX_EMULATED_GPU_FAILS_AT", 0);
   int version = static_cast<int>(setting("MLX_EMULATED_GPU_DRIVER", kVersion));
@@ -71,6 +78,12 @@ struct Launch {
 using Launches = std::vector<Launch>;
 using SharedLaunches = std::shared_ptr<const Launches>;  // kept by those that are still to run
 thread_local Launches* captured = nullptr;               // where this thread's launches go while it captures
+thread_local int current = 0;                            // this thread's device
+thread_local cudaError_t misuse = cudaSuccess;           // by this thread, since it last asked
+
+Memory& memory_here() {
+  return driver().own[static_cast<std::size_t>(current)];
+}
 
 bool capture_fails(const char* where) {
   const char* wanted = std::getenv("MLX_EMULATED_GPU_CAPTURE");
@@ -85,7 +98,8 @@ cudaError_t state() {
 bool reached(const void* address) {
   Driver& d = driver();
   const std::lock_guard lock(d.mutex);
-  return d.own.holds(address) || d.pinned.holds(address);
+  return d.pinned.holds(address) ||
+         std::ranges::any_of(d.own, [&](const Memory& memory) { return memory.holds(address); });
 }
 
 void run(const Launch& launch) {
@@ -97,6 +111,10 @@ void run(const Launch& launch) {
 
 }  // namespace
 
+int mlx::emulation::current_device() {
+  return current;
+}
+
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaSuccess:
@@ -107,6 +125,10 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
     case cudaErrorStreamCaptureUnsupported:
@@ -118,7 +140,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetLastError() {
-  return state();
+  const cudaError_t error = std::exchange(misuse, cudaSuccess);
+  return driver().failed ? cudaErrorLaunchFailure : error;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = driver().version;
@@ -129,34 +152,36 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = driver().count;
   return driver().version < kVersion ? cudaErrorInsufficientDriver : cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
-  properties->totalGlobalMem = driver().own.total;
+  properties->totalGlobalMem = driver().own[0].total;
   properties->major = 9;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) {
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= driver().count) return cudaErrorInvalidDevice;
+  current = device;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(driver().mutex);
-  *free = driver().own.total - driver().own.used;
-  *total = driver().own.total;
+  *free = memory_here().total - memory_here().used;
+  *total = memory_here().total;
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const std::lock_guard lock(driver().mutex);
-  return driver().own.allocate(memory, bytes);
+  return memory_here().allocate(memory, bytes);
 }
 cudaError_t cudaFree(void* memory) {
   mlx::emulation::finish_all();
   const std::lock_guard lock(driver().mutex);
-  driver().own.release(memory);
+  for (Memory& own : driver().own) own.release(memory);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -225,7 +250,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches) {
   return cudaSuccess;
 }
 
+// As a GPU refuses a launch on a stream of another device than the thread's current one.
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
+  if (mlx::emulation::device_of(config.stream) != current) return misuse = cudaErrorInvalidResourceHandle;
   if (captured) {
     if (capture_fails("launch")) return cudaErrorStreamCaptureUnsupported;
     captured->push_back({config, thread});

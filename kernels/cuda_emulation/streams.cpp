@@ -4,6 +4,7 @@
 // what is still to be computed from it.
 #include "kernels/cuda_emulation/streams.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -13,7 +14,8 @@
 struct CUstream_st {
   std::deque<std::function<void()>> asked;
   std::size_t done = 0;  // since it was made
-  bool first = false;
+  int device = 0;
+  bool first = false;  // of its device
   std::size_t position() const { return done + asked.size(); }
 };
 
@@ -69,6 +71,10 @@ void finish(cudaStream_t stream) {
   wait_until(stream, stream->position());
 }
 
+int device_of(cudaStream_t stream) {
+  return stream ? stream->device : current_device();
+}
+
 void finish_all() {
   const std::lock_guard lock(streams().mutex);
   for (const auto& stream : streams().all) work_until(stream.get(), stream->position());
@@ -90,9 +96,10 @@ void mlx_emulation_copies_first(bool first) {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(streams().mutex);
-  streams().all.push_back(std::make_unique<CUstream_st>());
+  const int device = mlx::emulation::current_device();
+  const bool first = std::ranges::none_of(streams().all, [&](const auto& other) { return other->device == device; });
+  streams().all.push_back(std::make_unique<CUstream_st>(CUstream_st{{}, 0, device, first}));
   *stream = streams().all.back().get();
-  (*stream)->first = streams().all.size() == 1;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {

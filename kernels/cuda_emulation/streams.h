@@ -9,6 +9,9 @@
 
 namespace mlx::emulation {
 
+int current_device();                // of this thread (cudaSetDevice)
+int device_of(cudaStream_t stream);  // the one that was current when the stream was made
+
 // `work` happens behind what the stream was asked for before, when someone waits for it; counted as `counted`.
 void ask(cudaStream_t stream, std::function<void()> work, std::size_t Counts::*counted = nullptr);
 void finish(cudaStream_t stream);  // the host waits for it

@@ -91,7 +91,7 @@ void Feeding::stage(const std::vector<FedBytes>& fed, const kernels::RandomKey& 
   std::memcpy(pinned, &key, sizeof key);
   for (const FedBytes& each : fed)
     if (each.bytes > 0) std::memcpy(at(pinned, offset_[static_cast<std::size_t>(each.value)]), each.data, each.bytes);
-  device_.hold_back(device_.copy_stream, taken_.get());
+  device_.stream_wait_event(device_.copy_stream, taken_.get());
   device_.copy(ahead_.get(), pinned, size_, device_.copy_stream);
   device_.record(sent_[turn_].get(), device_.copy_stream);
   staged_ = true;
@@ -100,7 +100,7 @@ void Feeding::stage(const std::vector<FedBytes>& fed, const kernels::RandomKey& 
 void Feeding::use_staged(const Take& take) {
   CHECK(staged_);
   fit_block(take);
-  device_.hold_back(device_.stream, sent_[turn_].get());
+  device_.stream_wait_event(device_.stream, sent_[turn_].get());
   device_.copy(block_.get(), ahead_.get(), size_, device_.stream);
   device_.record(taken_.get(), device_.stream);
   staged_ = false;

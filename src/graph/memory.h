@@ -23,10 +23,8 @@ inline Memory allocate(std::size_t bytes, const kernels::Device& device = kernel
 }
 
 struct FreePinned {
-  const kernels::Device* device = nullptr;  // null: it is not pinned
-  void operator()(void* memory) const {
-    device ? device->release_pinned(memory) : kernels::host_device().release(memory);
-  }
+  const kernels::Device* device = &kernels::host_device();  // the host: it is not pinned
+  void operator()(void* memory) const { device->release_pinned(memory); }
 };
 using PinnedMemory = std::unique_ptr<void, FreePinned>;
 

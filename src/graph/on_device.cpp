@@ -54,7 +54,7 @@ OnDevice::OnDevice(const kernels::Device& device, std::size_t values)
 
 OnDevice::~OnDevice() {
   device_.wait();
-  forget();
+  drop_captured();
 }
 
 void OnDevice::start_run(kernels::Args& args, const std::string& last) {
@@ -120,9 +120,9 @@ ByteView OnDevice::collected() {
   return {static_cast<const std::uint8_t*>(collected_.get()), std::exchange(collected_count_, 0) * Session::kCollected};
 }
 
-void OnDevice::forget() {
+void OnDevice::drop_captured() {
   for (const auto& [stretch, captured] : stretches_)
-    if (captured.launches) device_.forget(captured.launches);
+    if (captured.launches) device_.destroy_graph(captured.launches);
   stretches_.clear();
 }
 

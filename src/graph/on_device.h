@@ -58,7 +58,7 @@ class OnDevice {
   void check_launches() const;  // kMissing where one could not be made; does not wait
   void wait() const;            // until all is done; kMissing where something has gone wrong
   // Captured launches hold addresses: called where any of them may have changed.
-  void forget();
+  void drop_captured();
 
   // A copy in the host's memory, when everything before it is done.
   Bytes fetch(const void* from, std::size_t bytes) const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -43,6 +45,7 @@ bool Session::State::is_stale(const Step& each) const {
 
 // `weights` is the data of the input that the kernel wants packed.
 void Session::State::pack(const Bucket& bucket, Step& each, const void* weights) {
+  device.make_current();  // pack_stale() packs on the pool's threads
   const kernels::Plan& plan = each.kernel.plan();
   const ValueId root = packed_root(bucket, each);
   if (const Held& from = held[index(root)]; from.weight) {
@@ -116,6 +119,8 @@ void Session::State::run_steps(Bucket& bucket, const RunOptions& run) {
     Step& each = bucket.steps[i];
     const auto node = static_cast<std::size_t>(each.node);
     if (node < run.first || node >= run.last) continue;
+    guarded_off = ends_here(run, node);
+    if (guarded_off) return;
     if (profile.on()) {
       run_timed(each);
     } else if (const std::size_t many = one_by_one ? 1 : steps_together(bucket, i, run.last); many > 1) {
@@ -127,6 +132,13 @@ void Session::State::run_steps(Bucket& bucket, const RunOptions& run) {
     }
     if (run.after && !run.after(node)) return;
   }
+}
+
+bool Session::State::ends_here(const RunOptions& run, std::size_t node) {
+  if (on_device || run.guard.value == kNone || node != run.guard.before) return false;
+  float value = 0;
+  std::memcpy(&value, address(*current, run.guard.value), sizeof value);
+  return !std::isfinite(value);
 }
 
 void Session::State::run_together(Step* first, std::size_t count) {
@@ -156,6 +168,7 @@ kernels::RandomKey Session::State::key_of(const RunOptions& run) const {
 
 // What was fed and bound.
 void Session::State::launch(const RunOptions& run) {
+  device.make_current();
   tiled = tiles_for(run);
   if (tiled) return tiled->run(sizes[static_cast<std::size_t>(tiling.symbol)], fed, held, pool);
   Bucket& bucket = bucket_for_sizes();
@@ -211,6 +224,7 @@ void Session::bind_symbol(const std::string& name, std::int64_t size) {
 
 void Session::run(const std::vector<Feed>& feeds, const RunOptions& options) {
   State& s = *state_;
+  s.is_staged = false;
   s.bind(feeds);
   if (s.on_device) {
     s.on_device->feeding().upload(s.bytes_of(feeds), s.key_of(options), s.taking);
@@ -225,36 +239,51 @@ bool Session::runs_ahead() const {
 
 void Session::stage(const std::vector<Feed>& feeds, const RunOptions& options) {
   State& s = *state_;
-  CHECK(s.on_device != nullptr);
   for (const Feed& feed : feeds) s.check(feed);
-  s.on_device->feeding().stage(s.bytes_of(feeds), s.key_of(options), s.taking);
+  if (s.on_device) s.on_device->feeding().stage(s.bytes_of(feeds), s.key_of(options), s.taking);
   s.staged = feeds;
   s.staged_options = options;
+  s.is_staged = true;
 }
 
 bool Session::staged() const {
-  return state_->on_device && state_->on_device->feeding().staged();
+  return state_->is_staged;
 }
 
-void Session::run_staged() {
+bool Session::run_staged() {
   State& s = *state_;
-  CHECK(staged());
+  CHECK(s.is_staged);
+  s.is_staged = false;
   s.bind(s.staged);
-  s.on_device->feeding().use_staged(s.taking);
-  s.place(s.staged);
+  if (s.on_device) {
+    s.on_device->feeding().use_staged(s.taking);
+    s.place(s.staged);
+  }
   s.launch(s.staged_options);
+  return !s.guarded_off;
 }
 
 void Session::collect(const std::vector<ValueId>& values) {
   State& s = *state_;
-  CHECK(s.on_device != nullptr);
-  for (const ValueId value : values)
-    s.on_device->collect(s.address(*s.current, value), s.current->shapes[index(value)].bytes());
+  for (const ValueId value : values) {
+    const std::size_t bytes = s.current->shapes[index(value)].bytes();
+    const void* const from = s.address(*s.current, value);
+    if (s.on_device) {
+      s.on_device->collect(from, bytes);
+      continue;
+    }
+    CHECK(bytes <= kCollected);
+    s.collected.resize(s.collected.size() + kCollected);
+    std::memcpy(s.collected.data() + s.collected.size() - kCollected, from, bytes);
+  }
 }
 
 ByteView Session::collected() {
-  CHECK(state_->on_device != nullptr);
-  return state_->on_device->collected();
+  State& s = *state_;
+  if (s.on_device) return s.on_device->collected();
+  s.handed_out.swap(s.collected);
+  s.collected.clear();
+  return s.handed_out;
 }
 
 void Session::wait() const {

@@ -5,9 +5,9 @@
 // One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
 // planned. Inference on the host may cut a batch into tiles (tiles.h), with the same bits.
 //
-// On a GPU a run is launched and not waited for. Whatever hands out bytes waits for those that it hands out; what went
-// wrong in a run, kMissing with "at NODE or before it in the same step", is thrown by that or by the next run,
-// whichever comes first. What is staged is sent while the run before computes.
+// A run is launched and, on a GPU, not waited for. Whatever hands out bytes waits for those that it hands out; what
+// went wrong in a run, kMissing with "at NODE or before it in the same step", is thrown by that or by the next run,
+// whichever comes first. A GPU is sent what is staged while the run before computes; the host reads it in place.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ namespace mlx::graph {
 
 struct SessionOptions {
   kernels::Level level = kernels::Level::kOneDnn;
+  int gpu = 0;               // of level kCuda: which one
   std::uint64_t seed = 0;    // of dropout
   bool training = false;     // false: parameters are constants for the kernels, packed once and shared
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
@@ -43,6 +44,12 @@ struct RunOptions {
   std::uint64_t part = 0;                       // which micro-batch of the step: random numbers of its own
   std::size_t first = 0, last = SIZE_MAX;       // only these nodes, [first, last); what others wrote stands as it was
   std::function<bool(std::size_t node)> after;  // called behind each node; false: the rest is not run
+  // On the host: the run ends before this node if an output of the nodes before it, an f32 scalar, is not finite. On a
+  // GPU, where nobody looks in between, every run goes to its end.
+  struct Guard {
+    ValueId value = kNone;
+    std::size_t before = 0;
+  } guard;
 };
 
 struct NodeTime {
@@ -75,13 +82,13 @@ class Session {
   void run(const std::vector<Feed>& feeds, const RunOptions& options);
   void wait() const;  // until what was launched is done; throws what went wrong
 
-  // What follows up to collected() is there where runs_ahead(): on a GPU.
+  // Whether a run goes on after it was launched, so that staging the next one early pays: on a GPU.
   bool runs_ahead() const;
-  // What the next run_staged() runs: the feeds are copied at once, so that their data may change when it returns. A
-  // run() in between, or another stage(), drops it.
+  // What the next run_staged() runs. The feeds' data stays valid and unchanged until then; if runs_ahead(), it is
+  // copied at once and may change. A run() in between, or another stage(), drops it.
   void stage(const std::vector<Feed>& feeds, const RunOptions& options);
   bool staged() const;
-  void run_staged();
+  bool run_staged();  // false if the guard ended the run
   // Copies of these outputs and states, of at most kCollected bytes each, as the last run leaves them; does not wait.
   void collect(const std::vector<ValueId>& values);
   // What was collected since the last call, in that order, each in kCollected bytes, by one wait; valid until the next

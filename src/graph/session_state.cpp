@@ -21,7 +21,7 @@ std::string shape_text(const std::vector<std::int64_t>& dims) {
 
 Memory Session::State::take(std::size_t bytes, const std::string& what) {
   if (device.host) return allocate(bytes);
-  if (on_device) on_device->forget();
+  if (on_device) on_device->drop_captured();
   std::vector<Holder> holders{{"activations", arena_capacity}};
   for (std::size_t i = 0; i < held.size(); ++i) holders.push_back({"'" + graph.values[i].name + "'", held[i].bytes});
   return graph::take(device, bytes, what, std::move(holders), options.training);
@@ -248,7 +248,7 @@ Bucket& Session::State::bucket_for_sizes() {
       Bucket made = make_bucket_of(sizes);
       ++plans;
       if (buckets.size() >= kMaxBuckets) {
-        if (on_device) on_device->forget();
+        if (on_device) on_device->drop_captured();
         buckets.erase(std::ranges::min_element(buckets, {}, [](const Bucket& bucket) { return bucket.last_use; }));
       }
       buckets.push_back(std::move(made));
@@ -267,7 +267,7 @@ Bucket& Session::State::bucket_for_sizes() {
 
 void Session::State::drop_buckets() {
   current = nullptr;
-  if (on_device) on_device->forget();
+  if (on_device) on_device->drop_captured();
   buckets.clear();
   tiled = nullptr;
   tiles.clear();

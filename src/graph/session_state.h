@@ -29,7 +29,7 @@ inline std::size_t index(ValueId id) {
 
 struct Session::State {
   State(Graph&& g, const SessionOptions& o, Pool& p)
-      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level)) {}
+      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level, o.gpu)) {}
 
   Graph graph;
   SessionOptions options;
@@ -54,8 +54,11 @@ struct Session::State {
   Tiles* tiled = nullptr;           // what the last run was made in, null where it was whole
   std::vector<const void*> fed;     // by value: where kernels read it
   std::vector<FedBytes> fed_bytes;  // of a GPU: what goes there
-  std::vector<Feed> staged;         // for the next run, whose data is the session's by now
+  std::vector<Feed> staged;         // for the next run
   RunOptions staged_options;
+  bool is_staged = false;
+  bool guarded_off = false;             // the guard ended the last run
+  Bytes collected, handed_out;          // on the host: since the last collected(), and by it
   std::unique_ptr<OnDevice> on_device;  // null on the host
 
   // The step that runs, for the pool's body.
@@ -109,6 +112,7 @@ struct Session::State {
   void run_steps(Bucket& bucket, const RunOptions& run);
   void run_timed(Step& each);
   void launch(const RunOptions& run);
+  bool ends_here(const RunOptions& run, std::size_t node);
 };
 
 }  // namespace mlx::graph

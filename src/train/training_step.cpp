@@ -96,8 +96,8 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.training = true;
   session_.reset();  // first, so that the two are never there at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
-  figures_ = {training_.loss};
-  if (counts()) figures_.insert(figures_.end(), {training_.correct, training_.counted});
+  collected_ = {training_.loss};
+  if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
 
 std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
@@ -131,62 +131,25 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
   out.step = static_cast<std::uint64_t>(step);
   out.part = static_cast<std::uint64_t>(part);
   if (part + 1 < config_.accumulate) out.last = training_.update_begin;
+  out.guard = {training_.loss, training_.loss_end};
   return out;
 }
 
 void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  if (!runs_ahead()) return compute(batch, step, learning_rate);
   CHECK(!session_->staged() || staged_step_ == step);
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     if (!session_->staged()) session_->stage(feeds(batch, part, step, learning_rate), options(part, step));
-    session_->run_staged();
-    session_->collect(figures_);
+    const bool whole = session_->run_staged();
+    session_->collect(collected_);
+    if (!whole) return;
   }
   if (training_.gradient_norm != graph::kNone) session_->collect({training_.gradient_norm});
   if (scales()) session_->collect({training_.loss_scale});
   if (training_.state_norm != graph::kNone) session_->collect({training_.state_norm});
 }
 
+// Behind a micro-batch whose loss is not finite nothing counts.
 StepOutcome TrainingStep::finish() {
-  return runs_ahead() ? collected() : computed_;
-}
-
-StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  if (runs_ahead()) stage(batch, step, learning_rate);
-  launch(batch, step, learning_rate);
-  return finish();
-}
-
-void TrainingStep::stage(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  session_->stage(feeds(batch, 0, step, learning_rate), options(0, step));
-  staged_step_ = step;
-}
-
-void TrainingStep::compute(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  computed_ = {};
-  const auto output = [&](graph::ValueId value) { return session_->output(value).data(); };
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const std::vector<graph::Feed> fed = feeds(batch, part, step, learning_rate);
-    const graph::RunOptions all = options(part, step);
-    graph::RunOptions forward = all, rest = all;
-    forward.last = rest.first = training_.loss_end;
-    session_->run(fed, forward);
-    const double loss = double{scalar<float>(output(training_.loss))};
-    computed_.loss += loss / static_cast<double>(config_.accumulate);
-    if (counts()) {
-      computed_.correct += scalar<std::int32_t>(output(training_.correct));
-      computed_.counted += scalar<std::int32_t>(output(training_.counted));
-    }
-    if (!std::isfinite(loss)) return;
-    session_->run(fed, rest);
-  }
-  if (training_.gradient_norm != graph::kNone)
-    computed_.gradient_norm = double{scalar<float>(output(training_.gradient_norm))};
-  computed_.state_finite = session_->state_is_finite();
-}
-
-// As compute() has them: of micro-batches behind one whose loss is not finite nothing is told.
-StepOutcome TrainingStep::collected() {
   StepOutcome outcome;
   const std::uint8_t* at = session_->collected().data();
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
@@ -201,8 +164,20 @@ StepOutcome TrainingStep::collected() {
   }
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
   if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
-  if (training_.state_norm != graph::kNone) outcome.state_finite = std::isfinite(scalar<float>(next()));
+  outcome.state_finite =
+      training_.state_norm != graph::kNone ? std::isfinite(scalar<float>(next())) : session_->state_is_finite();
   return outcome;
+}
+
+StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  stage(batch, step, learning_rate);
+  launch(batch, step, learning_rate);
+  return finish();
+}
+
+void TrainingStep::stage(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  session_->stage(feeds(batch, 0, step, learning_rate), options(0, step));
+  staged_step_ = step;
 }
 
 std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& batch, std::int64_t step,

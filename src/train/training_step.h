@@ -37,18 +37,17 @@ class TrainingStep {
   // From here on: weights, and what else outlives a step, as `tensors` says. Averages that it lacks start as the
   // weights.
   void start(graph::Tensors tensors);
-  // Step `step`, counted from 0, of which finish() tells what came of it; on a CPU all is done when launch() returns.
-  // Where the loss is not finite, on a CPU the step ends there, with the parameters as before; on a GPU, where nobody
-  // looks at the loss in between, it is done to its end and has spoiled them: start() comes next, or nothing.
-  // `batch` is not read any more once launch() returns, and not at all where it was staged.
+  // Step `step`, counted from 0; finish() tells what came of it. If the loss is not finite, a CPU ends the step there,
+  // with the parameters as before; a GPU, where nobody looks at the loss in between, does it to its end and spoils
+  // them: start() comes next, or nothing. `batch` is not read any more once launch() returns.
   void launch(const data::BatchView& batch, std::int64_t step, double learning_rate);
   StepOutcome finish();
-  // Both, of this batch and no staged one.
+  // Both, of this batch and not of a staged one.
   StepOutcome run(const data::BatchView& batch, std::int64_t step, double learning_rate);
-  // Whether launch() leaves a step to itself and stage() may be called: on a GPU.
+  // Whether a step goes on after launch(), so that staging the next one early pays: on a GPU.
   bool runs_ahead() const { return session_->runs_ahead(); }
-  // The batch of the next launch(): copied at once, and sent while the step that was launched computes. run() and
-  // start() drop it.
+  // The batch of the next launch(), which stays valid until that; a GPU is sent it while the step before computes.
+  // run() and start() drop it.
   void stage(const data::BatchView& batch, std::int64_t step, double learning_rate);
 
   // The same step again from parameters as they were before it, up to what is the first not to be finite; nullopt where
@@ -75,8 +74,6 @@ class TrainingStep {
   std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                  double learning_rate);
   graph::RunOptions options(std::int64_t part, std::int64_t step) const;
-  void compute(const data::BatchView& batch, std::int64_t step, double learning_rate);  // launch() on a CPU
-  StepOutcome collected();                                                              // finish() on a GPU
 
   const nn::Built& built_;
   const TrainConfig& config_;
@@ -85,8 +82,7 @@ class TrainingStep {
   bool raw_;
   graph::TrainingGraph training_;
   std::unique_ptr<graph::Session> session_;
-  StepOutcome computed_;                 // on a CPU
-  std::vector<graph::ValueId> figures_;  // of a micro-batch, in the order of StepOutcome
+  std::vector<graph::ValueId> collected_;  // of a micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
   float rate_ = 0;
   std::array<float, 2> accumulation_{}, average_{};
