@@ -15,6 +15,7 @@
 #include "infer/model.h"
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
+#include "registry/versions/references.h"
 #include "serve/server.h"
 
 namespace mlx::cmd {

@@ -54,7 +54,7 @@ void Session::State::init() {
       if (id != kNone) written[index(id)] = 1;
   for (const Value& value : graph.values) {
     if (!outlives_step(value.role)) continue;
-    for (const Dim dim : value.dims) {
+    for (const Dim& dim : value.dims) {
       if (!dim.symbolic()) continue;
       if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
       fixed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;

@@ -13,7 +13,7 @@ constexpr std::int64_t kAny = -1;
 
 std::vector<std::int64_t> shape_of(const graph::Dims& dims) {
   std::vector<std::int64_t> shape;
-  for (const graph::Dim dim : dims) shape.push_back(dim.symbolic() ? kAny : dim.size);
+  for (const graph::Dim& dim : dims) shape.push_back(dim.symbolic() ? kAny : dim.size);
   return shape;
 }
 
