@@ -1,6 +1,7 @@
 // Merging as work: known, or a version.
 #include "train/merge.h"
 
+#include "base/json.h"
 #include "nn/finetune.h"
 #include "train_sources.h"
 #include "work/work.h"

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/progress.h"
@@ -131,6 +132,7 @@ Outcome run_body(registry::Repository& repository, const Work& work, const std::
                  Progress& progress) {
   ActiveRun run{repository, work, id, {}, {}, false};
   const Json summary = body(run);
+  CHECK(run.outputs.size() == work.makes.size());
   require_repository(repository);
   Outcome outcome;
   outcome.recorded =

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "registry/versions/runs.h"
 #include "work/numerics.h"
 
@@ -29,7 +29,7 @@ struct Work {
   Numerics numerics;
 
   std::string title;  // one line for people: the command as typed
-  // The artifacts that it makes versions of. A known answer counts only while each still has the version that was made.
+  // The artifacts that it makes a version of each. A known answer counts only while they still have these versions.
   std::vector<std::string> makes;
   bool force = false;  // run although the answer is known
   // The id of a run to go on with, which has not reached its end; "" for a new one. The body finds in that run's
