@@ -34,7 +34,7 @@ error 2 "did you mean 'alias.move'" mlx audit log --kind alias.moves
 error 2 "expected one of" mlx audit log --kind nonsense
 expect 0 mlx audit log --kind run
 same "$out" "no operations"
-error 2 "is no time" mlx audit log --since yesterdayish
+error 2 "is not a time" mlx audit log --since yesterdayish
 error 3 "no artifact is called" mlx audit log data/y
 error 2 "subcommand is missing" mlx audit
 

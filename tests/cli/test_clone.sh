@@ -143,7 +143,7 @@ error 3 "no such remote folder" mlx clone nowhere new
 [ ! -e new ] || fail "a failed clone left its folder"
 error 7 "git clone" mlx clone missing.git new
 [ ! -e new ] || fail "a failed clone left its folder"
-error 2 "branches are git's" mlx clone -b main store new
+error 2 "a remote of mlx has no branches" mlx clone -b main store new
 error 2 "unknown kind of remote" mlx clone gopher://host/x new
 git init -q bare-project && git -C bare-project commit -q --allow-empty -m empty
 # bug: of a project without mlx.toml the folder stayed, in the way of the next try.

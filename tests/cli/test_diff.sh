@@ -140,7 +140,7 @@ has "$out" "rows.jsonl  compared as bytes: after: line 1: not JSON"
 has "$out" "t.safetensors  compared as bytes"
 has "$out" "t.npy  compared as bytes"
 has "$out" "l.idx  compared as bytes"
-has "$out" "keys that stand twice: 0 before, 1 after; the first after, line 3: id=1"
+has "$out" "keys that occur twice: 0 before, 1 after; the first after, line 3: id=1"
 same "$(grep -c "id=1  v a -> b" <<<"$out")" 2
 
 # Errors.

@@ -22,7 +22,7 @@ raw() { python3 -c 'import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1
 identity ada
 identity ben
 same "$(stat -c %a "$work/ada.identity")" 600
-as ada error 4 "there is an identity already" mlx key new-identity
+as ada error 4 "an identity exists already" mlx key new-identity
 chmod 644 "$work/ben.identity"
 as ben error 5 "others can read it" mlx key export-public
 chmod 600 "$work/ben.identity"
@@ -60,7 +60,7 @@ echo "refs/heads/x $(git rev-parse HEAD) refs/heads/x $(printf '%040d' 0)" >../h
 expect 1 bash -c "'$mlx_binary' push --check --hook <../hook"
 has "$err" "mlx: data/bc"
 has "$err" "is on no remote that could be asked"
-has "$err" "'origin' could not be asked: keys of the remote 'origin': encrypted, and no key is unlocked"
+has "$err" "'origin' did not answer: keys of the remote 'origin': encrypted, and no key is unlocked"
 as ada expect 1 mlx push --check --json
 same "$(json '[p["artifact"] for p in d["lacking"]], d["silent"]')" "(['data/bc'], [])"
 expect 1 mlx push --check --json
@@ -174,7 +174,7 @@ MLX_PASSPHRASE_FILE=$work/pass error 6 "restore a backup of that file" mlx fsck 
 rm -r .mlx && mv ../three-kept .mlx
 # bug: where they are gone, adding an encrypted remote made others.
 cp -r .mlx ../three-kept && rm .mlx/keys*
-MLX_PASSPHRASE_FILE=$work/pass error 4 "are gone" mlx remote add --encrypt o ../never
+MLX_PASSPHRASE_FILE=$work/pass error 4 "are missing" mlx remote add --encrypt o ../never
 [ ! -e .mlx/keys ] && [ ! -e mlx.toml ] || fail "a refused remote add changed something"
 rm -r .mlx && mv ../three-kept .mlx
 expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
@@ -355,7 +355,7 @@ expect 0 mlx fsck
 expect 0 mlx checkout
 # bug: where the keys' file was lost, `mlx init --encrypt` made others.
 cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
-error 4 "are gone" mlx init --encrypt
+error 4 "are missing" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
 for command in fsck "fsck -n --repair"; do
   # shellcheck disable=SC2086

@@ -12,8 +12,8 @@ dataset() {
   mlx add -q "data/$1" >/dev/null
 }
 
-error 2 "no length of time" mlx gc --grace soon
-error 2 "no length of time" mlx gc --grace 14
+error 2 "is not a duration" mlx gc --grace soon
+error 2 "is not a duration" mlx gc --grace 14
 error 3 "no remote" mlx gc --remote nowhere
 expect 0 mlx gc
 has "$out" "nothing to remove"

@@ -107,8 +107,8 @@ has "$out" "      50  "
 expect 0 mlx train --set train.seed=10 --set train.keep_state=false --json
 error 4 "it kept none ([train] keep_state)" mlx train --resume "run:$(json "d['run']")" --set train.seed=10 --set train.epochs=5
 error 3 "did you mean 'train/loss'" mlx show "run:$longer" --metric train/lost
-error 2 "a version has none" mlx show clf --metric train/loss
-error 2 "it is for one metric" mlx show "run:$longer" --csv
+error 2 "a version has no metrics" mlx show clf --metric train/loss
+error 2 "only with --metric" mlx show "run:$longer" --csv
 error 2 "--set train.bach=8: [train] unknown key 'bach'" mlx train --set train.bach=8
 has "$err" "did you mean 'batch'"
 error 2 "expected KEY=VALUE" mlx train --set train.batch

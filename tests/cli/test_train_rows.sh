@@ -120,7 +120,7 @@ for file in offers.csv offers.jsonl; do
   same "$(mlx predict price - --out - -q <"$file")" "$(sed 's/offers.csv/-/' prices.csv)"
 done
 error 2 "name some" mlx predict price
-error 2 "neither as CSV" mlx predict price price.toml
+error 2 "not a table by its name" mlx predict price price.toml
 printf 'rooms,city\n1,Bonn\n' >short.csv
 error 2 "short.csv has no column 'garden'" mlx predict price short.csv
 printf 'rooms,city,garden\nmany,Bonn,true\n' >words.csv

@@ -71,7 +71,7 @@ as ada expect 0 mlx -C team pull
 
 # Somebody else: first contact says whose operations are taken, and who counts is declared.
 as bob expect 0 mlx clone remote two
-has "$err" "first contact: what $print signed"
+has "$err" "first contact: from now on this clone trusts what $print signs"
 cd two && echo more >d/more && as bob expect 0 mlx add d && as bob expect 0 mlx commit -m second && as bob expect 0 mlx push
 as bob expect 0 mlx key signing
 bob=$out
