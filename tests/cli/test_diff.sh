@@ -117,7 +117,7 @@ printf 'a,b\n1,3\n' >data/one.csv
 expect 0 mlx diff data/one.csv --key a
 has "$out" "  ~ a=1  b 2 -> 3"
 
-# What is no table is compared as bytes; the rest of the diff stands.
+# A file that is not a table is compared as bytes; the rest of the diff is not affected.
 mkdir data/bad
 printf 'a,b\n1,2\n' >data/bad/cells.csv
 printf '{"a":1}\n' >data/bad/rows.jsonl

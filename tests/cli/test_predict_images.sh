@@ -39,7 +39,7 @@ accuracy=$(mlx eval clf --data data/bars --json 2>/dev/null | python3 -c 'import
 expect 0 mlx predict clf data/bars --json
 same "$(json "sum(p['class'] == i % 2 for i, p in enumerate(d['predictions']))")" "$accuracy"
 
-# As a table in a file, and of a list on standard input.
+# A table in a file, and a list on standard input.
 expect 0 mlx predict clf image0.pgm image1.pgm --top 2 --out out.csv
 same "$out" ""
 same "$(sed -n 1p out.csv)" "image,label,probability,label_2,probability_2"

@@ -76,8 +76,8 @@ def floor_of(layer, path, root):
     return 0
 
 
-# A cached answer's key holds every source that its body links: what hashes them is made of the layer and all below it.
-# bug: a quantization's did not hold src/compress and src/formats, so that other code answered `unchanged`.
+# The key of a cached answer covers every source that its body links: the hash covers the layer and all layers below it.
+# bug: the key of a quantization did not cover src/compress and src/formats, so changed code answered `unchanged`.
 def unhashed(root, build):
     found = []
     for layer, folder in FOLDERS.items():
