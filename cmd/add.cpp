@@ -25,7 +25,7 @@ namespace {
 // What can not be an artifact: the repository itself, what mlx or git keep, and what holds another artifact.
 void check_place(const std::string& path, const std::vector<registry::Pointer>& pointers) {
   if (path.empty()) {
-    throw Error(ErrorKind::kUsage, "the whole repository can not be one dataset",
+    throw Error(ErrorKind::kUsage, "the whole repository cannot be one dataset",
                 "put the data into a folder of its own, and add that");
   }
   for (const char* kept : {".mlx", ".git"}) {
@@ -50,7 +50,7 @@ void check_place(const std::string& path, const std::vector<registry::Pointer>& 
 
 void check_name(const std::string& path) {
   if (const std::string problem = registry::artifact_name_problem(path); !problem.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("'{}' can not name a dataset: {}", printable(path), problem),
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' cannot name a dataset: {}", printable(path), problem),
                 "rename it; names of files inside a dataset may hold any bytes");
   }
 }
@@ -103,8 +103,8 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   added.changed = before != added.pointer;
   if (const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, summary.id)) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("{}: just this content was erased {}", printable(path), erasure_text(*erasure)),
-                "what was erased is not stored again under the same id; a folder that differs can be added");
+                fmt::format("{}: this content was erased {}", printable(path), erasure_text(*erasure)),
+                "erased content is not stored again under the same id; add a folder that differs");
   }
   return added;
 }
@@ -149,7 +149,7 @@ void point_to(registry::Repository& repository, const Added& added, const std::o
   const bool drifted = before && noted && *noted != before->digest;
   if (whole && drifted && added.changed) {
     context.say(
-        fmt::format("{}: the folder was checked out as {}, and its pointer named {}: what changed between them is "
+        fmt::format("{}: the folder was checked out as {}, but its pointer named {}: the changes between the two are "
                     "not in what was added",
                     artifact, noted->brief(), before->digest.brief()));
   }
@@ -245,10 +245,10 @@ Command add_add() {
   command.summary = "Store files or folders by content, and write their pointers";
   command.group = "versions";
   command.dry_run = true;
-  command.options = {
-      arguments("PATH", *paths,
-                "A folder or a single file, which becomes a dataset; or what is inside one. Quoted patterns are fine",
-                Complete::kFile)};
+  command.options = {arguments(
+      "PATH", *paths,
+      "A folder or a single file, which becomes a dataset; or a path inside a dataset. May be a quoted pattern",
+      Complete::kFile)};
   command.examples = {"mlx add data/fashion", "mlx add -n data/fashion", "mlx add corpus.txt labels.csv",
                       "mlx add 'data/*.csv'", "mlx add data/fashion/new.png"};
   command.run = [paths](Context& context) { return run_add(*paths, context); };

@@ -236,7 +236,7 @@ int signature(const AuditOptions& options, Context& context) {
   const registry::Operation operation = find_operation(options.reference, context.repository());
   if (!operation.is_signed())
     throw Error(ErrorKind::kNotFound, fmt::format("nobody has signed operation {}", operation.id.brief()),
-                "it is from before operations were signed");
+                "it was made before operations were signed");
   const std::string armored =
       store::armored_signature(operation.signer, registry::kOperationPurpose, operation.signature);
   const std::string message(as_text(registry::signed_bytes(operation)));
@@ -262,7 +262,7 @@ int forget(const AuditOptions& options, Context& context) {
   if (known && !context.dry_run()) registry::forget_actor(repository, actor);
   const char* status = !known ? "unchanged" : context.dry_run() ? "would be forgotten" : "forgotten";
   context.line(fmt::format("{}  {}", actor, status));
-  if (known) context.say("`mlx gc` removes the name here, and `mlx push` tells the others");
+  if (known) context.say("`mlx gc` removes the name here, `mlx push` lets the others remove it");
   if (context.wants_json()) {
     context.json({{"schema", "mlx.audit.forget/1"},
                   {"actor", actor},
@@ -317,7 +317,7 @@ Command add_audit() {
   logging.summary = "Show who did what, newest first";
   logging.options = {
       optional_argument("REF", options->reference, "Only about this artifact, version or run", Complete::kReference),
-      option("--actor", "ID", options->actor, "Only by the clone whose id begins so; `me` is this one"),
+      option("--actor", "ID", options->actor, "Only by the actor whose id begins with ID; `me` is this clone"),
       choice("--kind", "KIND", kinds_and_families(), options->kind,
              "Only of this kind, such as alias.move, or family, such as run"),
       option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
@@ -353,7 +353,7 @@ Command add_audit() {
 
   Command forgetting;
   forgetting.name = "forget";
-  forgetting.summary = "Erase the name of an actor; what it did stays under its id";
+  forgetting.summary = "Erase the name of an actor; the operations stay under its id";
   forgetting.dry_run = true;
   forgetting.options = {argument("ACTOR", options->actor, "The 16 digits of its id; `me` is this clone")};
   forgetting.run = [options](Context& context) { return forget(*options, context); };

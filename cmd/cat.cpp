@@ -59,7 +59,7 @@ Json file_json(const File& file, Context& context) {
   if (file.entry.size > kLargestInJson) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: {} are too much for a JSON document", file.name, format_bytes(file.entry.size)),
-                "leave --json out, and the bytes are printed as they are");
+                "without --json the bytes are printed as they are");
   }
   const Bytes bytes = context.repository().store().read_blob(file.entry.content);
   Json json = {{"name", file.name}, {"version", file.version.name()}};

@@ -83,7 +83,7 @@ Job plan_part(const registry::Version& version, const std::string& path, const C
   registry::Repository& repository = context.repository();
   if (version.kind == registry::ArtifactKind::kModel) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: a model has no folder of its own", version.name()),
-                "--to FOLDER says where its files go");
+                "name a folder for its files with --to FOLDER");
   }
   Job job{version.name() + ":" + path, version.digest, version.artifact, {}, "", {}, true};
   job.place = join_path(repository.root(), version.artifact);

@@ -55,7 +55,7 @@ std::string folder_of(std::string url) {
   while (url.ends_with('/')) url.pop_back();
   const std::string name = url.substr(url.find_last_of("/:") + 1);
   if (name.empty())
-    throw Error(ErrorKind::kUsage, fmt::format("{}: no name for the clone in it", url), "name a FOLDER");
+    throw Error(ErrorKind::kUsage, fmt::format("{}: the URL gives no name for the clone", url), "name a FOLDER");
   return name;
 }
 
@@ -76,7 +76,7 @@ void clone_git(const CloneOptions& options, const std::string& folder) {
   if (result.exit_code == 0) return;
   if (result.exit_code == 127) throw Error(ErrorKind::kMissing, "git is not installed", "install git");
   std::string said = result.err.substr(0, result.err.find('\n'));
-  throw Error(ErrorKind::kIo, fmt::format("git clone: {}", said), "see that `git clone` of it works");
+  throw Error(ErrorKind::kIo, fmt::format("git clone: {}", said), "make sure that `git clone` of it works");
 }
 
 std::vector<std::string> git_lines(const std::string& folder, std::vector<std::string> words) {
@@ -117,7 +117,7 @@ void check_out_branch(const CloneOptions& options, const std::string& folder) {
   const ProcessResult result = run_process(command, {}, {}, kOfAnotherRepository);
   if (result.exit_code != 0)
     throw Error(ErrorKind::kIo, fmt::format("git checkout: {}", result.err.substr(0, result.err.find('\n'))),
-                "see that `git clone` of it works");
+                "make sure that `git clone` of it works");
 }
 
 // Where git brought nothing that says what a project stands at: every artifact at its latest version.
@@ -148,7 +148,7 @@ int run_clone(const CloneOptions& options, Context& context) {
       absolute_path(join_path(context.folder(), options.folder.empty() ? folder_of(options.url) : options.folder));
   const bool git = is_git(options.url);
   if (!git && !options.branch.empty()) {
-    throw Error(ErrorKind::kUsage, "--branch: branches are git's, and this is a remote of mlx",
+    throw Error(ErrorKind::kUsage, "--branch: a remote of mlx has no branches",
                 "give the URL of the project's git repository");
   }
   NewFolder made(place);
@@ -159,7 +159,7 @@ int run_clone(const CloneOptions& options, Context& context) {
   }
   if (git && !path_exists(join_path(folder, "mlx.toml"))) {
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: the project has no mlx.toml, so that it names no remote", options.url),
+                fmt::format("{}: the project has no mlx.toml, so it names no remote", options.url),
                 "`git clone` it, and `mlx init` there starts to use mlx");
   }
   registry::Repository::init(folder, context.disk(), options.encrypt);
@@ -204,13 +204,14 @@ Command add_clone() {
   auto options = std::make_shared<CloneOptions>();
   Command command;
   command.name = "clone";
-  command.summary = "Make a repository of a project's git repository or of a remote";
+  command.summary = "Make a repository from a project's git repository or from a remote";
   command.group = "versions";
   command.options = {
       argument("URL", options->url, "What `git clone` takes, or a remote of mlx", Complete::kFolder),
-      optional_argument("FOLDER", options->folder, "Where to; by default the last part of the URL", Complete::kFolder),
+      optional_argument("FOLDER", options->folder, "The folder to make (default: the last part of the URL)",
+                        Complete::kFolder),
       choice("--filter", "WHAT", {"none", "blobs:none"}, options->filter,
-             "blobs:none leaves the content of files to be fetched when a command needs it"),
+             "With blobs:none, commands fetch the content of files when they need it"),
       flag("--encrypt", options->encrypt, "Encrypt what the clone stores, under the keys of its encrypted remote"),
       option("-b,--branch", "BRANCH", options->branch, "The branch that git checks out"),
   };

@@ -18,11 +18,11 @@ namespace {
 registry::Version commit_one(registry::Repository& repository, const registry::Pointer& pointer,
                              const std::string& message) {
   if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: the pointer names {}, which is not in this repository", pointer.artifact,
-                            pointer.digest.brief()),
-                fmt::format("`mlx pull` fetches it, `mlx add {}` stores what stands there now",
-                            shell_quoted(pointer.artifact)));
+    throw Error(
+        ErrorKind::kNotFound,
+        fmt::format("{}: the pointer names {}, which is not in this repository", pointer.artifact,
+                    pointer.digest.brief()),
+        fmt::format("`mlx pull` fetches it, `mlx add {}` stores what is there now", shell_quoted(pointer.artifact)));
   }
   registry::NewVersion version;
   version.artifact = pointer.artifact;
@@ -56,7 +56,7 @@ std::set<std::string> chosen_artifacts(const CommitOptions& options, Context& co
 
 int run_commit(const CommitOptions& options, Context& context) {
   if (options.message.empty())
-    throw Error(ErrorKind::kUsage, "commit: the message is empty", "say what this version is: -m TEXT");
+    throw Error(ErrorKind::kUsage, "commit: the message is empty", "describe the version: -m TEXT");
   registry::Repository& repository = context.repository();
   const std::set<std::string> chosen = chosen_artifacts(options, context);
   Json list = Json::array();
@@ -88,12 +88,12 @@ Command add_commit() {
   auto options = std::make_shared<CommitOptions>();
   Command command;
   command.name = "commit";
-  command.summary = "Name what was added as versions, with a message";
+  command.summary = "Make versions of what was added, with a message";
   command.group = "versions";
   command.dry_run = true;
   command.options = {
       arguments("PATH", options->paths, "Only what was added there; everything by default", Complete::kFile, false),
-      option("-m,--message", "TEXT", options->message, "What this version is"),
+      option("-m,--message", "TEXT", options->message, "A description of the version"),
   };
   command.options.back().required = true;
   command.examples = {"mlx commit -m \"Fashion-MNIST\"", "mlx commit data/fashion -m \"labels corrected\""};

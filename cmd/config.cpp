@@ -99,7 +99,7 @@ int change(const ConfigOptions& options, Context& context) {
                            path, status));
   // An environment variable is stronger than every file.
   if (const auto stronger = sources.environment.get(setting.environment); stronger && !options.unset)
-    context.say(fmt::format("{} is set in the environment and wins: {}", setting.environment, *stronger));
+    context.say(fmt::format("{} is set in the environment and overrides this: {}", setting.environment, *stronger));
   if (context.wants_json()) {
     context.json({{"schema", "mlx.config/1"},
                   {"key", setting.key},
@@ -130,14 +130,14 @@ Command add_config() {
   command.group = "meta";
   command.dry_run = true;
   command.options = {
-      arguments("KEY", options->words, "A setting, and the value to give it; all are listed without one",
-                Complete::kSetting, false),
+      arguments("KEY", options->words, "A setting and its new value; without one, all are listed", Complete::kSetting,
+                false),
       flag("-l,--list", options->list, "List every setting with its value"),
       flag("--show-origin", options->show_origin, "Say where each value comes from: file and line, or variable"),
       flag("--unset", options->unset, "Remove the setting from the file"),
-      flag("--local", options->local, "Of this clone, .mlx/config.toml; what is written by default"),
-      flag("--tracked", options->tracked, "Of the project, mlx.toml, which git tracks"),
-      flag("--global", options->global, "Of all your projects, ~/.config/mlx/config.toml"),
+      flag("--local", options->local, "Use .mlx/config.toml, of this clone (default for writing)"),
+      flag("--tracked", options->tracked, "Use mlx.toml, of the project, which git tracks"),
+      flag("--global", options->global, "Use ~/.config/mlx/config.toml, of all your projects"),
   };
   command.examples = {"mlx config --list --show-origin", "mlx config core.threads 8",
                       "mlx config --tracked remote.default lab", "mlx config --unset core.threads"};

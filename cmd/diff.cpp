@@ -79,19 +79,20 @@ Command add_diff() {
   command.summary = "Show what changed in data and models, down to rows, cells and tensors";
   command.group = "versions";
   command.options = {
-      arguments("REF", options->targets, "One or two versions, each with an optional :path; one against the worktree",
+      arguments("REF", options->targets,
+                "One or two versions, each with an optional :path; one is compared with the worktree",
                 Complete::kReference, false),
       Option{.names = "-k,--key",
              .value = "COLUMN[,COLUMN]",
-             .help = "Columns that tell which row of a table is which",
+             .help = "Columns that identify a row of a table",
              .many = true,
              .texts = &options->key},
       flag("--stat", options->stat, "Show which files differ and their sizes, not what is inside"),
       flag("--name-only", options->name_only, "Show the paths of files that differ, one a line"),
       flag("--name-status", options->name_status, "The same with a letter: A added, D deleted, M modified, R moved"),
       integer("--limit", "N", options->limit,
-              "How many files, rows of each kind and tensors are shown, 0 for all (default: 10)"),
-      flag("--exit-code", options->exit_code, "Exit with 1 where something differs"),
+              "Show at most N files, rows of each kind and tensors; 0 for all (default: 10)"),
+      flag("--exit-code", options->exit_code, "Exit with 1 if something differs"),
   };
   command.examples = {"mlx diff",
                       "mlx diff data/fashion@v1 data/fashion",

@@ -122,7 +122,7 @@ void narrow_both(DiffPair& pair, const std::string& before, const std::string& a
   const bool found_before = before.empty() || narrow(pair.before, before, name);
   const bool found_after = after.empty() || narrow(pair.after, after, name);
   if (found_before || found_after) return;
-  throw Error(ErrorKind::kNotFound, fmt::format("neither {} nor {} is there", pair.before.name, pair.after.name),
+  throw Error(ErrorKind::kNotFound, fmt::format("neither {} nor {} exists", pair.before.name, pair.after.name),
               "`mlx ls REF` lists a version's files");
 }
 
@@ -179,7 +179,7 @@ std::vector<DiffPair> diff_pairs(const std::vector<std::string>& targets, Contex
   if (targets.size() == 2) {
     pairs.push_back(between(targets[0], targets[1], context));
   } else if (targets.size() > 2) {
-    throw Error(ErrorKind::kUsage, fmt::format("diff: {} things, and two can be compared", targets.size()),
+    throw Error(ErrorKind::kUsage, fmt::format("diff: {} things given; two can be compared", targets.size()),
                 "usage: mlx diff [OPTION]... [A [B]]");
   } else if (const auto range = split_range(targets[0], context)) {
     pairs.push_back(range->second.empty() ? against_worktree(range->first, context)

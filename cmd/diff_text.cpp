@@ -125,7 +125,7 @@ void print_columns(Context& context, const diff::RowDiff& rows) {
       context.line(
           context.yellow(fmt::format("  ~ column {}: {} -> {}", name, name_of(change.before), name_of(change.after))));
   }
-  if (rows.columns_moved) context.line("  the columns stand in another order");
+  if (rows.columns_moved) context.line("  the columns are in another order");
 }
 
 void print_changed_cells(Context& context, const diff::RowDiff& rows) {
@@ -165,7 +165,7 @@ void print_shown_rows(Context& context, const diff::RowDiff& rows) {
 void print_doubled(Context& context, const diff::RowDiff& rows) {
   if (rows.doubled_before + rows.doubled_after == 0) return;
   const diff::DoubledKey& first = rows.doubled.front();
-  context.line(context.red(fmt::format("  keys that stand twice: {} before, {} after; the first {}, line {}: {}",
+  context.line(context.red(fmt::format("  keys that occur twice: {} before, {} after; the first {}, line {}: {}",
                                        grouped(rows.doubled_before), grouped(rows.doubled_after),
                                        first.after ? "after" : "before", first.line, cells_text(first.key, 30))));
 }
@@ -293,7 +293,7 @@ void print_diff(Context& context, const DiffOutcome& outcome, const DiffOptions&
     print_contents(context, file, limit);
   }
   if (comparison.not_compared > 0)
-    context.line(fmt::format("\n{} more files changed whose contents were not compared; name them to see",
+    context.line(fmt::format("\n{} more files changed; their contents were not compared: name them to see",
                              grouped(comparison.not_compared)));
 }
 

@@ -52,7 +52,7 @@ int run_erase(const EraseOptions& options, Context& context) {
   if (!context.dry_run() && !gone) registry::erase(repository, plan);
   const char* status = gone ? "unchanged" : context.dry_run() ? "would be erased" : "erased";
   context.line(fmt::format("domain {}  {}", context.bold(plan.domain), status));
-  print(context.dry_run() ? "can not be read any more then" : "can not be read any more", plan.versions, context);
+  print(context.dry_run() ? "can then no longer be read" : "can no longer be read", plan.versions, context);
   print("made from these, and still there", plan.made, context);
   if (!context.dry_run()) {
     context.say(
@@ -81,7 +81,7 @@ Command add_erase() {
   command.dry_run = true;
   command.options = {
       argument("NAME", options->what, "A domain, or an artifact that is alone in its domain", Complete::kReference),
-      flag("-y,--yes", options->yes, "Do it; it can not be taken back"),
+      flag("-y,--yes", options->yes, "Erase; this cannot be undone"),
   };
   command.examples = {"mlx erase -n people", "mlx erase --yes data/people"};
   command.run = [options](Context& context) { return run_erase(*options, context); };

@@ -65,7 +65,7 @@ std::optional<registry::Version> known_version(const Digest& digest, Context& co
 std::string data_folder(const std::string& word, Context& context) {
   const std::string folder = join_path(context.folder(), word);
   if (is_folder(folder)) return folder;
-  throw Error(ErrorKind::kNotFound, fmt::format("--data {}: there is no such folder", word),
+  throw Error(ErrorKind::kNotFound, fmt::format("--data {}: no such folder", word),
               context.has_repository() ? "name a dataset of the repository, or a folder of data"
                                        : "outside of a repository it is a folder of data");
 }
@@ -166,21 +166,22 @@ Command add_eval() {
   auto options = std::make_shared<EvalOptions>();
   Command command;
   command.name = "eval";
-  command.summary = "Measure a model on a split: accuracy, errors or perplexity, figures by class, speed";
+  command.summary = "Measure a model on a split: accuracy, errors or perplexity, metrics by class, speed";
   command.group = "work";
-  Option data = option("-d,--data", "DATASET", options->data,
-                       "The dataset to measure on, or for a model in a folder a folder of data", Complete::kReference);
+  Option data =
+      option("-d,--data", "DATASET", options->data,
+             "The dataset to measure on; for a model in a folder also a folder of data", Complete::kReference);
   data.required = true;
   command.options = {
       argument("MODEL", options->model,
                "The model's reference (clf, clf@v2, clf@production) or a folder with its files", Complete::kReference),
       data,
-      option("-s,--split", "SPLIT", options->split, "Which split of it (default: test)"),
+      option("-s,--split", "SPLIT", options->split, "The split of the dataset (default: test)"),
       device_option(options->device),
-      flag("--force", options->force, "Measure although the answer is known"),
+      flag("--force", options->force, "Measure even if the answer is known"),
       {.names = "--require",
        .value = "CONDITION",
-       .help = "Exit with 1 where it does not hold, like 'accuracy >= 0.93'; may be given several times",
+       .help = "Exit with 1 if it does not hold, such as 'accuracy >= 0.93'; may be repeated",
        .many = true,
        .texts = &options->require},
   };

@@ -52,15 +52,14 @@ Command add_export() {
   lfs.dry_run = true;
   lfs.options = {
       argument("REF", options->reference, "The version", Complete::kReference),
-      argument("DIR", options->folder, "Where its pointers go; inside the git repository that is to hold them",
-               Complete::kFolder),
+      argument("DIR", options->folder, "The folder for its pointers, inside a git repository", Complete::kFolder),
   };
   lfs.examples = {"mlx export lfs data/fashion@v2 ../with-lfs/fashion"};
   lfs.run = [options](Context& context) { return export_to_lfs(*options, context); };
 
   Command command;
   command.name = "export";
-  command.summary = "Write a version the way another tool keeps its data";
+  command.summary = "Write a version in the format of another tool";
   command.group = "data";
   command.subcommands = {lfs};
   return command;

@@ -58,10 +58,9 @@ Command add_fetch() {
   command.group = "remotes";
   command.dry_run = true;
   command.options = {
-      optional_argument("REMOTE", options->remote,
-                        "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote, "The remote (default: `remote.default`, `origin`, or the only one)",
                         Complete::kRemote),
-      flag("--all", options->all, "The content of every version, not only of what the pointers name"),
+      flag("--all", options->all, "Fetch the content of every version, not only of those that pointers name"),
       allow_unrelated_flag(options->allow_unrelated),
   };
   command.examples = {"mlx fetch", "mlx fetch -n", "mlx fetch --all"};

@@ -175,11 +175,11 @@ bool are_keys_missing(registry::Repository& repository) {
 
 void require_keys(registry::Repository& repository) {
   if (!are_keys_missing(repository)) return;
-  throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}/keys: is missing, and so is its copy: what is encrypted here cannot be looked at",
-                          repository.mlx_folder()),
-              "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
-              "file");
+  throw Error(
+      ErrorKind::kCorrupt,
+      fmt::format("{}/keys and its copy are missing: what is encrypted here cannot be checked",
+                  repository.mlx_folder()),
+      "`mlx fsck --repair` takes them from an encrypted remote; if none has them, restore a backup of that file");
 }
 
 void mend_keys(const FsckOptions& options, registry::Repository& repository, Context& context) {
@@ -189,7 +189,7 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
   for (const registry::RemoteConfig& remote : remotes_to_ask(repository, options)) {
     try {
       if (!registry::mend_keys(repository, remote)) continue;
-      context.line(fmt::format("the keys of this clone were {}: those of '{}' stand in their place",
+      context.line(fmt::format("the keys of this clone were {}: replaced by those of '{}'",
                                missing ? "missing" : "damaged", remote.name));
       return;
     } catch (const Error& error) {
@@ -206,8 +206,8 @@ void mend_keys(const FsckOptions& options, registry::Repository& repository, Con
 
 int run_fsck(const FsckOptions& options, Context& context) {
   if (!options.remote.empty() && !options.repair) {
-    throw Error(ErrorKind::kUsage, "--remote: only with --repair, which asks that remote",
-                fmt::format("`mlx push --repair {}` verifies and mends a remote", shell_quoted(options.remote)));
+    throw Error(ErrorKind::kUsage, "--remote: only with --repair",
+                fmt::format("`mlx push --repair {}` verifies and repairs a remote", shell_quoted(options.remote)));
   }
   const bool change = !context.dry_run();
   std::unique_ptr<registry::Repository> repository = open_repository(context.folder(), context);
@@ -249,18 +249,18 @@ int run_fsck(const FsckOptions& options, Context& context) {
   context.line(fmt::format("{}, {}, {} verified: {}", counted(findings.store.packs, "pack"),
                            counted(findings.store.objects, "object"), format_bytes(findings.store.bytes),
                            left > 0              ? context.red(counted(left, "problem"))
-                           : findings.locked_out ? "whole, as far as it is seen without keys"
+                           : findings.locked_out ? "whole, as far as can be checked without keys"
                                                  : context.green("all whole")));
   if (findings.store.locked > 0) {
     context.line(fmt::format("{} of them are encrypted and there is no key for them: erased, or not unlocked",
                              findings.store.locked));
   }
   if (left > 0 && !options.repair) {
-    context.say("hint: `mlx fsck --repair` brings back what the worktree or a remote still has");
+    context.say("hint: `mlx fsck --repair` restores what the worktree or a remote still has");
   } else if (left > 0 && repaired) {
     context.say(repaired->restored.unreached.empty()
-                    ? "hint: this is in no worktree file and on no remote that was asked; a backup may have it"
-                    : "hint: this is in no worktree file; run it again when the remote can be reached");
+                    ? "hint: no worktree file and no remote that was asked has this; a backup may have it"
+                    : "hint: no worktree file has this; run it again when the remote can be reached");
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.fsck/1"},
@@ -293,7 +293,7 @@ Command add_fsck() {
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      flag("--repair", options->repair, "Set damaged packs aside, and bring back what the worktree or remotes have"),
+      flag("--repair", options->repair, "Set damaged packs aside, and restore what the worktree or remotes have"),
       option("--remote", "NAME", options->remote, "With --repair: ask this remote only", Complete::kRemote),
       flag("--rebuild", options->rebuild, "First make the database again from the operations"),
   };

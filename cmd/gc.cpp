@@ -27,8 +27,8 @@ std::int64_t seconds_of(const std::string& text) {
   const std::int64_t factor = unit == "d" ? 86400 : unit == "h" ? 3600 : unit == "m" ? 60 : unit == "s" ? 1 : 0;
   const bool bare_zero = unit.empty() && number == 0;
   if (error != std::errc() || number < 0 || number > 100'000'000 || (factor == 0 && !bare_zero)) {
-    throw Error(ErrorKind::kUsage, fmt::format("--grace: '{}' is no length of time", text),
-                "write a number and d, h, m or s, as 14d, or 0");
+    throw Error(ErrorKind::kUsage, fmt::format("--grace: '{}' is not a duration", text),
+                "write a number and d, h, m or s, such as 14d, or 0");
   }
   return number * factor;
 }
@@ -109,8 +109,8 @@ Command add_gc() {
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      flag("--yes", options->yes, "Do it; without, only say what would be removed"),
-      option("--grace", "TIME", options->grace, "Leave what was stored in this time alone: 14d, 12h, 30m, 0"),
+      flag("--yes", options->yes, "Remove it; without --yes only say what would be removed"),
+      option("--grace", "TIME", options->grace, "Keep what was stored within this time: 14d, 12h, 30m, 0"),
       option("--remote", "NAME", options->remote, "Work on a remote in a folder instead", Complete::kRemote),
   };
   command.examples = {"mlx gc", "mlx gc --yes", "mlx gc --yes --grace 2d", "mlx gc --yes --remote origin"};

@@ -89,7 +89,7 @@ Command add_import() {
   auto paths = std::make_shared<std::vector<std::string>>();
   Command lfs;
   lfs.name = "lfs";
-  lfs.summary = "Make datasets of what Git LFS tracks at HEAD";
+  lfs.summary = "Make datasets from what Git LFS tracks at HEAD";
   lfs.dry_run = true;
   lfs.options = {arguments("PATH", *paths,
                            "A folder or file that becomes one dataset; by default the topmost folders that are all in "
@@ -101,18 +101,18 @@ Command add_import() {
   auto options = std::make_shared<DvcOptions>();
   Command dvc;
   dvc.name = "dvc";
-  dvc.summary = "Make datasets of what .dvc files name, from the cache of DVC";
+  dvc.summary = "Make datasets from .dvc files and the cache of DVC";
   dvc.dry_run = true;
   dvc.options = {arguments("PATH", options->paths,
                            "A .dvc file, the data that one is for, or a folder to search; everything by default",
                            Complete::kFile, false),
-                 flag("--remove", options->remove, "Remove the .dvc files of what was imported")};
+                 flag("--remove", options->remove, "Remove the .dvc files of the imported data")};
   dvc.examples = {"mlx import dvc", "mlx import dvc data/fashion.dvc --remove"};
   dvc.run = [options](Context& context) { return import_dvc(*options, context); };
 
   Command command;
   command.name = "import";
-  command.summary = "Make datasets of what another tool keeps";
+  command.summary = "Make datasets from the data of another tool";
   command.group = "data";
   command.subcommands = {dvc, lfs};
   return command;

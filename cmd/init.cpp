@@ -50,14 +50,14 @@ int run_init(const InitOptions& options, Context& context) {
   if (existed && options.encrypt && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
       !is_encrypted(join_path(folder, ".mlx"), context)) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: is a repository that is not encrypted", folder),
-                "what it holds would stay in clear: `mlx clone --encrypt` of an encrypted remote makes an encrypted "
+                "its contents would stay in clear: `mlx clone --encrypt` of an encrypted remote makes an encrypted "
                 "clone elsewhere");
   }
   if (existed && !path_exists(join_path(folder, ".mlx/keys")) && path_exists(join_path(folder, ".mlx/packs/FORMAT")) &&
       is_encrypted(join_path(folder, ".mlx"), context)) {
     throw Error(ErrorKind::kConflict,
-                fmt::format("{}/.mlx/keys: the keys of this encrypted repository are gone", folder),
-                "new ones could read nothing of it: `mlx pull` takes them from its remote, or restore a backup");
+                fmt::format("{}/.mlx/keys: the keys of this encrypted repository are missing", folder),
+                "new keys could not read it: `mlx pull` takes the old ones from its remote, or restore a backup");
   }
   if (!context.dry_run()) make(folder, options, context);
   context.line(existed             ? fmt::format("{} is a repository already: unchanged", folder)
@@ -80,13 +80,13 @@ Command add_init() {
   auto options = std::make_shared<InitOptions>();
   Command command;
   command.name = "init";
-  command.summary = "Make a repository of a folder";
+  command.summary = "Make a folder a repository";
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      optional_argument("FOLDER", options->folder, "The folder, made where it is missing; the current one by default",
+      optional_argument("FOLDER", options->folder, "The folder, made if it is missing (default: the current one)",
                         Complete::kFolder),
-      flag("--encrypt", options->encrypt, "Keep all contents encrypted, see mlx-key(1)"),
+      flag("--encrypt", options->encrypt, "Encrypt all contents, see mlx-key(1)"),
   };
   for (Option& one : new_keys_options(options->keys)) command.options.push_back(std::move(one));
   command.examples = {"mlx init", "mlx init ~/projects/digits", "mlx init --encrypt"};

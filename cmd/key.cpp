@@ -90,7 +90,7 @@ int list(const KeyOptions& options, Context& context) {
 int new_identity(const KeyOptions&, Context& context) {
   const std::string path = identity_path(context.environment());
   if (path_exists(path)) {
-    throw Error(ErrorKind::kConflict, fmt::format("{}: there is an identity already", path),
+    throw Error(ErrorKind::kConflict, fmt::format("{}: an identity exists already", path),
                 "`mlx key export-public` prints its public key; MLX_IDENTITY names another file");
   }
   const store::KeyPair pair = store::x25519_generate();
@@ -98,7 +98,7 @@ int new_identity(const KeyOptions&, Context& context) {
   write_file_atomically(path, as_bytes(store::identity_text(pair)), 0600);
   const std::string text = store::public_key_text(store::public_identity(pair));
   report(context, text, {{"key", text}, {"file", path}, {"status", "created"}});
-  context.say("made " + path + ": keep a copy of it; who adds this public key lets you in");
+  context.say("made " + path + ": keep a copy of it; a member who adds this public key gives you access");
   return 0;
 }
 
@@ -113,7 +113,7 @@ int add_recipient(const KeyOptions& options, Context& context) {
   const store::PublicIdentity key = store::parse_public_key(read_public_key(options.what));
   const std::string name = options.name.empty() ? "recipient" : options.name;
   if (const std::string problem = store::key_name_problem(name); !problem.empty())
-    fail(ErrorKind::kUsage, "'{}' can not name a member: {}", name, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name a member: {}", name, problem);
   const store::KeyFile file = keys.file();
   const bool there = std::ranges::find(file.members, key.locks, &store::Member::public_key) != file.members.end();
   if (there) {
@@ -143,7 +143,7 @@ int add_passphrase(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::string name = options.name.empty() ? "passphrase" : options.name;
   if (const std::string problem = store::key_name_problem(name); !problem.empty())
-    fail(ErrorKind::kUsage, "'{}' can not name a member: {}", name, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name a member: {}", name, problem);
   if (!context.dry_run()) {
     (void)keys.unlocked();
     const store::Member member = fresh_member(options, name, keys.file());
@@ -178,9 +178,8 @@ int remove_recipient(const KeyOptions& options, Context& context) {
     keys.change([&](store::UnlockedKeys& own) { store::remove_member(own, member.public_key, unix_micros()); });
   report_change(context, context.bold(member.name), "removed", {{"name", member.name}});
   context.say(
-      "what is stored from now on they can not read; what they could read before they may have kept\nhint: `mlx key "
-      "pin`, "
-      "committed with git, keeps clones that have not heard of it from keys of before");
+      "they cannot read what is stored from now on; what they could read before they may have kept\nhint: run `mlx key "
+      "pin` and commit it with git, so that clones which have not heard of it accept no older keys");
   return 0;
 }
 
@@ -219,7 +218,7 @@ int add_domain(const KeyOptions& options, Context& context) {
   registry::Keys& keys = keys_of(options, context);
   const std::vector<std::string> names = store::domains(keys.file());
   if (const std::string problem = store::key_name_problem(options.domain); !problem.empty())
-    fail(ErrorKind::kUsage, "'{}' can not name a domain: {}", options.domain, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name a domain: {}", options.domain, problem);
   if (std::ranges::find(names, options.domain) != names.end()) {
     report(context, context.bold(options.domain) + "  unchanged",
            {{"domain", options.domain}, {"status", "unchanged"}});
@@ -253,8 +252,8 @@ void require_onwards(const store::KeyFile& own, const registry::RemoteConfig& re
               fmt::format("revision {} of this clone's keys is without the one that mlx.toml pins for '{}', {}: an "
                           "older state, or other keys",
                           own.revision(), remote.name, remote.keys),
-              "a clone that has it puts it back with `mlx push`, then `mlx pull` here; --replace pins these keys "
-              "instead, and lets in again whoever was removed since");
+              "run `mlx push` in a clone that has it, then `mlx pull` here; --replace pins these keys instead, and "
+              "gives access again to whoever was removed since");
 }
 
 // Which revision the remotes' keys must have, for everybody who has this mlx.toml.
@@ -264,7 +263,7 @@ int pin(const KeyOptions& options, Context& context) {
   const std::string fingerprint = store::fingerprint(own.chain.back());
   std::vector<registry::RemoteConfig> remotes = registry::remotes(root);
   std::erase_if(remotes, [](const registry::RemoteConfig& remote) { return !remote.encrypt; });
-  if (remotes.empty()) fail(ErrorKind::kNotFound, "mlx.toml names no encrypted remote whose keys could be pinned");
+  if (remotes.empty()) fail(ErrorKind::kNotFound, "mlx.toml names no encrypted remote");
   const bool there = std::ranges::all_of(remotes, [&](const auto& remote) { return remote.keys == fingerprint; });
   if (there) {
     report(context, fingerprint + "  unchanged", {{"keys", fingerprint}, {"status", "unchanged"}});
@@ -282,11 +281,12 @@ int pin(const KeyOptions& options, Context& context) {
 
 Option passphrase_file(KeyOptions& options) {
   return option("--passphrase-file", "FILE", options.passphrase_file,
-                "The file of the passphrase that unlocks the keys, readable by you alone; - is stdin", Complete::kFile);
+                "A file with the passphrase that unlocks the keys, which only you can read; - is stdin",
+                Complete::kFile);
 }
 Option new_passphrase_file(KeyOptions& options) {
   return option("--new-passphrase-file", "FILE", options.new_passphrase_file,
-                "The file of the new passphrase, readable by you alone", Complete::kFile);
+                "A file with the new passphrase that only you can read", Complete::kFile);
 }
 
 }  // namespace
@@ -306,30 +306,30 @@ Command add_key() {
   command.summary = "Say who can read what is encrypted";
   command.group = "govern";
   command.subcommands = {
-      subcommand("list", "List members and domains; unlocks nothing", {}, false, values, list),
+      subcommand("list", "List members and domains, without unlocking", {}, false, values, list),
       subcommand("new-identity", "Make a key pair of your own, and print its public key", {}, false, values,
                  new_identity),
       subcommand("export-public", "Print your public key", {}, false, values, export_public),
-      subcommand("add-recipient", "Let somebody in by a public key",
+      subcommand("add-recipient", "Add a member by a public key",
                  {argument("KEY", v.what, "The public key, or a file with it", Complete::kFile),
-                  option("--name", "NAME", v.name, "What to call them"), passphrase_file(v)},
+                  option("--name", "NAME", v.name, "Their name"), passphrase_file(v)},
                  true, values, add_recipient),
-      subcommand("remove-recipient", "Lock somebody out of what is stored from now on",
+      subcommand("remove-recipient", "Remove a member, who cannot read what is stored from now on",
                  {argument("MEMBER", v.what, "A name of `mlx key list`, or a public key"), passphrase_file(v)}, true,
                  values, remove_recipient),
-      subcommand("add-passphrase", "Let in whoever knows another passphrase",
+      subcommand("add-passphrase", "Add another passphrase",
                  {option("--name", "NAME", v.name, "What to call it"), passphrase_file(v), new_passphrase_file(v)},
                  true, values, add_passphrase),
-      subcommand("change-passphrase", "Put a new passphrase in place of one",
+      subcommand("change-passphrase", "Replace a passphrase",
                  {optional_argument("NAME", v.what, "A name of `mlx key list`; `passphrase` by default"),
                   passphrase_file(v), new_passphrase_file(v)},
                  true, values, change_passphrase),
       subcommand("rotate", "Encrypt what is stored from now on with new keys",
                  {optional_argument("DOMAIN", v.domain, "The domain; all by default"), passphrase_file(v)}, true,
                  values, rotate),
-      subcommand("pin", "Have mlx.toml say which keys the encrypted remotes must have",
-                 {flag("--replace", v.replace, "Also where this clone's keys are without the revision that is pinned")},
-                 true, values, pin),
+      subcommand("pin", "Write into mlx.toml which keys the encrypted remotes must have",
+                 {flag("--replace", v.replace, "Pin even if this clone's keys lack the revision that is pinned")}, true,
+                 values, pin),
       domain,
       subcommand("assign", "Put an artifact into a domain, before its first add",
                  {argument("ARTIFACT", v.what, "A dataset's path or a model's name"),

@@ -79,7 +79,7 @@ int people(const PeopleOptions&, Context& context) {
     list.push_back({{"name", person.name}, {"keys", keys}, {"may", may}, {"until", until}, {"before", before}});
   }
   if (declared.people.empty()) {
-    context.line("nobody is declared: the keys that this clone has taken operations of count");
+    context.line("nobody is declared: this clone trusts the keys whose operations it has received");
   }
   if (context.wants_json()) context.json({{"schema", "mlx.key.people/1"}, {"people", list}});
   return 0;
@@ -160,7 +160,7 @@ int trust(const PeopleOptions& options, Context& context) {
   if (changed && !context.dry_run()) {
     say_who_is_missing(repository, context);
     say_what_counts_on(person, context);
-    context.say("it stands in mlx.toml: commit that with git, whose review guards it");
+    context.say("it is in mlx.toml: commit that with git, whose review guards it");
   }
   if (context.wants_json()) {
     context.json({{"schema", "mlx.key.trust/1"},
@@ -191,21 +191,20 @@ std::vector<Command> people_commands() {
   auto values = std::make_shared<PeopleOptions>();
   PeopleOptions& v = *values;
   Command trusting = subcommand(
-      "trust", "Count what somebody signs, in [people] of mlx.toml",
-      {argument("NAME", v.name, "What to call them: letters, digits, '_' and '-'"),
+      "trust", "Trust what somebody signs, in [people] of mlx.toml",
+      {argument("NAME", v.name, "Their name: letters, digits, '_' and '-'"),
        argument("KEY", v.key, "Their public key, `ssh-ed25519 AAAA…` in quotes, or a file with it", Complete::kFile),
        option("--may", "RIGHTS", v.may,
-              "All that they may, with commas, in place of what stands there: commit (the default), promote, erase, "
-              "keys"),
-       flag("--replace", v.replace, "Retire their other keys: what those signed up to now counts, and nothing later"),
-       flag("--again", v.again, "Have a key count again that was retired, or whose owner's trust was ended"),
-       flag("--up-to-now", v.up_to_now,
-            "Count what the key signed in the history of this clone, and nothing later on that account")},
+              "All their rights, separated by commas, replacing the present ones: commit (the default), promote, "
+              "erase, keys"),
+       flag("--replace", v.replace, "Retire their other keys: what those signed up to now counts, nothing later"),
+       flag("--again", v.again, "Trust again a key that was retired or distrusted"),
+       flag("--up-to-now", v.up_to_now, "Accept what the key has signed in the history of this clone, nothing later")},
       true, values, trust);
   trusting.examples = {"mlx key trust ada ada.pub --may commit,promote", "mlx key trust ada new.pub --replace"};
   return {subcommand("signing", "Print the public key that signs what you record here", {}, false, values, signing),
           subcommand("people", "List whose signatures count, and for what", {}, false, values, people), trusting,
-          subcommand("distrust", "Count what somebody signed up to now, and nothing later",
+          subcommand("distrust", "Stop trusting somebody: what they signed up to now counts, nothing later",
                      {argument("NAME", v.name, "A name of `mlx key people`")}, true, values, distrust)};
 }
 

@@ -46,7 +46,7 @@ kernels::Level chosen_level(Context& context, const std::string& device) {
 
 Option device_option(std::string& device) {
   return choice("--device", "WHERE", {"auto", "cpu", "cuda"}, device,
-                "Where to compute: cpu, cuda, or auto: a GPU where there is one (default: cpu)");
+                "Where to compute; auto takes a GPU if there is one (default: cpu)");
 }
 
 }  // namespace mlx::cmd

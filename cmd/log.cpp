@@ -204,19 +204,19 @@ Command add_log() {
   command.group = "versions";
   const Option where{.names = "--where",
                      .value = "CONDITION",
-                     .help = "Only runs for which it holds, like 'valid_accuracy>=0.9' or 'train/loss<0.3'",
+                     .help = "Only runs that meet it, such as 'valid_accuracy>=0.9' or 'train/loss<0.3'",
                      .many = true,
                      .texts = &options->filter.where};
   command.options = {
       optional_argument("ARTIFACT", options->artifact,
                         "Only versions of this dataset or model; with @VERSION that one and those before it",
                         Complete::kReference),
-      flag("--runs", options->runs, "Runs instead: state, time, duration, figures"),
+      flag("--runs", options->runs, "List runs instead: state, time, duration, metrics"),
       choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),
       where,
-      option("--sort", "NAME", options->filter.sort, "Runs by this figure, parameter or metric, the smallest first"),
-      flag("--reverse", options->filter.reverse, "The largest first; without --sort the oldest"),
+      option("--sort", "NAME", options->filter.sort, "Sort runs by this metric or parameter, smallest first"),
+      flag("--reverse", options->filter.reverse, "Largest first; without --sort oldest first"),
       flag("--oneline", options->oneline, "One line a version"),
       option("--since", "TIME", options->since, "Not before this: 2026-01-31, 2026-01-31 12:00, or 3 days"),
       option("--until", "TIME", options->until, "Not after this"),

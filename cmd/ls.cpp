@@ -122,7 +122,7 @@ Command add_ls() {
   command.group = "versions";
   command.options = {
       optional_argument("REF", *reference, "A version, with an optional :path/inside", Complete::kReference),
-      flag("-d,--folders", *folders, "Folders as one line each, instead of all files in them")};
+      flag("-d,--folders", *folders, "Print each folder as one line instead of its files")};
   command.examples = {"mlx ls", "mlx ls data/fashion@v1", "mlx ls -d data/fashion:train/",
                       "mlx ls clf:weights.safetensors"};
   command.run = [reference, folders](Context& context) {

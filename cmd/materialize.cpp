@@ -26,7 +26,7 @@ void require_own_place(const std::string& root, const std::string& artifact) {
     if (is_folder(path) && !is_real_folder(path)) {
       throw Error(ErrorKind::kConflict,
                   fmt::format("{} is a symbolic link to a folder, and links are not followed", printable(part)),
-                  "let the folder itself stand there (mv), or mount it there");
+                  "move the folder itself there (mv), or mount it there");
     }
     if (end == std::string::npos) return;
   }

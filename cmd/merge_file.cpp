@@ -147,11 +147,9 @@ Command add_merge_file() {
   command.dry_run = true;
   command.options = {
       argument("CURRENT", options->current, "Our pointer; the result replaces it", Complete::kFile),
-      argument("BASE", options->base, "The pointer that both come from; empty where both sides added it",
-               Complete::kFile),
+      argument("BASE", options->base, "The pointer that both come from; empty if both sides added it", Complete::kFile),
       argument("OTHER", options->other, "Their pointer", Complete::kFile),
-      option("--path", "PATH", options->path, "Where the pointer stands in the worktree; CURRENT by default",
-             Complete::kFile),
+      option("--path", "PATH", options->path, "The pointer's path in the worktree (default: CURRENT)", Complete::kFile),
       flag("--ours", options->ours, "Take our side of what both changed"),
       flag("--theirs", options->theirs, "Take their side of what both changed"),
   };

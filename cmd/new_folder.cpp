@@ -69,7 +69,7 @@ void remove_left_over(int parent, const std::string& path, const std::string& pr
     const Fd found(::openat(parent, entry.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!found || !bears_mark(parent, entry.name, found.get())) continue;
     if (::flock(found.get(), LOCK_EX | LOCK_NB) != 0) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is at work there", path),
+      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is running there", path),
                   "wait for it to finish, or name another folder");
     }
     remove_staging(parent, found.get(), join_path(folder, entry.name));
@@ -78,7 +78,7 @@ void remove_left_over(int parent, const std::string& path, const std::string& pr
 
 void require_empty(const std::string& path) {
   if (!path_exists(path) || (is_folder(path) && list_folder(path).empty())) return;
-  throw Error(ErrorKind::kConflict, fmt::format("{}: stands already, and is not empty", path), "name another folder");
+  throw Error(ErrorKind::kConflict, fmt::format("{}: exists and is not empty", path), "name another folder");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace mlx::cmd {
 std::vector<Option> new_keys_options(NewKeysOptions& options) {
   return {
       option("--passphrase-file", "FILE", options.passphrase_file,
-             "With --encrypt: the passphrase's file, readable by you alone; - is stdin", Complete::kFile),
+             "With --encrypt: a file with the passphrase that only you can read; - is stdin", Complete::kFile),
       option("--recipient", "KEY", options.recipient,
              "With --encrypt: a public key, or a file with one, instead of a passphrase", Complete::kFile),
   };

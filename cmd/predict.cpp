@@ -31,7 +31,7 @@ int run_predict(const PredictOptions& options, Context& context) {
   throw Error(
       ErrorKind::kUsage,
       fmt::format("{} is of family '{}', which takes neither images, rows nor text", asked.version.name(), family),
-      "only these can be asked; `mlx show` says what the model takes");
+      "predict asks only these; `mlx show` says what the model takes");
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Command add_predict() {
   auto options = std::make_shared<PredictOptions>();
   Command command;
   command.name = "predict";
-  command.summary = "Ask a model: images and rows get labels or numbers, text goes on from a prompt";
+  command.summary = "Ask a model: label images, predict from rows, continue text";
   command.group = "work";
   command.options = {
       argument("MODEL", options->model,
@@ -48,20 +48,20 @@ Command add_predict() {
       arguments("INPUT", options->inputs,
                 "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets; - is standard input",
                 Complete::kFile, false),
-      option("-o,--out", "FILE", options->out, "Write them as a table: .csv, .tsv, .jsonl; - is CSV on standard output",
+      option("-o,--out", "FILE", options->out, "Write a table: .csv, .tsv, .jsonl; - is CSV on standard output",
              Complete::kFile),
       option("-s,--split", "SPLIT", options->split, "Which split of a dataset (default: test)"),
       device_option(options->device),
       integer("--top", "N", options->top, "The N likeliest classes of each (default: 1)"),
-      option("-p,--prompt", "TEXT", options->prompt, "What the text begins with (default: standard input)"),
-      integer("--max-tokens", "N", options->max_tokens, "At most so many tokens (default: 200)"),
+      option("-p,--prompt", "TEXT", options->prompt, "The text to continue (default: standard input)"),
+      integer("--max-tokens", "N", options->max_tokens, "Write at most N tokens (default: 200)"),
       number("--temperature", "T", options->temperature,
-             "Below 1 likely tokens are likelier, 0 always takes the likeliest (default: 0.8)"),
+             "Below 1 favours likely tokens; 0 always takes the likeliest (default: 0.8)"),
       integer("--top-k", "K", options->top_k, "Only the K likeliest tokens (default: 0, all)"),
       number("--top-p", "P", options->top_p, "Only the likeliest tokens that together have probability P (default: 1)"),
-      integer("--seed", "N", options->seed, "Another seed gives another text, the same seed the same (default: 1)"),
-      integer("--count", "N", options->count, "So many texts (default: 1)"),
-      option("--stop", "TEXT", options->stop, "End behind the first TEXT that is written"),
+      integer("--seed", "N", options->seed, "The seed of the random draws (default: 1)"),
+      integer("--count", "N", options->count, "How many texts to write (default: 1)"),
+      option("--stop", "TEXT", options->stop, "Stop after the first TEXT in the output"),
   };
   command.examples = {"mlx predict clf shirt.pgm --top 3",
                       "mlx predict clf data/fashion --split test --json",

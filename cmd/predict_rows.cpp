@@ -26,8 +26,8 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
                      Context& context) {
   const std::optional<data::TableKind> kind = data::table_kind(word);
   if (!kind)
-    throw Error(ErrorKind::kUsage, fmt::format("{}: its name ends neither as CSV, TSV nor as JSON lines", word),
-                "names end in .csv, .tsv or .jsonl, or in one of these and .gz");
+    throw Error(ErrorKind::kUsage, fmt::format("{}: not a table by its name", word),
+                "the name must end in .csv, .tsv or .jsonl, or in one of these and .gz");
   const data::RowFile file{data::inflated(data::disk_source(path), word), *kind, word};
   context.progress().begin(fmt::format("reading {}", word), 0, "B");
   Table table{word, data::read_rows(file, schema, false, context.progress())};

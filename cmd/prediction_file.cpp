@@ -31,8 +31,8 @@ PredictionFile::PredictionFile(const std::string& path, Context& context) : path
   } else if (path.ends_with(".jsonl")) {
     kind_ = Kind::kJsonLines;
   } else if (!path.ends_with(".csv")) {
-    throw Error(ErrorKind::kUsage, fmt::format("--out {}: its name ends neither in .csv, .tsv nor in .jsonl", path),
-                "the ending says how it is written; `-` is CSV on standard output");
+    throw Error(ErrorKind::kUsage, fmt::format("--out {}: not a table by its name", path),
+                "the name must end in .csv, .tsv or .jsonl; `-` is CSV on standard output");
   }
   place_ = join_path(context.folder(), path);
   if (!is_folder(parent_path(place_)))

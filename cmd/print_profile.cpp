@@ -74,9 +74,9 @@ Json times_json(const std::vector<graph::NodeTime>& times) {
 
 void print_profile(Context& context, const train::Profile& profile) {
   context.line("");
-  if (profile.steps == 0) return context.line("profile: nothing but the first step, which is not counted");
+  if (profile.steps == 0) return context.line("profile: only the first step ran, which does not count");
   const std::vector<graph::NodeTime> kinds = train::by_operation(profile);
-  const std::string peak = profile.peak ? fmt::format("; the peak, measured behind them: {:.1f} GFLOP/s, {:.1f} GB/s",
+  const std::string peak = profile.peak ? fmt::format("; the peak, measured after them: {:.1f} GFLOP/s, {:.1f} GB/s",
                                                       profile.peak->flops / 1e9, profile.peak->bytes / 1e9)
                                         : "";
   context.line(fmt::format("{} of {} steps, {:.2f} ms each{}", context.bold("profile"), profile.steps,

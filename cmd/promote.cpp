@@ -41,8 +41,7 @@ int run_promote(const PromoteOptions& options, Context& context) {
   const char* status = there ? "unchanged" : context.dry_run() ? "would be moved" : "moved";
   context.line(
       fmt::format("{}@{} -> {}  {}{}", version.artifact, context.bold(options.alias), version.name(), status, from));
-  if (there && !options.message.empty())
-    context.say("the message is not kept: it belongs to a move, and nothing was moved");
+  if (there && !options.message.empty()) context.say("the message is not kept, because nothing was moved");
   if (context.wants_json()) {
     Json settled = Json::array();
     for (const registry::Version& one : before) settled.push_back(one.name());
@@ -70,8 +69,8 @@ Command add_promote() {
   command.dry_run = true;
   command.options = {
       argument("REF", options->reference, "The version, or run:ID for the one that a run made", Complete::kReference),
-      argument("ALIAS", options->alias, "The alias; made where it is new"),
-      option("-m,--message", "WHY", options->message, "Why, for those who look at it later"),
+      argument("ALIAS", options->alias, "The alias; made if it is new"),
+      option("-m,--message", "WHY", options->message, "The reason of the move"),
   };
   command.examples = {"mlx promote clf@v2 production", "mlx promote run:3f2a staging -m \"best of the sweep\"",
                       "mlx promote clf@previous production -m \"v3 is slow\""};

@@ -87,7 +87,7 @@ Json check_out_pointers(registry::Repository& repository, bool force, Context& c
     if (!repository.store().has(store::ObjectKind::kManifest, pointer.digest)) {
       throw Error(ErrorKind::kNotFound,
                   fmt::format("{}: {} is neither here nor on the remote", pointer.artifact, pointer.digest.brief()),
-                  "whoever made it has to `mlx push`");
+                  "whoever made it must `mlx push` first");
     }
     const std::string path = join_path(repository.root(), pointer.artifact);
     if (pointer.kind == registry::ArtifactKind::kDataset && (!lazy || path_exists(path))) {
@@ -116,13 +116,11 @@ Command add_pull() {
   command.group = "remotes";
   command.dry_run = true;
   command.options = {
-      optional_argument("REMOTE", options->remote,
-                        "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote, "The remote (default: `remote.default`, `origin`, or the only one)",
                         Complete::kRemote),
-      flag("--all", options->all, "The content of every version, not only of what the pointers name"),
+      flag("--all", options->all, "Fetch the content of every version, not only of those that pointers name"),
       allow_unrelated_flag(options->allow_unrelated),
-      flag("--renumber", options->renumber,
-           "Give versions made here the next free number where a number is taken there"),
+      flag("--renumber", options->renumber, "Give versions made here the next free number if theirs is taken there"),
       flag("-f,--force", options->force, "Overwrite changes in the worktree that are in no version"),
   };
   command.examples = {"git clone URL project && cd project && mlx pull", "mlx pull -n", "mlx pull --renumber"};

@@ -34,8 +34,8 @@ void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig
                            counted(heads.operations, "operation")));
   if (heads.unknown > 0) {
     context.say(
-        fmt::format("{} there {} not in this clone's history, so not in the heads: what a colleague made comes "
-                    "back with a push of theirs, and what was refused here is left out",
+        fmt::format("{} there {} not in this clone's history, so the heads leave them out: a colleague's push brings "
+                    "theirs back, what was refused here stays out",
                     counted(heads.unknown, "operation"), heads.unknown == 1 ? "is" : "are"));
   }
 }
@@ -129,9 +129,9 @@ int check(const PushOptions& options, Context& context) {
     // With no answer at all it is the question that failed.
     if (found.answered == 0 && !found.silent.empty()) throw Error(found.silent.front().why);
     for (const auto& [remote, why] : found.silent)
-      context.say(fmt::format("'{}' could not be asked: {}", remote, why.message));
+      context.say(fmt::format("'{}' did not answer: {}", remote, why.message));
     context.say(remotes.empty() ? "there is no remote: `mlx remote add origin URL`, then `mlx push`"
-                                : "`mlx push` sends it; what a remote had and lost, `mlx push --repair` does");
+                                : "`mlx push` sends it; `mlx push --repair` sends again what a remote has lost");
   } else if (!options.hook) {
     context.line(fmt::format("the data of {} is on a remote", counted(pointers.size(), "pointer")));
   }
@@ -152,12 +152,12 @@ int run_push(const PushOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "--hook: only with --check", "git's pre-push hook runs `mlx push --check --hook`");
   }
   if (options.repair && (options.check || context.dry_run())) {
-    throw Error(ErrorKind::kUsage, "--repair: not with --check nor -n",
-                "`mlx push --check` and `mlx push -n` say what is lacking, and change nothing");
+    throw Error(ErrorKind::kUsage, "--repair: not with --check or -n",
+                "`mlx push --check` and `mlx push -n` say what is missing, and change nothing");
   }
   if (options.without_missing && options.check)
     throw Error(ErrorKind::kUsage, "--without-missing: not with --check",
-                "`mlx push -n --without-missing` says what it gives up");
+                "`mlx push -n --without-missing` says what would be recorded as lost");
   return options.check ? check(options, context) : push(options, context);
 }
 
@@ -171,16 +171,14 @@ Command add_push() {
   command.group = "remotes";
   command.dry_run = true;
   command.options = {
-      optional_argument("REMOTE", options->remote,
-                        "The remote; that of `remote.default`, `origin`, or the only one by default",
+      optional_argument("REMOTE", options->remote, "The remote (default: `remote.default`, `origin`, or the only one)",
                         Complete::kRemote),
       flag("--check", options->check,
            "Send nothing; say whether the data of every pointer is on a remote (exit 1: no)"),
-      flag("--repair", options->repair,
-           "Look at everything that should be there, not only at what is new, and send again what was lost"),
+      flag("--repair", options->repair, "Check everything that should be there, and send again what was lost"),
       flag("--without-missing", options->without_missing,
-           "Record that the content of versions which is neither here nor on the remote is lost, and push without it"),
-      flag("--hook", options->hook, "With --check: look at the commits that git gives to its pre-push hook on stdin"),
+           "Record content that is neither here nor on the remote as lost, and push without it"),
+      flag("--hook", options->hook, "With --check: check the commits that git gives to its pre-push hook on stdin"),
   };
   // git passes the name and the URL of its own remote to hooks; neither is one of ours.
   command.examples = {"mlx push", "mlx push -n", "mlx push backup", "mlx push --check", "mlx push --repair"};

@@ -29,7 +29,7 @@ int list(Context& context) {
 
 // New ones read nothing of what is under the old ones, and would be in the way when those come back.
 void require_no_lost_keys(registry::Repository& repository) {
-  const std::string lost = repository.mlx_folder() + "/keys: the keys of this repository are gone";
+  const std::string lost = repository.mlx_folder() + "/keys: the keys of this repository are missing";
   for (const registry::RemoteConfig& known : registry::remotes(repository.root())) {
     if (known.encrypt && !known.keys.empty()) {
       throw Error(ErrorKind::kConflict, fmt::format("{}: those of '{}' are its keys", lost, known.name),
@@ -37,7 +37,7 @@ void require_no_lost_keys(registry::Repository& repository) {
     }
   }
   if (repository.store().encrypted())
-    throw Error(ErrorKind::kConflict, lost, "new ones could read nothing of it: restore a backup of .mlx/keys");
+    throw Error(ErrorKind::kConflict, lost, "new keys could not read it: restore a backup of .mlx/keys");
 }
 
 // Those of the remote where it has some, else new ones; true where they are new.
@@ -58,8 +58,7 @@ int add(registry::RemoteConfig remote, const NewKeysOptions& keys, Context& cont
     there |= known.name == remote.name && known.url == remote.url && known.encrypt == remote.encrypt;
   if (!there) registry::add_remote(root, remote, true);  // before anybody is asked for a passphrase
   if (remote.encrypt && !context.dry_run() && get_keys(remote, keys, context))
-    context.say(
-        "made keys: without the passphrase or identity nobody can read what goes there; `mlx key` lets others in");
+    context.say("made keys: nobody can read the remote without the passphrase or identity; `mlx key` adds members");
   if (remote.encrypt && context.repository().keys().exist())
     remote.keys = store::fingerprint(context.repository().keys().file().chain.back());
   if (!there) registry::add_remote(root, remote, context.dry_run());
@@ -91,14 +90,14 @@ Command add_remote() {
   auto keys = std::make_shared<NewKeysOptions>();
   Command adding;
   adding.name = "add";
-  adding.summary = "Name another store";
+  adding.summary = "Add a remote";
   adding.dry_run = true;
   adding.options = {
-      argument("NAME", remote->name, "What to call it; `origin` is used where no name is given"),
+      argument("NAME", remote->name, "Its name; commands use `origin` by default"),
       argument("URL", remote->url,
                "A folder, relative to the repository or absolute; ssh://HOST/PATH; HOST:PATH; s3://BUCKET/PREFIX",
                Complete::kFolder),
-      flag("--encrypt", remote->encrypt, "Nothing goes there in clear, neither names nor contents"),
+      flag("--encrypt", remote->encrypt, "Encrypt everything there, names and contents"),
   };
   for (Option& one : new_keys_options(*keys)) adding.options.push_back(std::move(one));
   adding.examples = {
@@ -108,19 +107,19 @@ Command add_remote() {
 
   Command listing;
   listing.name = "list";
-  listing.summary = "List them";
+  listing.summary = "List the remotes";
   listing.run = [](Context& context) { return list(context); };
 
   Command removing;
   removing.name = "remove";
-  removing.summary = "Forget one; nothing is deleted there";
+  removing.summary = "Forget a remote; nothing is deleted there";
   removing.dry_run = true;
   removing.options = {argument("NAME", remote->name, "The remote", Complete::kRemote)};
   removing.run = [remote](Context& context) { return remove(remote->name, context); };
 
   Command command;
   command.name = "remote";
-  command.summary = "Name the stores that this project exchanges with";
+  command.summary = "Manage the stores that this project exchanges with";
   command.group = "remotes";
   command.subcommands = {adding, listing, removing};
   command.run = [](Context& context) { return list(context); };

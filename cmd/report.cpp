@@ -18,7 +18,7 @@ struct ReportOptions {
 int run_report(const ReportOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (options.out == "-" && context.wants_json()) {
-    throw Error(ErrorKind::kUsage, "--out - and --json both want stdout", "name a file with --out");
+    throw Error(ErrorKind::kUsage, "--out - and --json both write to stdout", "name a file with --out");
   }
   const registry::Version version = report::report_subject(repository, options.model);
   const std::string html = report::html_report(repository, version.name());

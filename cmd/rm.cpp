@@ -33,7 +33,7 @@ struct Task {
 };
 
 [[noreturn]] void fail_unknown(const std::string& path) {
-  throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model stands there", printable(path)),
+  throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model is there", printable(path)),
               "`mlx status` lists them");
 }
 
@@ -78,7 +78,7 @@ std::vector<Task> tasks_of(const RmOptions& options, Context& context) {
 
 void require_committed(registry::Repository& repository, const registry::Pointer& pointer) {
   if (registry::version_of(repository, pointer.artifact, pointer.digest)) return;
-  throw Error(ErrorKind::kConflict, fmt::format("{}: what was added last is in no version", pointer.artifact),
+  throw Error(ErrorKind::kConflict, fmt::format("{}: the last added content is in no version", pointer.artifact),
               "`mlx commit -m MESSAGE` makes one; --force removes it all the same");
 }
 
@@ -86,9 +86,9 @@ void require_committed(registry::Repository& repository, const registry::Pointer
 void require_stored(registry::Repository& repository, const registry::Pointer& pointer, const std::string& folder) {
   if (!registry::erasure_of(repository, pointer.digest) || !path_exists(folder)) return;
   throw Error(ErrorKind::kConflict,
-              fmt::format("{}: its version was erased, and what stands in the worktree is stored nowhere else",
+              fmt::format("{}: its version was erased, and the worktree's content is stored nowhere else",
                           printable(pointer.artifact)),
-              "--cached takes the pointer away and leaves the files; --force removes both");
+              "--cached removes the pointer and keeps the files; --force removes both");
 }
 
 void plan_removal(Task& task, const RmOptions& options, Context& context) {
@@ -206,8 +206,8 @@ Command add_rm() {
   command.dry_run = true;
   command.options = {
       arguments("PATH", options->paths, "A dataset, a model, or a file or folder inside a dataset", Complete::kFile),
-      flag("--cached", options->cached, "Leave the files; remove the pointer, or take them out of it"),
-      flag("-f,--force", options->force, "Remove what is stored nowhere or in no version, too"),
+      flag("--cached", options->cached, "Keep the files; remove the pointer, or remove them from it"),
+      flag("-f,--force", options->force, "Also remove what is stored nowhere or in no version"),
   };
   command.examples = {"mlx rm data/fashion", "mlx rm --cached clf", "mlx rm data/fashion/old.png"};
   command.run = [options](Context& context) { return run_rm(*options, context); };

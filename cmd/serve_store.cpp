@@ -49,8 +49,8 @@ void write_stdout(ByteView bytes) {
 
 int run_serve_store(const ServeStoreOptions& options, Context& context) {
   if (!options.stdio) {
-    throw Error(ErrorKind::kUsage, "it only speaks on stdin and stdout",
-                "name it as a remote, ssh://HOST/PATH, and let `mlx push` call it");
+    throw Error(ErrorKind::kUsage, "serve-store talks only on stdin and stdout",
+                "name a remote ssh://HOST/PATH; `mlx push` then runs this command");
   }
   if (!options.path.empty() && !options.root.empty())
     throw Error(ErrorKind::kUsage, "PATH and --root exclude each other", "PATH serves one store, --root all below it");
@@ -78,10 +78,10 @@ Command add_serve_store() {
   command.options = {
       optional_argument("PATH", options->path, "The one store to serve; without it the client names one",
                         Complete::kFolder),
-      flag("--stdio", options->stdio, "Speak on stdin and stdout, which is the only way so far"),
-      option("--root", "DIR", options->root, "Serve only what lies in this folder", Complete::kFolder),
+      flag("--stdio", options->stdio, "Talk on stdin and stdout, the only way so far"),
+      option("--root", "DIR", options->root, "Serve only what is in this folder", Complete::kFolder),
       flag("--read-only", options->read_only, "Refuse whatever would change a store"),
-      flag("--repair", options->repair, "Let clients leave out operations that are there, as `mlx push --repair` does"),
+      flag("--repair", options->repair, "Let clients leave out operations that it has, as `mlx push --repair` asks"),
   };
   command.examples = {"mlx serve-store --stdio --root /srv/mlx"};
   command.run = [options](Context& context) { return run_serve_store(*options, context); };

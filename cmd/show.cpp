@@ -298,9 +298,10 @@ int run_show(const ShowOptions& options, Context& context) {
   if (is_run && options.stat)
     throw Error(ErrorKind::kUsage, "--stat: a run stores nothing of its own", "name a version");
   if (!is_run && !options.metric.empty())
-    throw Error(ErrorKind::kUsage, "--metric: a version has none", "name a run: mlx show run:ID --metric train/loss");
+    throw Error(ErrorKind::kUsage, "--metric: a version has no metrics",
+                "name a run: mlx show run:ID --metric train/loss");
   if (options.csv && options.metric.empty())
-    throw Error(ErrorKind::kUsage, "--csv: it is for one metric", "add --metric train/loss");
+    throw Error(ErrorKind::kUsage, "--csv: only with --metric", "add --metric train/loss");
   if (!options.metric.empty()) return show_metric(options.reference, options.metric, options.csv, context);
   context.start_pager();
   return is_run ? show_run(options.reference, context) : show_version(options.reference, options.stat, context);
@@ -316,10 +317,9 @@ Command add_show() {
   command.group = "versions";
   command.options = {
       argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
-      flag("--stat", options->stat, "What it takes in the store, and what it shares with other versions"),
-      option("--metric", "NAME", options->metric,
-             "Of a run: the values of one metric, such as train/loss, step by step"),
-      flag("--csv", options->csv, "The metric as CSV")};
+      flag("--stat", options->stat, "Also show its size in the store, and what it shares with other versions"),
+      option("--metric", "NAME", options->metric, "For a run: print one metric, such as train/loss, step by step"),
+      flag("--csv", options->csv, "Print the metric as CSV")};
   command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a",
                       "mlx show run:3f2a --metric valid/accuracy --csv"};
   command.run = [options](Context& context) { return run_show(*options, context); };

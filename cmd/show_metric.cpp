@@ -25,7 +25,7 @@ namespace {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   const std::string close = did_you_mean(metric, names);
   std::string hint = fmt::format("it has: {}", fmt::join(names, ", "));
-  if (names.empty()) hint = "`mlx fetch` brings what another clone measured";
+  if (names.empty()) hint = "`mlx fetch` fetches what another clone measured";
   if (!close.empty()) hint = fmt::format("did you mean '{}'?", close);
   throw Error(ErrorKind::kNotFound, fmt::format("run:{} has no metric '{}'", run.id, metric), hint);
 }

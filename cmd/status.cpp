@@ -112,7 +112,7 @@ std::string what_to_do(const State& state) {
   if (state.status == "modified")
     return fmt::format("`mlx add {0}` stores it, `mlx checkout {0} --force` discards it", name);
   if (state.status == "erased")
-    return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` takes the pointer away",
+    return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` removes the pointer",
                        name);
   if (state.status == "unreadable") return state.why;
   if (state.status == "missing") return "`mlx checkout` brings it";
@@ -204,7 +204,7 @@ Pointers wanted_pointers(const StatusOptions& options, Context& context) {
       if (named && std::ranges::none_of(wanted.unresolved, same)) wanted.unresolved.push_back(pointer);
     }
     if (wanted.whole.size() + wanted.unresolved.size() == before) {
-      throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model is called so, nor stands there", path),
+      throw Error(ErrorKind::kNotFound, fmt::format("{}: no dataset and no model has that name or is there", path),
                   "`mlx status` lists all; `mlx add` stores data");
     }
   }

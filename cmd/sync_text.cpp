@@ -36,9 +36,7 @@ std::string would_fetch_text(const std::string& remote, const registry::SyncResu
 }
 
 Option allow_unrelated_flag(bool& allow) {
-  return flag(
-      "--allow-unrelated-histories", allow,
-      "Join a history that has nothing in common with that of this clone, as that of a clone which began apart");
+  return flag("--allow-unrelated-histories", allow, "Join a history that has nothing in common with this clone's");
 }
 
 registry::FetchOptions fetch_options(bool all, bool allow_unrelated, Context& context) {
@@ -63,9 +61,9 @@ void print_versions(Context& context, const registry::SyncResult& result) {
 
 void say_met(Context& context, const registry::SyncResult& result) {
   for (const Digest& key : result.met)
-    context.say(fmt::format("first contact: what {} signed is taken from now on", store::ssh_fingerprint(key)));
+    context.say(fmt::format("first contact: from now on this clone trusts what {} signs", store::ssh_fingerprint(key)));
   if (!result.met.empty())
-    context.say("compare it with what `mlx key signing` prints for whoever that is; `mlx key trust` declares people");
+    context.say("compare it with what `mlx key signing` prints on their machine; `mlx key trust` declares people");
 }
 
 void say_remarks(Context& context, const registry::SyncResult& result) {

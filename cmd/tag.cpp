@@ -34,7 +34,7 @@ int create(const TagOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   // `mlx promote` has them the other way round.
   if (options.tag.find('@') != std::string::npos && registry::try_resolve(repository, options.tag)) {
-    throw Error(ErrorKind::kUsage, fmt::format("'{}' is a version, and the name comes first", options.tag),
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is a version; the name comes first", options.tag),
                 fmt::format("mlx tag {} {}", shell_quoted(options.reference), shell_quoted(options.tag)));
   }
   const registry::Version version = registry::resolve(repository, options.reference);
@@ -60,7 +60,7 @@ registry::Version tagged_version(const TagOptions& options, registry::Repository
     found.push_back(std::move(version));
   }
   if (found.size() > 1)
-    throw Error(ErrorKind::kConflict, fmt::format("{}: this tag stands on {}", options.tag, list),
+    throw Error(ErrorKind::kConflict, fmt::format("{}: this tag is on {}", options.tag, list),
                 fmt::format("say which one loses it: mlx tag -d {} {}", shell_quoted(options.tag),
                             shell_quoted(found.back().name())));
   if (!found.empty()) return found.front();
@@ -113,14 +113,14 @@ Command add_tag() {
   auto options = std::make_shared<TagOptions>();
   Command command;
   command.name = "tag";
-  command.summary = "Give a version a name that never moves, or list such names";
+  command.summary = "Tag a version with a name that never moves, or list tags";
   command.group = "versions";
   command.dry_run = true;
   command.options = {
-      optional_argument("NAME", options->tag, "The tag; all are listed without one"),
+      optional_argument("NAME", options->tag, "The tag; without one, all are listed"),
       optional_argument("REF", options->reference, "The version", Complete::kReference),
       flag("-l,--list", options->list, "List all tags"),
-      flag("-d,--delete", options->remove, "Take the tag off the version, or off the only one that has it"),
+      flag("-d,--delete", options->remove, "Remove the tag from the version, or from the only one that has it"),
   };
   command.examples = {"mlx tag paper-2026 clf@v3", "mlx tag", "mlx tag -d paper-2026"};
   command.run = [options](Context& context) { return run_tag(*options, context); };

@@ -37,7 +37,7 @@ int run_undo(const UndoOptions& options, Context& context) {
       undoing.unchanged ? "unchanged" : (context.dry_run() ? "would be " : "") + std::string(status);
   context.line(fmt::format("{}  {}  {}", context.yellow(undoing.subject.id.brief()), text, shown));
   if (undoing.shared && !undoing.unchanged)
-    context.say("it may have been pushed: others see it taken back after the next `mlx push`");
+    context.say("it may have been pushed: after the next `mlx push` it is taken back for others too");
   if (context.wants_json()) {
     context.json({{"schema", "mlx.undo/1"},
                   {"operation", undoing.subject.id.text()},
@@ -64,7 +64,7 @@ Command add_undo() {
       optional_argument("OPERATION", options->operation,
                         "An earlier operation, by at least 8 hex digits of its id; the last one by default",
                         Complete::kOperation),
-      flag("--redo", options->redo, "Bring back what the last undo took back"),
+      flag("--redo", options->redo, "Restore what the last undo took back"),
   };
   command.examples = {"mlx undo", "mlx undo -n", "mlx undo 3f2a9b1c", "mlx undo --redo"};
   command.run = [options](Context& context) { return run_undo(*options, context); };

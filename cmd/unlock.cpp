@@ -155,15 +155,14 @@ std::unique_ptr<registry::Repository> open_repository(const std::string& folder,
 store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
                                const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
-  return ask_for_new(
-      what, "give it with --passphrase-file, in MLX_PASSPHRASE_FILE, or as what MLX_PASSPHRASE_COMMAND prints");
+  return ask_for_new(what, "give it with --passphrase-file, MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND");
 }
 
 store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
   if (!passphrase_file.empty()) return *given_passphrase({}, passphrase_file);
   return ask_for_new(what,
-                     "give it with --new-passphrase-file: what MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND "
-                     "give is the one that unlocks");
+                     "give it with --new-passphrase-file; MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND give the old "
+                     "one, which unlocks");
 }
 
 std::string identity_path(const Environment& environment) {
@@ -175,8 +174,7 @@ std::string identity_path(const Environment& environment) {
 store::KeyPair read_identity(const Environment& environment) {
   const std::string path = identity_path(environment);
   if (!path_exists(path))
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no identity", path),
-                "`mlx key new-identity` makes one");
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: no identity", path), "`mlx key new-identity` makes one");
   Bytes bytes = registry::read_private_file(path, kMostRead);
   const store::KeyPair identity = store::parse_identity(as_text(bytes), path);
   store::wipe(bytes);

@@ -87,7 +87,7 @@ std::vector<std::string> expand_paths(const std::vector<std::string>& words, Con
     const std::vector<std::string> found = matches_of(repository.root(), inside);
     if (found.empty()) {
       throw Error(ErrorKind::kNotFound, fmt::format("'{}' matches no file and no folder", printable(word)),
-                  "`**` matches across folders; names that begin with a dot only where the pattern has it");
+                  "`**` matches across folders; a name that begins with a dot needs a dot in the pattern");
     }
     paths.insert(paths.end(), found.begin(), found.end());
   }

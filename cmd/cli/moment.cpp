@@ -53,14 +53,14 @@ std::optional<std::int64_t> calendar(const std::string& text) {
 std::int64_t parse_moment(const std::string& text, const std::string& option) {
   if (const auto moment = calendar(text)) return *moment;
   if (const auto moment = ago(text)) return *moment;
-  throw Error(ErrorKind::kUsage, fmt::format("{}: '{}' is no time", option, text),
+  throw Error(ErrorKind::kUsage, fmt::format("{}: '{}' is not a time", option, text),
               "write 2026-01-31, \"2026-01-31 12:00\" or \"3 days\"");
 }
 
 std::string clock_problem(std::int64_t unix_micros) {
   constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000;
   if (unix_micros >= 54 * kYear && unix_micros < 130 * kYear) return {};  // 2024 to 2099
-  return fmt::format("this machine's clock says {}: it is wrong, and so is the time of whatever is recorded under it",
+  return fmt::format("this machine's clock says {}, which is wrong: what is recorded now gets that time",
                      iso_time(unix_micros));
 }
 

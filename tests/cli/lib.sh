@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the CLI tests share: a folder of their own, and expectations that say what broke. Sourced with the binary as $1,
-# and the kernels that are to be used as $2 (skipped where this machine lacks them; default: the best).
+# Shared by the CLI tests: a scratch folder, and expectations that say what broke. Sourced with the binary as $1,
+# and the kernels to use as $2 (default: the best; the test is skipped if this machine lacks them).
 set -euo pipefail
 mlx_binary=$(readlink -f "$1")
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
@@ -33,7 +33,7 @@ fail() {
   echo "FAILED: ${BASH_SOURCE[-1]##*/}:${BASH_LINENO[-2]}: $*" >&2
   exit 1
 }
-# expect CODE COMMAND...: runs it; what it printed is in $out and $err afterwards.
+# expect CODE COMMAND...: runs it; its output is in $out and $err afterwards.
 expect() {
   local wanted=$1 code=0
   shift

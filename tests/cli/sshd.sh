@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A real sshd for this test alone: on a free loopback port, with keys and settings of its own, as whoever runs the test.
+# A real sshd for this test alone: on a free loopback port, with its own keys and settings, run by the user of the test.
 # Sourced after lib.sh. `there` is its name in URLs (ssh://there/PATH); `mlx` is in PATH behind it. Stopped at the end.
 command -v sshd >/dev/null || PATH=$PATH:/usr/sbin
 for program in sshd ssh ssh-keygen python3; do

@@ -6,7 +6,7 @@ mlx init -q
 paths() { json '[a["artifact"] for a in d["artifacts"]]'; }
 files() { mlx ls "$1" --json | python3 -c 'import json,sys; print(*[f["path"] for f in json.load(sys.stdin)["files"]])'; }
 
-# Patterns, from where one stands; pointers, hidden names and what is inside a match are left out.
+# Patterns are relative to the current folder; they skip pointers, hidden names and what is inside a match.
 mkdir -p data/one/deep data/two .hidden
 echo a >data/a.csv && echo b >data/b.csv && echo c >data/c.txt && echo h >data/.h.csv
 echo 1 >data/one/1.csv && echo 2 >data/one/deep/2.csv && echo t >data/two/t.csv && echo x >.hidden/x.csv
@@ -28,7 +28,7 @@ expect 0 mlx add --json 'data/*.png'
 same "$(paths)" "['data/*.png']"
 mlx commit -q -m first
 
-# A file or folder inside a dataset updates it, and nothing else of it; what has gone goes.
+# Adding a file or folder inside a dataset updates only that part; deleted files are removed from the dataset.
 echo new >data/one/new && echo other >data/one/other && echo changed >data/one/1.csv
 expect 0 mlx add -n data/one/new
 has "$out" "new       new"
@@ -61,7 +61,7 @@ echo '*.tmp' >data/one/.mlxignore && echo t >data/one/x.tmp
 error 2 "left out by .mlxignore" mlx add data/one/x.tmp
 mv ../new data/one/new
 
-# Links are stored as they are, also in a loop; hard links share their content; sparse and empty files.
+# Symbolic links are stored as links, also in a loop; hard links share their content; sparse and empty files work.
 mkdir odd && cd odd
 ln -s . loop && ln -s ../odd out && ln -s b a && ln -s a b && ln -s /nowhere dangling
 echo shared >h1 && ln h1 h2
@@ -78,7 +78,7 @@ same "$(tree_of ../odd2)" "$(tree_of odd)"
 expect 0 mlx add "odd/$(printf 'latin-\xe9')"
 has "$out" unchanged
 
-# What can not be read is named, and no pointer has moved: also not that of the data before it.
+# An unreadable file is named, and no pointer has moved, not even that of data added before it.
 mkdir -p fine secret && echo f >fine/f && echo s >secret/s && echo ok >secret/ok && chmod 000 secret/s
 guest=()
 if [ "$(id -u)" = 0 ]; then

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The record of what was done: who, when, what; and that tampering is found, by someone with sqlite3 as well.
+# The audit log says who did what and when; tampering is found, also if it was done with sqlite3.
 . "$(dirname "$0")/lib.sh"
 mlx init -q a && cd a && mlx remote add -q origin ../remote
 mkdir -p data/x && echo one >data/x/f && mlx add -q data/x && mlx commit -q -m "the first"
@@ -34,7 +34,7 @@ error 2 "did you mean 'alias.move'" mlx audit log --kind alias.moves
 error 2 "expected one of" mlx audit log --kind nonsense
 expect 0 mlx audit log --kind run
 same "$out" "no operations"
-error 2 "is no time" mlx audit log --since yesterdayish
+error 2 "is not a time" mlx audit log --since yesterdayish
 error 3 "no artifact is called" mlx audit log data/y
 error 2 "subcommand is missing" mlx audit
 
@@ -64,7 +64,7 @@ tampered "UPDATE operations SET seq = 100 - seq" "were reordered"
 tampered "DELETE FROM alias_moves" "alias_moves: seq="
 tampered "DELETE FROM undone" "undone: operation="
 
-# The end cut off everywhere on this machine: what was kept elsewhere shows it.
+# If the end of the history is cut off everywhere on this machine, a head that was kept elsewhere shows it.
 rm -rf ../t && cp -a ../a ../t && cp ../a/.mlx/journal ../journal
 mlx tag -q late data/x@v2 && mlx push -q
 expect 0 mlx audit verify

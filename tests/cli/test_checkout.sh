@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Bringing versions back: whole, in part, elsewhere, linked to the cache; never over what is not stored.
+# checkout of versions: whole, in part, to another folder, linked to the cache; it never overwrites unstored files.
 . "$(dirname "$0")/lib.sh"
 mlx init -q project && cd project
 mkdir -p data/x/train/deep data/x/test
@@ -69,7 +69,7 @@ expect 0 mlx checkout data/x@v1:test
 same "$(cat data/x/train/mine)" mine
 expect 0 mlx checkout --force
 same "$(tree_of data/x)" "$(tree_of ../v2)"
-# A file must go where a folder with ignored files stands: found before anything is touched.
+# A file would replace a folder with ignored files: the error comes before anything changes.
 echo '*.tmp' >data/a/.mlxignore && echo plain >data/a/name && mlx add -q data/a && mlx commit -q -m name
 rm data/a/name && mkdir data/a/name && echo junk >data/a/name/x.tmp && echo stored >data/a/second && mlx add -q data/a
 before=$(tree_of data)
@@ -119,7 +119,7 @@ find .mlx/cache/files -type f -size 7c -o -type f -size 8c | head -n 1 | while r
 rm -rf ../again
 expect 0 mlx checkout --link hardlink data/x@v2 --to ../again
 same "$(tree_of ../again | sed 's/ [4-7][4-7][4-7] / /')" "$(tree_of ../v2 | sed 's/ [4-7][4-7][4-7] / /')"
-# A clone where the file system can, a copy with a warning where it cannot; the files are right either way.
+# A reflink if the file system supports it, else a copy with a warning; the files are right either way.
 rm -rf ../cloned
 expect 0 mlx checkout --link reflink data/x@v2 --to ../cloned
 same "$(tree_of ../cloned)" "$(tree_of ../v2)"
@@ -137,7 +137,7 @@ error 4 "is a symbolic link to a folder" mlx rm data/x --force
 same "$(ls ../outside) $(cat ../outside/file)" "file precious"
 rm data/x && mv ../x.away data/x
 
-# bug: what a checkout that was killed had begun to write was taken for data.
+# bug: the partial files of a killed checkout were taken for data.
 cd "$work" && mkdir cut && cd cut && mlx init -q >/dev/null 2>&1
 mkdir -p d/sub && echo 1 >d/a && echo 2 >d/sub/b && mlx add -q d >/dev/null && mlx commit -q -m x >/dev/null
 echo half >d/.mlx-tmp-999999999-0 && rm d/a && touch -d '1 hour ago' d/.mlx-tmp-999999999-0
@@ -147,14 +147,14 @@ expect 0 mlx checkout d
 [ ! -e d/.mlx-tmp-999999999-0 ] || fail "what a killed checkout left is still there"
 expect 0 mlx status
 has "$out" clean
-# bug: a path as long as can be went in and could not come out again.
+# bug: a path of the maximum length could be added but not checked out.
 long=d/$(python3 -c "print('/'.join(['x' * 200] * 19))")
 long=${long:0:$((4090 - ${#PWD}))} && long=${long%/}
 mkdir -p "$(dirname "$long")" && echo deep >"$long" && mlx add -q d >/dev/null && rm -rf d
 expect 0 mlx checkout d
 same "$(cat "$long")" deep
 
-# bug: a part of a version was written through a link that stands for a folder above the dataset.
+# bug: a partial checkout wrote through a symbolic link in place of a folder above the dataset.
 cd "$work" && mkdir -p through elsewhere && cd through && mlx init -q >/dev/null 2>&1
 mkdir -p up/d/sub && echo 1 >up/d/sub/a && mlx add -q up/d >/dev/null && mlx commit -q -m x >/dev/null
 rm -rf up/d && mv up ../kept-up && ln -s ../elsewhere up && cp ../kept-up/d.mlx ../elsewhere/

@@ -1,4 +1,4 @@
-# clone from git and from a remote, clones without content, what dry runs leave alone, and the pre-push hook.
+# clone from git and from a remote, clones without content, dry runs that change nothing, and the pre-push hook.
 source "$(dirname "$0")/lib.sh"
 PATH="$(dirname "$mlx_binary"):$PATH"
 
@@ -20,7 +20,7 @@ expect 0 mlx commit -m two
 expect 0 mlx remote add origin ../store
 git add -A && git commit -qm project
 
-# Dry runs say what would go, and make nothing.
+# Dry runs say what would be sent, and make nothing.
 expect 0 mlx push -n --json
 same "$(json 'd["operations"], d["dry_run"]')" "(2, True)"
 planned=$(json 'd["objects"], d["bytes"]')
@@ -79,7 +79,7 @@ same "$(tree_of plain/data/x)" "$(tree_of project/data/x)"
 expect 0 mlx -C plain log --json
 
 cp -r project/data/x first && seq 7 2800 >first/train/7.txt
-# Without content: names and sizes are there, content comes when it is read, and only what is read.
+# A clone without content has names and sizes; content is fetched when it is read, and only then.
 expect 0 mlx clone --filter blobs:none store lazy
 [ ! -e lazy/data/x ] || fail "a clone without content checked it out"
 packs() { du -sb lazy/.mlx/packs | cut -f1; }
@@ -137,13 +137,13 @@ same "$(tree_of plain/.mlx/packs; tree_of plain/data)" "$state"
 expect 0 mlx -C plain fetch
 has "$out" "data/x@v3"
 
-# What can not be cloned leaves nothing behind.
+# A failed clone leaves nothing behind.
 error 4 "not empty" mlx clone store project
 error 3 "no such remote folder" mlx clone nowhere new
 [ ! -e new ] || fail "a failed clone left its folder"
 error 7 "git clone" mlx clone missing.git new
 [ ! -e new ] || fail "a failed clone left its folder"
-error 2 "branches are git's" mlx clone -b main store new
+error 2 "a remote of mlx has no branches" mlx clone -b main store new
 error 2 "unknown kind of remote" mlx clone gopher://host/x new
 git init -q bare-project && git -C bare-project commit -q --allow-empty -m empty
 # bug: of a project without mlx.toml the folder stayed, in the way of the next try.
@@ -191,7 +191,7 @@ expect 1 git push -q origin HEAD:refs/heads/sub
 has "$err" "is on no remote"
 mlx push -q >/dev/null && expect 0 git push -q origin HEAD:refs/heads/sub
 cd "$work/project"
-# A worktree without data may push what names none.
+# A worktree without data may push commits without pointers.
 git worktree add -q --orphan -b docs ../docs 2>/dev/null || { git worktree add -q --detach ../docs && git -C ../docs checkout -q --orphan docs && git -C ../docs rm -rqf .; }
 git -C ../docs commit -q --allow-empty -m docs
 expect 0 git -C ../docs push -q origin docs

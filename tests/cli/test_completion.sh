@@ -9,7 +9,7 @@ mkdir bin && ln -s "$mlx_binary" bin/mlx
 PATH="$work/bin:$PATH"
 compopt() { :; }
 eval "$(mlx completion bash)"
-# complete LINE: what bash offers at its end.
+# complete LINE: the completions that bash offers at its end.
 offers() {
   COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=()
   _mlx

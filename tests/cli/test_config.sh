@@ -42,7 +42,7 @@ error 2 "not in an mlx repository" mlx config core.threads 1
 expect 0 mlx config core.threads
 same "$out" 3
 
-# Every command that reads settings names the place of what is wrong.
+# Every command that reads settings names the place of a mistake.
 cd repo
 mkdir -p data/x && echo a >data/x/a
 echo "thread = 1" >>mlx.toml
@@ -64,7 +64,7 @@ same "$(json 'd["remote"]')" office
 expect 0 mlx completion --words setting
 has "$out" remote.default
 
-# Remotes: what would be done, and what is.
+# Remotes: the dry run and the real one.
 expect 0 mlx remote add -n third ../third
 has "$out" "would be added"
 lacks "$(cat mlx.toml)" third

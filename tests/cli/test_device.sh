@@ -1,6 +1,6 @@
-# `--device cuda` through the real binary: every family learns what it learns on the CPU, twice the same bits, killed and
-# resumed; what is wrong with a GPU is said. The GPU is an emulated one, whose kernels are those of a real one; with
-# MLX_TEST_GPU=real it is the machine's own, and what only an emulated one can be made to do wrong is left out.
+# `--device cuda` through the real binary: every family learns as on the CPU, twice the same bits, killed and
+# resumed; errors of a GPU are reported. The GPU is emulated, with the kernels of a real one; with
+# MLX_TEST_GPU=real it is the machine's own, and tests that need an emulated failure are skipped.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 # shellcheck source=families.sh
@@ -28,7 +28,7 @@ has "$err" "--device auto"
 if [ "$real" != real ]; then
   MLX_EMULATED_GPU_DRIVER=0 error 8 "no CUDA driver is installed" gpu train -c mlp.toml --device cuda
   MLX_EMULATED_GPU_DRIVER=12040 error 8 "the driver is for CUDA 12.4, this mlx needs 13.0" gpu eval clf --data data/bars --device cuda
-  # bug: what to do about the driver was not said.
+  # bug: the error did not say what to do about the driver.
   has "$err" "install NVIDIA's driver 580 or later"
   # bug: `auto` fell back to the CPU without a word from a GPU that is there. A machine without one is nothing to warn of.
   MLX_EMULATED_GPU_DRIVER=12040 expect 0 gpu train -c mlp.toml --device auto
@@ -43,7 +43,7 @@ error 2 "expected one of auto, cpu, cuda" gpu train -c mlp.toml --device gpu
 lacks "$err" "did you mean"
 error 2 "did you mean 'fp16'" gpu train -c mlp.toml --precision f16
 error 2 "portable numerics are those of CPUs" gpu train -c mlp.toml --device cuda --numerics portable
-# bug: with `auto` portable numerics were an error where there is a GPU.
+# bug: on a machine with a GPU, portable numerics with `auto` were an error.
 expect 0 gpu train -c mlp.toml --device auto --numerics portable --json
 expect 0 bare train -c mlp.toml --device auto --numerics portable --json
 same "$(json "d['unchanged']")" True
@@ -93,7 +93,7 @@ expect 0 gpu train -c bent.toml --device cuda --precision f32 --profile --json
 same "bent: $(json "d['unchanged'], abs(d['summary']['loss'] - $cpu) < 2e-3 * $cpu")" "bent: (False, True)"
 has "$out" '"augment"'
 
-# Each precision comes to about the same loss, by a key of its own. Where nothing is said it is bf16, but of numbers.
+# Each precision reaches about the same loss and has its own key. The default is bf16, but f32 for numeric targets.
 for name in cnn gpt2; do
   expect 0 gpu train -c "$name.toml" --device cuda --precision f32 --json
   f32=$(json "d['summary']['loss']")
@@ -124,7 +124,7 @@ has "$out" "train/loss_scale "
 sed -e 's/"adamw"/"sgd"\nlearning_rate = 10/' single.toml >wild.toml
 error 9 "the loss scale fell below 1" gpu train -c wild.toml --device cuda --precision fp16
 
-# Without NVIDIA's libraries other kernels compute: a key of its own.
+# Without NVIDIA's libraries other kernels compute, so the key differs.
 for name in cnn gpt2; do
   expect 0 gpu train -c "$name.toml" --device cuda --json
   loss=$(json "d['summary']['loss']")
@@ -167,7 +167,7 @@ mlx_binary=$mlx_before
 error 2 "--precision f32" gpu train -c gpt2.toml --precision fp16 --resume "$run"
 sed 's/^epochs = 2/epochs = 2\nseed = 9/' gpt2.toml >other.toml
 error 4 "another config or dataset: train.seed" gpu train -c other.toml --resume "$run"
-# bug: where only driver or libraries were others by now the run was refused as one of another config.
+# bug: if only the driver or libraries had changed, the run was refused as if the config had.
 if [ "$real" != real ]; then
   MLX_CUDA_LIBRARIES=0 expect 0 gpu train -c gpt2.toml --device cuda --resume "$run" --json
   same "$(json "d['run'] == '${run#run:}', d['summary']['resumed_from'] > 0")" "(False, True)"
@@ -211,7 +211,7 @@ if [ "$real" != real ]; then
   same "$(json "d['unchanged'], d['digest']")" "(False, '$digest')"
 fi
 
-# A cap of the GPU's memory holds, and what is computed again has the same bits.
+# A cap of the GPU's memory holds, and recomputation gives the same bits.
 sed 's/^layers = 1/layers = 4/; s/^epochs = 2/epochs = 1/' gpt2.toml >deep.toml
 expect 0 gpu train -c deep.toml --device cuda --json
 deep=$(json "d['digest'], d['summary']['memory']['peak']")
@@ -242,7 +242,7 @@ MLX_EMULATED_GPU_BYTES=8000 error 8 "of memory for" gpu eval cnn --data data/bar
 has "$err" "are free"
 lacks "$err" "accumulate"
 
-# bug: a training that was done printed nothing where the GPU had no memory left for measuring its peak.
+# bug: a finished training printed nothing if the GPU had no memory left to measure its peak.
 for how in --json --quiet; do
   MLX_EMULATED_GPU_BYTES=3000000 expect 0 gpu train -c cnn.toml --device cuda --force --profile --trace steps.json "$how"
   has "$err" "warning: the machine's peak was not measured: GPU: "
@@ -253,13 +253,13 @@ for how in --json --quiet; do
 done
 lacks "$out" "; the peak"
 
-# The GPU fails in the middle: the run has failed and says where, and the checkpoint before it is gone on with.
+# The GPU fails in the middle: the run fails and says where, and resumes from the checkpoint before.
 MLX_EMULATED_GPU_FAILS_AT=200 error 8 "GPU: " gpu train -c cnn.toml --device cuda --force
 has "$err" "unspecified launch failure"
 has "$err" "or before it in the same step"
 has "$err" "CUDA_LAUNCH_BLOCKING=1"
 last=$(sed -n "s/.*at '\(.*\)' or before it.*/\1/p" <<<"$err")
-# bug: what was to be told apart so was not: the last operation of the step was named.
+# bug: with CUDA_LAUNCH_BLOCKING=1 the error still named the last operation of the step.
 CUDA_LAUNCH_BLOCKING=1 MLX_EMULATED_GPU_FAILS_AT=200 error 8 "unspecified launch failure, at '" gpu train -c cnn.toml --device cuda --force
 lacks "$err" "or before it"
 lacks "$err" "at '$last'"
@@ -267,7 +267,7 @@ run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.s
 expect 0 gpu show "run:${run#run:}"
 has "$out" failed
 
-# bug: where there was a checkpoint it was not said how to go on from it.
+# bug: the error did not say how to resume from an existing checkpoint.
 sed 's/^epochs = 2/epochs = 2\ncheckpoint_every = "1 steps"/' cnn.toml >often.toml
 MLX_EMULATED_GPU_FAILS_AT=400 error 8 "unspecified launch failure" gpu train -c often.toml --device cuda --precision fp16 --force
 run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')

@@ -117,7 +117,7 @@ printf 'a,b\n1,3\n' >data/one.csv
 expect 0 mlx diff data/one.csv --key a
 has "$out" "  ~ a=1  b 2 -> 3"
 
-# What is no table is compared as bytes; the rest of the diff stands.
+# A file that is not a table is compared as bytes; the rest of the diff is not affected.
 mkdir data/bad
 printf 'a,b\n1,2\n' >data/bad/cells.csv
 printf '{"a":1}\n' >data/bad/rows.jsonl
@@ -140,7 +140,7 @@ has "$out" "rows.jsonl  compared as bytes: after: line 1: not JSON"
 has "$out" "t.safetensors  compared as bytes"
 has "$out" "t.npy  compared as bytes"
 has "$out" "l.idx  compared as bytes"
-has "$out" "keys that stand twice: 0 before, 1 after; the first after, line 3: id=1"
+has "$out" "keys that occur twice: 0 before, 1 after; the first after, line 3: id=1"
 same "$(grep -c "id=1  v a -> b" <<<"$out")" 2
 
 # Errors.

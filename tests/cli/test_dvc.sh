@@ -8,7 +8,7 @@ put() {
   mkdir -p ".dvc/cache/$layout${md5:0:2}" && cp "$1" ".dvc/cache/$layout${md5:0:2}/${md5:2}${3:-}"
   echo "$md5"
 }
-# A folder with a file below, one of Windows, and a single executable file; $hash is what DVC 3 adds to an out.
+# A folder with a file in a sub-folder, one from Windows, and a single executable file; $hash is the key that DVC 3 adds to an out.
 make() {
   rm -rf "$1" && mkdir -p "$1/.dvc" "$1/data/raw" && cd "$1"
   echo a >a && echo b >b && printf 'x\r\ny\r\n' >crlf && printf '#!/bin/sh\n' >run

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Encryption through the real binary: remotes that nothing can be read on, people who come and go, domains that are erased.
+# Encryption through the real binary: unreadable remotes, members who are added and removed, erased domains.
 source "$(dirname "$0")/lib.sh" "$1"
 export HOME=$work/home XDG_CONFIG_HOME=
 unset MLX_IDENTITY MLX_PASSPHRASE_FILE MLX_PASSPHRASE_COMMAND
@@ -22,7 +22,7 @@ raw() { python3 -c 'import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1
 identity ada
 identity ben
 same "$(stat -c %a "$work/ada.identity")" 600
-as ada error 4 "there is an identity already" mlx key new-identity
+as ada error 4 "an identity exists already" mlx key new-identity
 chmod 644 "$work/ben.identity"
 as ben error 5 "others can read it" mlx key export-public
 chmod 600 "$work/ben.identity"
@@ -60,7 +60,7 @@ echo "refs/heads/x $(git rev-parse HEAD) refs/heads/x $(printf '%040d' 0)" >../h
 expect 1 bash -c "'$mlx_binary' push --check --hook <../hook"
 has "$err" "mlx: data/bc"
 has "$err" "is on no remote that could be asked"
-has "$err" "'origin' could not be asked: keys of the remote 'origin': encrypted, and no key is unlocked"
+has "$err" "'origin' did not answer: keys of the remote 'origin': encrypted, and no key is unlocked"
 as ada expect 1 mlx push --check --json
 same "$(json '[p["artifact"] for p in d["lacking"]], d["silent"]')" "(['data/bc'], [])"
 expect 1 mlx push --check --json
@@ -86,7 +86,7 @@ before=$(tree_of ../remote/packs)
 as ada expect 0 mlx push
 same "$(tree_of ../remote/packs)" "$before"
 
-# Another clone: locked without a key, whole with one; ben comes and goes.
+# Another clone: locked without a key, complete with one; ben is added and removed.
 cd "$work" && git clone -q one two && cd two
 sed -i "s#../remote#$work/remote#" mlx.toml
 error 5 "no key is unlocked" mlx pull -q
@@ -167,14 +167,14 @@ for command in change add; do
   MLX_PASSPHRASE_FILE=$work/pass error 2 "is that of 'passphrase' already" mlx key $command-passphrase --new-passphrase-file ../pass
 done
 same "$(sha256sum <.mlx/keys)" "$locked"
-# bug: where keys without a remote are damaged, the hint of fsck --repair was fsck --repair.
+# bug: for damaged keys without a remote, the hint of fsck --repair was fsck --repair.
 cp -r .mlx ../three-kept
 for file in .mlx/keys .mlx/keys.copy; do [ ! -e "$file" ] || truncate -s 100 "$file"; done
 MLX_PASSPHRASE_FILE=$work/pass error 6 "restore a backup of that file" mlx fsck --repair
 rm -r .mlx && mv ../three-kept .mlx
-# bug: where they are gone, adding an encrypted remote made others.
+# bug: if the keys were missing, adding an encrypted remote made new ones.
 cp -r .mlx ../three-kept && rm .mlx/keys*
-MLX_PASSPHRASE_FILE=$work/pass error 4 "are gone" mlx remote add --encrypt o ../never
+MLX_PASSPHRASE_FILE=$work/pass error 4 "are missing" mlx remote add --encrypt o ../never
 [ ! -e .mlx/keys ] && [ ! -e mlx.toml ] || fail "a refused remote add changed something"
 rm -r .mlx && mv ../three-kept .mlx
 expect 0 mlx key change-passphrase --passphrase-file ../pass --new-passphrase-file ../pass2
@@ -221,7 +221,7 @@ cd ../three && error 5 "this repository is encrypted" mlx push
 unset MLX_PASSPHRASE_FILE
 [ -z "$(ls -A ../plain/packs 2>/dev/null | grep pack)" ] || fail "something went out in clear"
 
-# Erasing: a domain goes here, on the remote, and in the other clone; the rest stays.
+# Erasing a domain erases it here, on the remote, and in the other clone; the rest stays.
 cd ../one
 error 2 "" mlx erase
 error 3 "neither an artifact nor a domain" mlx erase --yes nothing
@@ -276,7 +276,7 @@ same "$(cat data/SECRETNAME/later)" new
 [ ! -e data/people/PEOPLEFILE.csv ] || fail "an erased file came from the remote"
 as ada expect 0 mlx key domain add people
 
-# What was made from what is erased is named, and stays.
+# Versions made from an erased one are named, and stay.
 cd "$work" && mkdir made && cd made && echo secret >../secret && chmod 600 ../secret && export MLX_PASSPHRASE_FILE=$work/secret
 mlx init -q --encrypt && mlx key domain add -q people && mlx key assign -q data/bars people
 bars 1 64 16 8 2
@@ -345,7 +345,7 @@ expect 0 mlx push
 cd "$work/clear-clone" && expect 0 mlx pull
 rm -r d && expect 0 mlx rm --cached d
 grep -qaF SHREDDEDTEXT .mlx/packs/*.pack || fail "the text is not where this test looks for it"
-# bug: a pack that a repair had set aside kept what was erased.
+# bug: a pack that a repair had set aside kept erased content.
 for pack in .mlx/packs/*.pack; do cp "$pack" "$pack.damaged-1"; chmod 444 "$pack.damaged-1"; done
 expect 0 mlx gc --grace 0
 ls .mlx/packs/*.damaged-1 >"$work/aside" || fail "a dry run removed something"
@@ -353,9 +353,9 @@ expect 0 mlx gc --yes --grace 0
 ! grep -rqaF SHREDDEDTEXT .mlx/packs || fail "what was erased is in a pack"
 expect 0 mlx fsck
 expect 0 mlx checkout
-# bug: where the keys' file was lost, `mlx init --encrypt` made others.
+# bug: if the file of keys was lost, `mlx init --encrypt` made new keys.
 cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
-error 4 "are gone" mlx init --encrypt
+error 4 "are missing" mlx init --encrypt
 error 3 "takes them from its encrypted remote" mlx add e
 for command in fsck "fsck -n --repair"; do
   # shellcheck disable=SC2086
@@ -368,7 +368,7 @@ rm .mlx/keys .mlx/keys.copy
 expect 0 mlx pull
 expect 0 mlx cat e:a
 
-# What stands in a remote's place for keys, and putting it there again.
+# The file of keys on a remote: damaged, replaced, and restored.
 keep_keys() { rm -rf "$2" && mkdir "$2" && cp "$1"/file-keys* "$2"; }
 put_keys() { rm -f "$1"/file-keys* && cp "$2"/* "$1"; }
 
@@ -400,7 +400,7 @@ has "$err" "went back to revision 1: revision 2 of this clone is put there again
 expect 0 mlx push
 ! grep -q "went back" <<<"$err" || fail "said twice"
 expect 0 mlx -C ../changed-clone pull
-# The same where the file is gone.
+# The same if the file is missing.
 keep_keys ../remote5 ../keys-now
 rm ../remote5/file-keys*
 error 5 "they are gone" mlx pull

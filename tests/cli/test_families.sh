@@ -1,4 +1,4 @@
-# Residual networks and MobileNetV2 through the real binary: trained, evaluated, quantized; what is wrong is named.
+# Residual networks and MobileNetV2 through the real binary: trained, evaluated, quantized; mistakes are named.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 

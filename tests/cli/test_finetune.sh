@@ -26,7 +26,7 @@ config() { # MODEL-LINES: a config that trains spots
 }
 normalization() { mlx show "$1" --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["model"]["preprocessing"])'; }
 
-# The family comes from the base, the head is fresh, what is frozen keeps its bits, and so does the normalization.
+# The family comes from the base, the head is new, frozen parameters keep their bits, and so does the normalization.
 config 'init = "clf@v1"
 freeze = ["conv1.*"]'
 expect 0 mlx train -c spots.toml
@@ -68,7 +68,7 @@ killed_training 16 -c more.toml --force
 expect 0 mlx train -c more.toml --resume "$run" --json
 same "$(json "d['digest']")" "$id"
 
-# A family of its own takes what fits by name; what does not is named, all of it, with both shapes.
+# A config with another family takes tensors that match by name; all that do not fit are named with both shapes.
 config 'init = "clf@v1"
 family = "cnn"
 layers = [{ conv = 4, activation = "relu" }, { flatten = true }, { dense = 8 }]'

@@ -54,7 +54,7 @@ expect 0 mlx fsck
 same "$(mlx cat data/a:one | sha256sum)" "$original"
 ls .mlx/packs/*.damaged-1 >/dev/null || fail "the damaged pack is gone"
 
-# From the remote, where the worktree does not have it.
+# Repaired from the remote if the worktree does not have it.
 rm -r data/a
 damage
 expect 6 mlx fsck
@@ -62,7 +62,7 @@ expect 0 mlx fsck --repair --remote origin
 expect 0 mlx fsck
 same "$(mlx cat data/a:one | sha256sum)" "$original"
 
-# Nowhere: what could not be repaired is named, and the rest works.
+# Lost everywhere: what could not be repaired is named, and the rest works.
 mv remote away && mkdir remote
 damage
 
@@ -77,7 +77,7 @@ expect 0 mlx fsck --repair
 expect 0 mlx checkout data/a
 same "$(sha256sum <data/a/one)" "$original"
 
-# A pack without its index: what is in it is found.
+# The objects of a pack without an index are found.
 pack=$(ls -S .mlx/packs/*.pack | head -1)
 truncate -s -60 "$pack"
 mlx remote remove origin
@@ -110,7 +110,7 @@ has "$out" "data/b.mlx: says"
 mlx add -q data/b
 expect 0 mlx fsck
 
-# bug: where all of a version that was made here was gone, fsck said that all was whole.
+# bug: if everything of a version made here was missing, fsck said that all was whole.
 cd "$work" && mkdir gone && cd gone && mlx init -q >/dev/null
 mkdir d && echo 1 >d/a && mlx add -q d >/dev/null && mlx commit -q -m 1 >/dev/null
 first=$(ls .mlx/packs/*.pack)
@@ -129,7 +129,7 @@ same "$(json '[v["name"] for v in d["versions"]]')" "['d@v1', 'd@v2']"
 expect 6 mlx fsck --repair
 has "$out" "1 file from the worktree"
 expect 0 mlx cat d@v2:a
-# bug: one damaged pointer stopped a repair in the middle, without a word of what was done.
+# bug: one damaged pointer stopped a repair in the middle, without a report of what was done.
 pack=$(ls .mlx/packs/*.pack | head -n 1) && truncate -s -20 "$pack" && echo 'artifact other' >other.mlx
 expect 6 mlx fsck --repair
 has "$out" "repaired: "

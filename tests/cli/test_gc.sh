@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# gc through the binary: what goes and what stays, beside git and beside other processes, and killed at every step.
+# gc through the binary: what it removes and keeps, beside git and other processes, and killed at every step.
 . "$(dirname "$0")/lib.sh"
 mkdir repo && cd repo
 git init -q .
@@ -12,13 +12,13 @@ dataset() {
   mlx add -q "data/$1" >/dev/null
 }
 
-error 2 "no length of time" mlx gc --grace soon
-error 2 "no length of time" mlx gc --grace 14
+error 2 "is not a duration" mlx gc --grace soon
+error 2 "is not a duration" mlx gc --grace 14
 error 3 "no remote" mlx gc --remote nowhere
 expect 0 mlx gc
 has "$out" "nothing to remove"
 
-# A dry run until told; the grace period; then it goes.
+# A dry run by default; the grace period; then the removal.
 dataset kept 300000 && mlx commit -q >/dev/null -m kept
 dataset gone 400000
 digest=$(sed -n 's/^digest //p' data/gone.mlx)
@@ -73,7 +73,7 @@ git stash pop -q
 expect 0 mlx checkout data/stash
 git checkout -q -- . && git clean -qfd
 
-# The cache of whole files: what no checkout shares goes with it, whatever its age.
+# The cache of whole files: files that no checkout shares are removed, whatever their age.
 mlx checkout -q --link hardlink data/kept@v1 --to ../shared >/dev/null
 expect 0 mlx gc --json
 same "$(json 'd["evicted_files"], d["evicted_bytes"]')" "(0, 0)"
@@ -105,7 +105,7 @@ done
 [ "$at" -gt 8 ] || fail "only $at steps were visited"
 [ "$code" = 0 ] || fail "60 steps were not enough"
 
-# A gc beside adds of the same content, in processes of their own: what an add has pointed at is whole.
+# A gc beside adds of the same content in other processes: everything that an add's pointer names is whole.
 head -c 300000 /dev/urandom >content
 collect() { while [ -e going ]; do mlx gc --yes --grace 0 -q >/dev/null || echo "gc: $?" >>failed; done; }
 touch going
@@ -124,7 +124,7 @@ wait $collector
 expect 0 mlx fsck
 for version in 1 2 3; do mlx cat "data/race@v$version:a" | cmp - content || fail "v$version: lost"; done
 
-# A remote: what its heads reach stays; a clone that does not know them all refuses.
+# gc of a remote keeps what its heads reach; a clone that does not know all heads refuses.
 mlx remote add -q origin "$work/remote"
 mlx push -q >/dev/null
 dataset pushed 60000 && mlx push -q >/dev/null && rm -r data/pushed data/pushed.mlx

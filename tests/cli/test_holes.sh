@@ -73,7 +73,7 @@ done
 expect 0 mlx tag t data/x@v1
 rm -r .mlx && mv saved .mlx
 
-# bug: a remote that was wiped was called none that ever was; what would be refused was called not fetched yet.
+# bug: a wiped remote was reported as one that never existed; operations that would be refused were reported as not fetched yet.
 mv ../remote ../remote-kept
 for folder in "" made; do
   [ -z "$folder" ] || mkdir ../remote
@@ -173,7 +173,7 @@ kills "$mlx_binary" -C d pull
 [ "$at" -gt 20 ] || fail "only $at steps of a pull were visited"
 same "$(tree_of d/data/x)" "$(tree_of a/data/x)"
 
-# bug: where the remote's disk was lost, and clones have the newest versions only, nobody could ever push again.
+# bug: after the loss of the remote's disk, with only the newest versions in clones, nobody could ever push again.
 cd "$work" && mkdir few && cd few && mlx init -q made && cd made && mkdir -p data/y && mlx remote add -q origin ../few
 for i in 1 2; do echo $i >data/y/a && mlx add -q data/y && mlx commit -q -m "$i" && mlx push -q; done
 cd .. && mlx clone -q few left && rm -r few && cd left

@@ -15,7 +15,7 @@ expect 0 "$place/bin/mlx" version -v
 has "$out" "onednn    2"
 [ -f "$place/share/man/man1/mlx-train.1" ] || fail "no man page"
 [ -f "$place/share/man/man7/mlx-tutorial.7" ] || fail "no tutorial"
-# Of the executable and of what it opens.
+# For the executable and the modules that it opens.
 for binary in "$place/bin/mlx" "$place"/lib/mlx/mlx_*.so; do
   elsewhere=$(LD_LIBRARY_PATH="$place/lib/mlx" ldd "$binary" | grep -vE "$place/|linux-vdso|/ld-linux|lib(c|m|dl|pthread|rt|resolv|gcc_s|stdc\+\+)\.so" || true)
   [ -z "$elsewhere" ] || fail "$binary takes from the machine: $elsewhere"

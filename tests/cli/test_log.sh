@@ -27,7 +27,7 @@ expect 0 mlx log --json --since "2099-01-01 12:00"
 same "$(json 'd["versions"]')" "[]"
 expect 0 mlx log --until 2000-01-01
 same "$out" ""
-error 2 "--since: 'soon' is no time" mlx log --since soon
+error 2 "--since: 'soon' is not a time" mlx log --since soon
 expect 0 mlx show data/x@v2
 has "$out" "data/x@v1  sha256:"
 expect 0 mlx show data/x@v1

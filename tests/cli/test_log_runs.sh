@@ -28,12 +28,12 @@ same "$(listed --where 'loss<-1')" ""
 expect 0 mlx log --where 'accuracy>=0' --sort accuracy --reverse
 has "$out" "accuracy"
 
-# Settings are found as they are written, and what was asked before does not hide that other runs have a figure.
+# Settings match as they are written, and a condition does not hide that other runs have a metric.
 same "$(listed --where train.optimizer.momentum=0.9)" "train 1000.0,train 0.001,train 0.2,train 0.05"
 same "$(listed --where train.optimizer.momentum=0.91)" ""
 same "$(listed --status failed --sort loss)" "train 1000.0"
 
-# bug: the name of a table was taken for a figure: it listed nothing, and was offered as what was meant.
+# bug: the name of a table was taken for a metric: it listed nothing, and was offered as a suggestion.
 error 2 "no run has 'train'" mlx log --runs --where train=1
 error 2 "did you mean" mlx log --runs --sort train.lerning_rate
 has "$err" "'train.learning_rate'"
@@ -112,7 +112,7 @@ error 2 "did you mean 'train.weight_decay'" mlx log --where 'train.weight_decai=
 error 2 "did you mean 'accuracy'" mlx log --where 'acuracy>0.5'
 error 2 "did you mean 'train/loss'" mlx log --sort train/lost
 
-# --require: what an evaluation must reach.
+# --require: conditions that an evaluation must meet.
 expect 0 mlx eval clf@v1 --data data/bars --require 'accuracy >= 0' --require 'loss < 100'
 has "$out" "accuracy >= 0: met"
 expect 1 mlx eval clf@v1 --data data/bars --require 'accuracy > 1' --json

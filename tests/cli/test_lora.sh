@@ -28,7 +28,7 @@ lora = { rank = 4, alpha = 8 }"
   same "$(json "d['summary']['init']['fresh']")" "[]"
   tuned=$(json "d['model']") id=$(json "d['digest']")
 
-  # Every tensor of the base is there bit for bit; beside the two attention matrices of each block stand two more.
+  # Every tensor of the base is there bit for bit; each block has two more for each of its two attention matrices.
   same "$(tensors "$tuned" | grep -v lora_)" "$(tensors "$family@v1")"
   same "$(tensors "$tuned" | grep -c lora_)" 8
   [ "$(tensors "$tuned" | grep lora_b | awk '{print $2}' | sort -u | wc -l)" = 4 ] || fail "the adapters were not trained"
@@ -72,7 +72,7 @@ PY
   has "$out" "the weights of $tuned with its adapters merged"
 done
 
-# From a version with adapters: they are merged before the training begins, with new adapters or without.
+# Training from a version with adapters merges them first, with new adapters or without.
 tune "init = \"$tuned\"
 lora = { rank = 2, targets = [\"*.mlp.up.*\"], dropout = 0.1 }"
 expect 0 mlx train -c tune.toml --json

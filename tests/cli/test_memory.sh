@@ -26,7 +26,7 @@ text vast gpt2 96 16384 128 8 ''
 error 2 "and this machine has" mlx train -c vast.toml
 has "$err" "--memory SIZE"
 
-# A cap below it: parts are computed again, the same model comes out, and the cap holds.
+# A cap below the peak: parts are recomputed, the model is the same, and the cap holds.
 cap=$((peak - arena / 3))
 expect 0 mlx train -c large.toml --force --memory "$cap" --json
 same "$(json "d['digest'] == '$id', d['summary']['memory']['peak'] <= $cap, d['summary']['memory']['recomputed'] > 0")" "(True, True, True)"
@@ -82,7 +82,7 @@ for how in "" --profile; do
   grep -q __asan_init "$mlx_binary" || same "$(json "abs(d['summary']['peak_memory'] - d['summary']['memory']['peak']) < 8 << 20")" True
 done
 
-# bug: what the evaluation of many classes keeps was not said.
+# bug: the expected memory left out what the evaluation of many classes keeps.
 python3 -c "
 import random
 random.seed(2)

@@ -67,7 +67,7 @@ lacks "$out" "data/clean"
 echo "artifact data/clean" >data/clean.mlx
 error 6 "data/clean.mlx" mlx status
 rm -r data/clean data/clean.mlx && git checkout -q -- data/.gitignore
-# As the man page says: one side of what is in conflict.
+# As in the man page: one side for the files in conflict.
 git show :1:./data/x.mlx >../base && git show :2:./data/x.mlx >../ours && git show :3:./data/x.mlx >../theirs
 expect 1 mlx merge-file -n --path data/x.mlx ../ours ../base ../theirs --json
 same "$(json 'd["schema"], d["status"], [(c["path"], c["what"]) for c in d["conflicts"]], d["dry_run"]')" \
@@ -116,7 +116,7 @@ expect 0 git merge --no-edit b1
 mlx checkout -q && same "$(cat data/z/train/1) $(ls data)" "theirs z
 z.mlx"
 
-# Versions that are not here: an error that says what to do, and the pointer is still to be merged.
+# Versions that are not here: an error that says what to do, and the pointer stays unmerged.
 start
 go -c b1 && echo theirs >data/x/train/1 && save theirs
 go main && echo ours >data/x/train/2 && save ours

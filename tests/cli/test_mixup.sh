@@ -1,4 +1,4 @@
-# Mixup through the real binary: the same bits with one thread and resumed, another key, and what it refuses.
+# Mixup through the real binary: the same bits with one thread and resumed, another key, bad values refused.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 # shellcheck source=trained.sh
@@ -23,7 +23,7 @@ sed 's/mixup = 0.2/mixup = 0.3/' mixed.toml >other.toml
 expect 0 mlx train -c other.toml --json
 same "$(json "d['unchanged'], d['digest'] == '$id'")" "(False, False)"
 
-# Without it the key and the bytes are what they were.
+# Without mixup the key and the bytes do not change.
 expect 0 mlx train -c train.toml
 has "$out" "unchanged"
 

@@ -47,7 +47,7 @@ says onednn None
 for module in "$cuda" "$onednn"; do truncate -s 20 "$module"; done
 says gpu "mlx_cuda.so is damaged: it has been cut off"
 
-# bug: one that could not be opened was told as a build without CUDA.
+# bug: a module that could not be opened was reported as a build without CUDA.
 whole
 head -c 5000 /dev/urandom >"$cuda"
 says gpu "invalid ELF header"

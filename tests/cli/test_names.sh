@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Names of any bytes, links, modes: what goes in comes out the same.
+# Names of any bytes, links and modes come out as they went in.
 . "$(dirname "$0")/lib.sh"
 mlx init -q .
 mkdir -p "data/ü ñ 日本/sub dir"

@@ -5,7 +5,7 @@ mlx init -q .
 mkdir -p data/x && for i in $(seq 3000); do echo "$i" >"data/x/a file with a long name, number $i"; done
 mlx add -q data/x && mlx commit -q -m many
 
-# A reader that leaves early ends mlx quietly; with SIGPIPE's code where there was more to write.
+# A reader that closes early ends mlx quietly, with the code of SIGPIPE if there was more to write.
 { mlx ls data/x 2>"$work/err" || echo "code $?" >"$work/code"; } | head -n 1 >/dev/null
 same "$(cat "$work/err")" ""
 same "$(cat "$work/code")" "code 141"

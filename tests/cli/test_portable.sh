@@ -17,7 +17,7 @@ for name in cnn resnet mobile gpt2 llama mlp; do
   same "$(json "d['unchanged']")" True
 done
 
-# It stands in the model; the config may say it; native numerics are another run. Evaluated with any kernels.
+# The model stores it; the config may set it; native numerics are another run. Any kernels can evaluate it.
 expect 0 mlx cat cnn:model.json
 has "$out" '"numerics":"portable"'
 sed 's/batch = 20/batch = 20\nnumerics = "portable"/' cnn.toml >said.toml

@@ -39,7 +39,7 @@ accuracy=$(mlx eval clf --data data/bars --json 2>/dev/null | python3 -c 'import
 expect 0 mlx predict clf data/bars --json
 same "$(json "sum(p['class'] == i % 2 for i, p in enumerate(d['predictions']))")" "$accuracy"
 
-# As a table in a file, and of a list on standard input.
+# A table in a file, and a list on standard input.
 expect 0 mlx predict clf image0.pgm image1.pgm --top 2 --out out.csv
 same "$out" ""
 same "$(sed -n 1p out.csv)" "image,label,probability,label_2,probability_2"
@@ -52,7 +52,7 @@ same "$(python3 -c 'import json; print(json.loads(open("out.jsonl").read())["lab
 before=$(cat out.csv)
 error 6 "cut.pgm" mlx predict clf image0.pgm cut.pgm --out out.csv
 same "$(cat out.csv)" "$before"
-error 2 "--out out.xlsx: its name ends neither in" mlx predict clf image0.pgm --out out.xlsx
+error 2 "--out out.xlsx: not a table by its name" mlx predict clf image0.pgm --out out.xlsx
 error 3 "there is no folder none" mlx predict clf image0.pgm --out none/out.csv
 error 2 "both want standard output" mlx predict clf image0.pgm --out - --json
 
@@ -64,7 +64,7 @@ expect 0 mlx predict ./box image0.pgm -C "$outside" --json
 same "$(json "d['predictions'][0]['label']")" "$label"
 expect 0 mlx eval box --data data/bars -C "$outside" --json
 same "$(json "d['correct'], d['recorded']")" "($accuracy, False)"
-error 3 "there is no such folder" mlx eval box --data data/none -C "$outside"
+error 3 "no such folder" mlx eval box --data data/none -C "$outside"
 mv "$outside/box" box
 expect 0 mlx eval ./box --data data/bars --json # the version that it is, which was measured
 same "$(json "d['unchanged'], d['model'], d['recorded']")" "(True, 'clf@v1', True)"

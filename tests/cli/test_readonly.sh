@@ -108,7 +108,7 @@ for at in 1 2 3 4 5 6; do
 done
 [ "$code" = 0 ] || fail "6 steps were not enough"
 
-# Another user, who may read: what is known is what the owner reads now.
+# Another user with read access sees what the owner sees.
 for command in "${reading[@]}"; do
   # shellcheck disable=SC2086
   known[$command]=$(answer $command)
@@ -148,7 +148,7 @@ cat /dev/zero >"$work/small/fill" 2>/dev/null || true
 same "$(df --output=avail -k "$work/small" | tail -1 | tr -d ' ')" 0
 same_answers "full disk"
 refuses_writing "full disk" "gc --yes"
-# bug: gc had no room for its own announcement where there was no cache that could go.
+# bug: on a full disk without a cache to give up, gc had no room for its own announcement.
 rm -f .mlx/cache.db*
 cat /dev/zero >>"$work/small/fill" 2>/dev/null || true
 same "$(df --output=avail -k "$work/small" | tail -1 | tr -d ' ')" 0

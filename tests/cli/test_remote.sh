@@ -61,7 +61,7 @@ expect 0 mlx remote remove origin
 error 3 "" mlx remote remove origin
 error 3 "" mlx fetch
 
-# bug: what a remote had lost was never sent again: push said "unchanged", and clones failed without a word of why.
+# bug: objects that a remote had lost were never sent again: push said "unchanged", and clones failed without a reason.
 cd "$work" && rm -rf healing && mkdir healing && cd healing
 mkdir one && cd one && mlx init -q && mlx remote add origin ../store
 mkdir -p data/x && head -c 300000 /dev/urandom >data/x/noise && echo a >data/x/a
@@ -85,7 +85,7 @@ expect 0 mlx -C one push --repair
 has "$out" unchanged
 expect 0 mlx clone store two
 same "$(tree_of two/data/x)" "$(tree_of one/data/x)"
-# A flipped bit, and a remote that has lost everything but its heads; then one whose loss is nowhere else.
+# A flipped bit, and a remote that has lost everything except its heads; then a loss that nobody can repair.
 pack=$(ls -S store/packs/*.pack | head -n 1)
 printf '\377' | dd of="$pack" bs=1 seek=5000 conv=notrunc status=none
 expect 0 mlx -C one push --repair
@@ -129,7 +129,7 @@ expect 0 mlx -C ../two pull
 expect 0 mlx -C ../two log --oneline d@v2
 same "$(wc -l <<<"$out")" 2
 
-# bug: what leads to nothing that a clone knows was taken in, so that histories of other projects passed for this one's.
+# bug: operations unrelated to the clone's history were accepted, so histories of other projects passed for this one's.
 cd "$work" && mkdir apart && cd apart
 for name in one two; do
   mkdir $name && (cd $name && mlx init -q && mlx remote add -q origin ../store && mkdir d && echo $name >d/a && mlx add -q d && mlx commit -q -m $name)

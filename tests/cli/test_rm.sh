@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# rm: what is in a version goes, what is not stays; and it comes back.
+# rm removes files that are in a version and keeps others; checkout brings them back.
 . "$(dirname "$0")/lib.sh"
 git init -q project && cd project
 mlx init -q
@@ -32,7 +32,7 @@ mlx rm -q data/x && expect 0 mlx checkout data/x@latest
 same "$(tree_of data/x)" "$(tree_of data/x)"
 [ -e data/x.mlx ] || fail "no pointer"
 
-# --cached leaves the files; a single file goes; the last line takes .gitignore with it.
+# --cached keeps the files; a single file is removed; .gitignore is removed with its last line.
 expect 0 mlx rm --cached data/x
 has "$out" "the files stay"
 same "$(cat data/x/a)" a
@@ -40,7 +40,7 @@ expect 0 mlx add data/x
 expect 0 mlx rm solo.txt
 [ ! -e solo.txt ] && [ ! -e solo.txt.mlx ] && [ ! -e .gitignore ] || fail "solo.txt is still there"
 
-# Files of a dataset: gone from it and from the worktree; the rest stays.
+# Files of a dataset are removed from it and from the worktree; the rest stays.
 expect 0 mlx rm -n data/x/sub/b
 [ -e data/x/sub/b ] || fail "a dry run removed it"
 expect 0 mlx rm data/x/sub/b

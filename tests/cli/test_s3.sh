@@ -15,7 +15,7 @@ start_server() { # NAME BUCKET...: its port in $port
   [ -n "$port" ] || fail "the server does not start"
 }
 fault() { curl -sf -X PUT -d "$1" "http://127.0.0.1:$port/_control" >/dev/null; }
-# requests: prints "METHOD KEY STATUS" of what was asked since the last time, sorted by time.
+# requests: prints "METHOD KEY STATUS" of the requests since the last call, sorted by time.
 requests() { curl -sf "http://127.0.0.1:$port/_log" | python3 -c 'import json,sys
 for r in json.load(sys.stdin): print(*r[:3], r[4])'; }
 quiet_secrets() { lacks "$(cat "$work/.out" "$work/.err")" s3cr3t; }
@@ -37,7 +37,7 @@ expect 0 mlx push
 has "$out" unchanged
 git add -A && git commit -qm first
 
-# A clone gets the same bytes; what it keeps of the remote spares it fetching indexes again.
+# A clone gets the same bytes; it caches indexes of the remote and does not fetch them again.
 cd .. && git clone -q a b && cd b
 expect 0 mlx pull
 same "$(tree_of data/x)" "$(tree_of ../a/data/x)"
@@ -73,7 +73,7 @@ done
 fault '{"faults": [{"method": "GET", "match": "catalogue", "do": "cut"}, {"method": "GET", "match": "packs/", "do": "cut", "times": 2}]}'
 expect 0 mlx -C ../b fetch --all
 expect 0 mlx -C ../b fsck
-# Bytes that are not what was stored are not taken.
+# Changed bytes are refused.
 echo flipped >data/x/sub/c.txt && mlx add -q data/x && mlx commit -q -m flip && mlx push -q
 fault '{"faults": [{"method": "GET", "match": "packs/", "do": "flip", "times": 99}]}'
 error 6 "" mlx -C ../b fetch --all
@@ -81,7 +81,7 @@ fault '{}'
 expect 0 mlx -C ../b fetch --all
 expect 0 mlx -C ../b fsck
 
-# Cut for good while the catalogue is written: what is up is not sent again.
+# Cut off while the catalogue is written: uploaded packs are not sent again.
 head -c 3000000 /dev/urandom >data/x/s.bin
 mlx add -q data/x && mlx commit -q -m cut
 fault '{"faults": [{"method": "PUT", "match": "catalogue", "do": "reset", "times": 99}]}'
@@ -187,7 +187,7 @@ expect 0 mlx push --repair
 expect 0 mlx fetch
 rm -rf ../fresh && expect 0 mlx clone -q "s3://bucket/team a/+store" ../fresh
 
-# What is wrong is said, with what to do.
+# Errors say what is wrong and what to do.
 AWS_SECRET_ACCESS_KEY=s3cr3t/another error 5 "SignatureDoesNotMatch" mlx fetch
 quiet_secrets
 AWS_ACCESS_KEY_ID=AKIDNONE error 5 "AWS_ACCESS_KEY_ID" mlx fetch

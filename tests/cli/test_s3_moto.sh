@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The S3 remote against somebody else's idea of S3: moto's server, from PyPI, in a virtual environment that is made once
-# beside the binary. Skipped (77) where PyPI cannot be reached.
+# beside the binary. Skipped (77) if PyPI cannot be reached.
 . "$(dirname "$0")/lib.sh"
 unset "${!AWS_@}" http_proxy HTTP_PROXY
 binaries=$(dirname "$mlx_binary")

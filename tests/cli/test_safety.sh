@@ -86,7 +86,7 @@ expect 0 mlx fsck --rebuild
 expect 0 mlx fsck
 same "$(mlx cat data/two@v5:own)" "two 5"
 
-# A disk that is really full, at whatever step that comes to be: an error that says so, and all is as before.
+# A really full disk, at every step: an error that says so, and everything is as before.
 mkdir small
 if mount -t tmpfs -o size=2m none small 2>/dev/null; then
   mounted=$work/small

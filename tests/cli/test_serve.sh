@@ -1,4 +1,4 @@
-# mlx serve through the real binary: what it prints, that it answers, that it ends, and what stops it from starting.
+# mlx serve through the real binary: its output, its answers, its end, and errors at its start.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 error 3 "mlx init" mlx serve clf

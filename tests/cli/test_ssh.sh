@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Remotes behind a real sshd: the same bytes arrive, a cut connection is resumed, and what goes wrong is said.
+# Remotes behind a real sshd: the same bytes arrive, a cut connection is resumed, and failures are reported.
 . "$(dirname "$0")/lib.sh"
 . "$here/sshd.sh"
 git init -q -b main a && cd a
@@ -67,7 +67,7 @@ read -r few many <<<"$exchanges"
 [ "$few" -gt 5 ] && [ "$many" -lt $((few + 100)) ] || fail "$many exchanges for 1000 files, $few for one"
 cd ../a
 
-# What goes wrong, and what to do.
+# Failures say what to do.
 mlx remote add -q other "ssh://there$work/my store/heads/below"
 error 7 "" mlx push other
 host wrong-key "$ssh_port" other_key

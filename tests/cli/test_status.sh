@@ -43,7 +43,7 @@ expect 0 mlx status --json
 same "$(json '[(a["status"], a["checked_out"] and a["checked_out"]["version"]) for a in d["artifacts"]]')" \
   "[('behind', 'data/x@v2'), ('clean', None)]"
 same "$(json '[len(v) for v in d["artifacts"][0]["since_checkout"].values()]')" "[0, 0, 0, 0, 0]"
-# It is recognised too where the note is lost; what is no version is not.
+# A folder that is a version is recognised without the note too; other folders are not.
 rm .mlx/cache.db*
 same "$(same_status data/x)" behind
 echo more >data/x/more

@@ -37,7 +37,7 @@ expect 0 mlx train --force
 has "$out" "; training data: loss "
 has "$out" "; nothing held out"
 grep -q "$id" models/clf.mlx || fail "the pointer does not name the version"
-# bug: what oneDNN reads from the environment made other bits under the same key.
+# bug: environment variables of oneDNN changed bits under the same key.
 for setting in DNNL_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_DEFAULT_FPMATH_MODE=BF16; do
   [ "$(env $setting "$mlx_binary" train --json 2>/dev/null | field "['unchanged']")" = True ] || fail "$setting: another key"
 done
@@ -92,7 +92,7 @@ killed_training 30 --set train.seed=8 --force
 expect 0 mlx train --set train.seed=8 --fresh --force --json
 same "$(json "d['digest'] == '$eights', 'run:' + d['run'] != '$run', 'resumed_from' in d['summary']")" "(True, True, False)"
 
-# A run that is done goes on for longer, as a run of its own; what it measured is printed.
+# A finished run is trained for longer, as a run of its own; its metrics are printed.
 done_run=$(json "d['run']")
 expect 0 mlx train --resume "run:$done_run" --set train.seed=8 --set train.epochs=5 --json
 same "$(json "d['run'] != '$done_run', d['summary']['resumed_from'], d['summary']['steps']")" "(True, 40, 50)"
@@ -107,13 +107,13 @@ has "$out" "      50  "
 expect 0 mlx train --set train.seed=10 --set train.keep_state=false --json
 error 4 "it kept none ([train] keep_state)" mlx train --resume "run:$(json "d['run']")" --set train.seed=10 --set train.epochs=5
 error 3 "did you mean 'train/loss'" mlx show "run:$longer" --metric train/lost
-error 2 "a version has none" mlx show clf --metric train/loss
-error 2 "it is for one metric" mlx show "run:$longer" --csv
+error 2 "a version has no metrics" mlx show clf --metric train/loss
+error 2 "only with --metric" mlx show "run:$longer" --csv
 error 2 "--set train.bach=8: [train] unknown key 'bach'" mlx train --set train.bach=8
 has "$err" "did you mean 'batch'"
 error 2 "expected KEY=VALUE" mlx train --set train.batch
 
-# bug: somebody else's run was gone on with in their name: it becomes one of one's own, that begins with its checkpoint.
+# bug: resuming somebody else's run recorded in their name; now it is a run of one's own that starts from the checkpoint.
 killed_training 30 --set train.seed=9
 ssh-keygen -q -t ed25519 -N "" -f colleague
 MLX_SIGNING_KEY=$PWD/colleague expect 0 mlx train --set train.seed=9 --json  # and nobody else's is taken up unasked
@@ -134,7 +134,7 @@ last_step() {
 stopped_by() { # SIGNAL CODE STEP ARGUMENTS...: trains until there are metrics of a later step; the step that it came to
   local signal=$1 wanted=$2 from=$3 code=0
   shift 3
-  # A shell starts what runs in the background with SIGINT ignored, and mlx leaves that as it is.
+  # A shell starts background jobs with SIGINT ignored, and mlx keeps that.
   python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' "$mlx_binary" train "$@" >out.txt 2>err.txt &
@@ -191,7 +191,7 @@ bad_train 'keep = "best"' "needs data to validate with"
 bad_train 'checkpoint_every = "5 parsecs"' "200 steps"
 bad_train 'gamma = 0.5' "it is for step"
 
-# Data that is broken is refused with what and where, and makes nothing.
+# Broken data is refused, with what and where, and makes nothing.
 breaks() { # MESSAGE: the folder data/broken as it is now
   mlx add data/broken >/dev/null
   sed 's,data/bars,data/broken,; s,clf,broken,' train.toml >broken.toml

@@ -109,7 +109,7 @@ same "$(json "[[l['probability'] > 0.5 for l in p['labels']] for p in d['predict
 expect 0 mlx predict rooms data/houses --json --top 3
 same "$(json "len(d['predictions']), len(d['predictions'][0]['top']), d['predictions'][0]['row']")" \
   "(80, 3, 'data/houses@v1:test[0]')"
-# As tables in files, and out of standard input.
+# Tables in files, and from standard input.
 expect 0 mlx predict both offers.csv --out labels.tsv
 same "$(tr '\t' ' ' <labels.tsv | sed -n '1p; 2s/ .*//p')" "row warm dear
 offers.csv[0]"
@@ -120,7 +120,7 @@ for file in offers.csv offers.jsonl; do
   same "$(mlx predict price - --out - -q <"$file")" "$(sed 's/offers.csv/-/' prices.csv)"
 done
 error 2 "name some" mlx predict price
-error 2 "neither as CSV" mlx predict price price.toml
+error 2 "not a table by its name" mlx predict price price.toml
 printf 'rooms,city\n1,Bonn\n' >short.csv
 error 2 "short.csv has no column 'garden'" mlx predict price short.csv
 printf 'rooms,city,garden\nmany,Bonn,true\n' >words.csv

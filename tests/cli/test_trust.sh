@@ -7,7 +7,7 @@ project() { # NAME WHO
   mkdir -p "$1/d" && cd "$1" && as "$2" mlx init -q && echo "$1" >d/file && as "$2" mlx add -q d && as "$2" mlx commit -q -m first
 }
 
-# A key is made when it is first needed, for its owner's eyes alone, and signs what is recorded.
+# A key is made when it is first needed, readable only by its owner, and signs what is recorded.
 project one ada
 [ "$(stat -c %a "$work/ada-home/.config/mlx/signing_key")" = 600 ] || fail "the signing key can be read by others"
 as ada expect 0 mlx key signing
@@ -52,7 +52,7 @@ MLX_SIGNING_KEY=$held as ada expect 0 mlx tag by-agent d@v1
 as ada expect 0 mlx audit verify
 ssh-add -q -D 2>/dev/null
 MLX_SIGNING_KEY=$held as ada error 5 "no ssh-agent signs" mlx tag never d@v1
-# bug: what others write must not choose the key.
+# bug: files that others write must not choose the key.
 printf '[user]\nsigningkey = "/etc/passwd"\n' >mlx.toml
 as ada expect 0 mlx config --unset user.signingkey
 as ada expect 0 mlx key signing
@@ -71,7 +71,7 @@ as ada expect 0 mlx -C team pull
 
 # Somebody else: first contact says whose operations are taken, and who counts is declared.
 as bob expect 0 mlx clone remote two
-has "$err" "first contact: what $print signed"
+has "$err" "first contact: from now on this clone trusts what $print signs"
 cd two && echo more >d/more && as bob expect 0 mlx add d && as bob expect 0 mlx commit -m second && as bob expect 0 mlx push
 as bob expect 0 mlx key signing
 bob=$out
@@ -101,7 +101,7 @@ error 3 "did you mean 'bob'" mlx key distrust bobb
 # bug: whoever could push could move an alias.
 cp mlx.toml ../two/
 cd ../two && as bob expect 0 mlx pull && before=$(mlx log --json)
-# bug: what [people] refuses was recorded, and kept the clone from ever pushing again.
+# bug: operations that [people] refuses were recorded, and the clone could never push again.
 for how in "" -n; do
   as bob error 5 "bob may not promote" mlx promote $how d@v2 production
   has "$err" "bob has commit; promote is missing: somebody in [people] runs \`mlx key trust bob '$bob' --may commit,promote\`"
@@ -114,14 +114,14 @@ has "$err" "--up-to-now"
 as bob error 5 "bob may not promote" mlx push -n
 sed -i '/people/,$d' mlx.toml && as bob expect 0 mlx push # an mlx that does not ask
 cd ../team && as ada error 5 "bob may not promote" mlx pull
-# The remedy: the remote goes back to what this clone vouches for.
+# The repair: the remote goes back to what this clone vouches for.
 as ada expect 0 mlx push --repair
 has "$err" "left out"
 cd "$work" && as ada expect 0 mlx clone remote three
 as ada error 3 "production" mlx -C three show d@production
 cp team/mlx.toml three/ && as ada expect 0 mlx -C three fetch
 
-# Who left keeps what they did.
+# A person who left keeps what they did.
 cd team && as ada expect 0 mlx key distrust bob
 as ada expect 0 mlx audit verify
 cp mlx.toml ../three && rm -rf ../four && as ada expect 0 mlx clone ../remote ../four
@@ -133,7 +133,7 @@ cd "$work/team" && mkdir "$work/eve-home" && as eve expect 0 mlx key signing
 new=$out
 as ada error 5 "--again" mlx key trust bob "$bob"
 as ada expect 0 mlx key trust bob "$new"
-# bug: a key whose operations count up to where it was retired was said to be in [people] nowhere.
+# bug: a retired key, whose earlier operations count, was reported as missing in [people].
 [[ $err != *"not in [people]"* ]] || fail "$err"
 as ada expect 0 mlx key people --json
 same "$(json '[p["keys"] for p in d["people"] if p["name"] == "bob"][0]')" "['$new']"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Undo and tags through the program: what is said, what the worktree keeps, what travels.
+# Undo and tags through the program: output, worktree, and what push carries.
 . "$(dirname "$0")/lib.sh"
 mlx init -q a && cd a && mlx remote add -q origin ../remote
 error 3 "nothing to undo" mlx undo
@@ -66,7 +66,7 @@ expect 0 mlx fsck --rebuild
 expect 0 mlx show data/x@t
 has "$out" "data/x@v2"
 
-# The content of what was taken back is not pushed, until it is brought back.
+# The content of an undone version is not pushed, until the undo is undone.
 echo three >data/x/f && mlx add -q data/x && mlx commit -q -m three && mlx undo -q
 echo four >data/x/f && mlx add -q data/x && mlx push -q
 cd ../b && mlx fetch -q --all && cd ../a
@@ -102,7 +102,7 @@ for chosen in 2 3 1; do
 done
 mlx -C one audit verify >/dev/null || fail "the history does not verify"
 
-# Why, and what an alias named before.
+# The reason of a move, and the version that an alias named before.
 cd one
 expect 0 mlx promote d@v2 production -m $'faster\non phones'
 expect 0 mlx log d
@@ -134,7 +134,7 @@ same "$out" ""
 expect 0 mlx audit log --max-count 0
 same "$out" "no operations"
 error 2 "expected a positive number, or 0" mlx log -n -1
-# bug: a hint could not be pasted where a name has blanks.
+# bug: a hint with a name with blanks could not be pasted.
 mkdir "my data" && echo 1 >"my data/f" && mlx add -q "my data" && echo 2 >"my data/f"
 expect 0 mlx status "my data"
 has "$out" "mlx add 'my data'"

@@ -77,8 +77,8 @@ def floor_of(layer, path, root):
     return 0
 
 
-# The key of a known answer holds every source that its body links: a file that calls run_once names the digest of its own
-# layer's sources, and CMake makes that of the layer and all below it.
+# The key of a known answer covers every source that its body links: a file that calls run_once names the digest of its
+# own layer, and that digest covers the layer and all layers below it.
 # bug: a quantization's did not hold src/compress and src/formats, so that other code answered `unchanged`.
 def unhashed(root, build):
     found = []
