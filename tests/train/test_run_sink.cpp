@@ -60,7 +60,7 @@ TEST_CASE("a training needs no repository: a sink of its own gets the same bits,
   MemorySink sink;
   NoProgress silent;
   const TrainingResult result = train_in_memory(synthetic::kConfig, sink, silent);
-  CHECK(nn::encode_tensors(result.tensors) == nn::encode_tensors(stored.tensors));
+  CHECK(nn::encode_tensors(result.tensors) == nn::encode_tensors(stored.weights->tensors()));
   CHECK(result.steps == 24);
   CHECK(sink.began == std::vector<std::int64_t>{0});
   CHECK(sink.saved == std::vector<std::int64_t>{4, 8, 12, 16, 20});

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "registry/live_runs.h"
+#include "registry/sync/open_repository.h"
 #include "work/work.h"
 
 namespace mlx::work {
@@ -226,7 +227,7 @@ TEST_CASE("work goes on in the run that is to be resumed, unless that is done or
   };
   const Prepare take_up = [&](Work& work) { work.resume = "run:" + stopped; };
   {
-    registry::Repository other(clone.root, *clone.disk, clone.pool);
+    registry::Repository other = registry::open_repository(clone.root, *clone.disk, clone.pool);
     other.live_runs().hold(stopped);
     CHECK_THROWS_WITH_AS(run_once(clone.repo(), some_work(), never, silent, take_up),
                          doctest::Contains("another process works in it"), Error);
@@ -276,7 +277,7 @@ struct OnDisk {
     clone.close();
     Environment environment;
     environment.home = clone.home;
-    repository = std::make_unique<registry::Repository>(clone.root, disk, clone.pool, environment);
+    repository.reset(new registry::Repository(registry::open_repository(clone.root, disk, clone.pool, environment)));
   }
   std::unique_ptr<registry::Repository> repository;
 };
