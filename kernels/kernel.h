@@ -111,7 +111,7 @@ struct RandomKey {
 // Tensors on a device that is not the host are 64-byte aligned.
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
-  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so
+  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op_list.h says so
   void* workspace = nullptr;         // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
   const void* packed = nullptr;      // what pack() wrote
   std::uint64_t seed = 0, step = 0;  // of random numbers: Philox keyed by (seed, stream, step, element)

@@ -67,5 +67,9 @@ MLX_SIMD(kMuonDirection, gradients)
 MLX_SIMD(kScaledAdd, pointwise)
 MLX_SIMD(kAccumulate, gradients)
 MLX_SIMD(kNorm, gradients)
+MLX_SIMD(kTranspose, transpose)
+MLX_SIMD(kArithmetic, arithmetic)
+MLX_SIMD(kReduce, reduce)
+MLX_SIMD(kMatmul, matmul)
 // clang-format on
 #undef MLX_SIMD

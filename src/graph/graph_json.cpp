@@ -263,12 +263,16 @@ Dim dim_from_json(const Json& json, const Graph& graph, const std::string& where
   if (json.is_string()) return symbol_named(json, graph, where);
   if (!json.is_array()) return Dim::of(reader.integer(json, "dims"));
   Dim sum;
-  for (const Json& item : json) {
-    if (!item.is_array() || item.empty() || item.size() > 1 + Dim::kMaxSymbols || json.size() > 1 + Dim::kMaxTerms)
-      fail(ErrorKind::kCorrupt, "{}: a size must be a sum of products", where);
-    Dim term = Dim::of(reader.integer(item[0], "dims", -kMaxAttr));
-    for (std::size_t i = 1; i < item.size(); ++i) term = term * symbol_named(item[i], graph, where);
-    sum = sum + term;
+  try {
+    for (const Json& item : json) {
+      if (!item.is_array() || item.empty()) fail(ErrorKind::kCorrupt, "{}: a size must be a sum of products", where);
+      Dim term = Dim::of(reader.integer(item[0], "dims", -kMaxAttr));
+      for (std::size_t i = 1; i < item.size(); ++i) term = term * symbol_named(item[i], graph, where);
+      sum = sum + term;
+    }
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kCorrupt) throw;
+    fail(ErrorKind::kCorrupt, "{}: {}", where, error.message);
   }
   if (dim_to_json(graph, sum) != json) fail(ErrorKind::kCorrupt, "{}: a size is not in its normal form", where);
   return sum;

@@ -84,7 +84,7 @@ Inputs read_inputs(registry::Repository& repository, TrainConfig& config, std::o
   for (const std::string& warning : in.data.table.warnings) progress.warn(warning);
   check_config(config, in.data);
   const TomlReader table = model_table(config, in.base);
-  in.built = nn::build(table, input_spec(in.data));
+  in.built = nn::build(table, input_spec(in.data), in.base ? &in.base->model.graph : nullptr);
   nn::read_freeze(table, in.built);
   nn::read_lora(table, in.built);
   settle_for(repository, in, config);
