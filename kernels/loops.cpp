@@ -21,8 +21,8 @@ void merge(Loops& loops) {
   for (int i = 0; i < loops.rank; ++i) {
     if (loops.size[i] == 1) continue;
     int at = merged.rank;
-    const bool joins = at > 0 && merged.a[at - 1] == loops.size[i] * loops.a[i] &&
-                       merged.b[at - 1] == loops.size[i] * loops.b[i];
+    const bool joins =
+        at > 0 && merged.a[at - 1] == loops.size[i] * loops.a[i] && merged.b[at - 1] == loops.size[i] * loops.b[i];
     if (joins)
       merged.size[--at] *= loops.size[i];
     else

@@ -52,7 +52,8 @@ void lay_out(const Problem& problem, HostRun& run) {
 
 void fetch_inputs(const HostRun& run, const Args& args) {
   for (std::size_t i = 0; i < run.inputs.size(); ++i)
-    if (run.input_bytes[i] > 0) run.device->download(const_cast<void*>(run.inputs[i]), args.inputs[i], run.input_bytes[i]);
+    if (run.input_bytes[i] > 0)
+      run.device->download(const_cast<void*>(run.inputs[i]), args.inputs[i], run.input_bytes[i]);
   const Plan& plan = run.kernel.plan();
   if (plan.packed_input >= 0)
     plan.pack(plan.state, run.inputs[static_cast<std::size_t>(plan.packed_input)], run.packed);
@@ -81,7 +82,8 @@ void run_phase(const void* state, const Args& args, int phase, int slice) {
 
 Prepared prepare_on_host(const Problem& problem, Prepared host, const Device& device) {
   const int phases = host.plan().phases;
-  if (phases + 2 > kMaxPhases) fail(ErrorKind::kUsage, "{} has too many phases to run on the host", name_of(problem.op));
+  if (phases + 2 > kMaxPhases)
+    fail(ErrorKind::kUsage, "{} has too many phases to run on the host", name_of(problem.op));
   auto run = std::make_unique<HostRun>();
   run->kernel = std::move(host);
   run->device = &device;

@@ -1,5 +1,5 @@
 // The operations, one row each; nothing else lists them. Included several times by whoever makes something of every
-// row (op_list.h the enum, names.cpp the names, geometry.cpp the checks, the oracle's kernels, the graph's rules), so there
+// row (op.h the enum, names.cpp the names, geometry.cpp the checks, the oracle's kernels, the graph's rules), so there
 // is no include guard.
 //
 //   MLX_OP(enumerator, name, family, required inputs, most inputs)

@@ -89,9 +89,8 @@ void each(const State& s, const Args& args, int phase, int slice, Body body) {
 void arithmetic(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   float* y = f32_out(&s, args, 0);
-  each(s, args, phase, slice, [&](std::int64_t i, float a, float b) {
-    y[i] = static_cast<float>(compute(s.attrs.arithmetic, a, b));
-  });
+  each(s, args, phase, slice,
+       [&](std::int64_t i, float a, float b) { y[i] = static_cast<float>(compute(s.attrs.arithmetic, a, b)); });
 }
 
 void arithmetic_backward(const void* opaque, const Args& args, int phase, int slice) {

@@ -61,10 +61,9 @@ void each_part(const State& s, int phase, int slice, Copy copy) {
 
 void concat(const void* opaque, const Args& args, int phase, int slice) {
   auto* y = static_cast<char*>(args.outputs[0]);
-  each_part(state_of(opaque), phase, slice,
-            [&](int part, std::int64_t whole, std::int64_t own, std::size_t bytes) {
-              std::memcpy(y + whole, static_cast<const char*>(args.inputs[part]) + own, bytes);
-            });
+  each_part(state_of(opaque), phase, slice, [&](int part, std::int64_t whole, std::int64_t own, std::size_t bytes) {
+    std::memcpy(y + whole, static_cast<const char*>(args.inputs[part]) + own, bytes);
+  });
 }
 
 void concat_backward(const void* opaque, const Args& args, int phase, int slice) {

@@ -21,7 +21,8 @@ void check_gather(Checker& check, const Problem& problem, Geometry& g) {
   Dims result;
   for (int i = 0; i < axis; ++i) g.n *= dim(source, i), result.push_back(dim(source, i));
   for (int i = 0; i < indices.rank; ++i) result.push_back(dim(indices, i));
-  for (int i = static_cast<int>(axis) + 1; i < source.rank; ++i) g.dim *= dim(source, i), result.push_back(dim(source, i));
+  for (int i = static_cast<int>(axis) + 1; i < source.rank; ++i)
+    g.dim *= dim(source, i), result.push_back(dim(source, i));
   g.table = dim(source, static_cast<int>(axis)), g.time = indices.count();
   g.index_type = indices.dtype;
   if (forward)

@@ -98,10 +98,8 @@ struct Writer {
   }
   void put(const char* key, DType value) { out[key] = kernels::name_of(value); }
   template <typename Word>
-    requires std::is_enum_v<Word>
-  void put(const char* key, Word value) {
-    out[key] = words_of(value)[static_cast<std::size_t>(value)];
-  }
+  requires std::is_enum_v<Word>
+  void put(const char* key, Word value) { out[key] = words_of(value)[static_cast<std::size_t>(value)]; }
 };
 
 Json attrs_to_json(const Attrs& attrs) {
@@ -177,7 +175,7 @@ struct Reader {
   }
   void get(const Json& value, const char* key, DType& to) { to = dtype_named(word(value, key), what); }
   template <typename Word>
-    requires std::is_enum_v<Word>
+  requires std::is_enum_v<Word>
   void get(const Json& value, const char* key, Word& to) {
     to = static_cast<Word>(one_of(word(value, key), words_of(to), what));
   }

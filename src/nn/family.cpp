@@ -23,8 +23,12 @@ struct Family {
   LanguageGraph (*language)(TomlReader& model, std::int64_t vocabulary, Json& config) = nullptr;
 };
 constexpr Family kFamilies[] = {
-    {"cnn", build_cnn},       {"mlp", build_mlp, kImages | kFeatures}, {"mobilenet_v2", build_mobilenet_v2},
-    {"resnet", build_resnet}, {"gpt2", nullptr, kTokens, read_gpt2},   {"llama", nullptr, kTokens, read_llama},
+    {"cnn", build_cnn},
+    {"mlp", build_mlp, kImages | kFeatures},
+    {"mobilenet_v2", build_mobilenet_v2},
+    {"resnet", build_resnet},
+    {"gpt2", nullptr, kTokens, read_gpt2},
+    {"llama", nullptr, kTokens, read_llama},
     {kImported, nullptr, kImages | kFeatures},
 };
 

@@ -38,7 +38,8 @@ Attrs joined(std::int64_t axis) {
 
 Attrs cut(std::int64_t axis, std::int64_t start, std::int64_t end) {
   Attrs attrs;
-  attrs.axes = kernels::int_list({axis}), attrs.starts = kernels::int_list({start}), attrs.ends = kernels::int_list({end});
+  attrs.axes = kernels::int_list({axis}), attrs.starts = kernels::int_list({start}),
+  attrs.ends = kernels::int_list({end});
   return attrs;
 }
 
@@ -139,7 +140,8 @@ TEST_CASE("dims: a graph of sums, differences and products runs at several sizes
   Pool pool(1);
   Session session(g, {}, {}, pool);
   const auto run = [&](std::int64_t batch, std::int64_t before, std::int64_t after) {
-    std::vector<float> first(static_cast<std::size_t>(batch * before * 2)), second(static_cast<std::size_t>(batch * after * 2));
+    std::vector<float> first(static_cast<std::size_t>(batch * before * 2)),
+        second(static_cast<std::size_t>(batch * after * 2));
     std::iota(first.begin(), first.end(), 1.0f);
     std::iota(second.begin(), second.end(), 1000.0f);
     session.run({{past, first.data(), {batch, before, 2}}, {now, second.data(), {batch, after, 2}}});

@@ -25,9 +25,7 @@ struct Problem {
 std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
   std::vector<std::int64_t> sizes;
   for (const Dim& dim : dims) {
-    sizes.push_back(!dim.symbolic()                                                  ? dim.size
-                    : to_text(graph, dim) == "batch" ? 3
-                                                                                     : 5);
+    sizes.push_back(!dim.symbolic() ? dim.size : to_text(graph, dim) == "batch" ? 3 : 5);
   }
   return sizes;
 }

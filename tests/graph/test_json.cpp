@@ -18,7 +18,8 @@ Graph primitives() {
   Attrs turn, cut, pow, most, product;
   turn.axes = kernels::int_list({0, 2, 1});
   x = g.add(Op::kTranspose, turn, {x})[0];
-  cut.axes = kernels::int_list({1}), cut.starts = kernels::int_list({-3}), cut.ends = kernels::int_list({kernels::kToEnd});
+  cut.axes = kernels::int_list({1}), cut.starts = kernels::int_list({-3}),
+  cut.ends = kernels::int_list({kernels::kToEnd});
   cut.steps = kernels::int_list({2});
   x = g.add(Op::kSlice, cut, {x})[0];  // [batch,2,2]
   pow.arithmetic = kernels::Arithmetic::kPow;

@@ -58,7 +58,12 @@ void transposes(Cases& cases) {
     const bool small = x.size() > 2 && x.size() < 8;
     for (const DType type : small ? kTypes : std::vector{DType::kF32})
       cases.push_back({fmt::format("[{}] {} by [{}]", fmt::join(x, ","), name_of(type), fmt::join(axes, ",")),
-                       Op::kTranspose, attrs, {any(type, x, 1)}, {shape_of(type, y)}, {}, {}});
+                       Op::kTranspose,
+                       attrs,
+                       {any(type, x, 1)},
+                       {shape_of(type, y)},
+                       {},
+                       {}});
   }
 }
 
@@ -79,7 +84,8 @@ void slices(Cases& cases) {
                                     {{9, 200, 33}, {1}, {5}, {-6}, {}, {9, 189, 33}}};
   for (const auto& [x, axes, starts, ends, steps, y] : table) {
     Attrs attrs;
-    attrs.axes = list_of(axes), attrs.starts = list_of(starts), attrs.ends = list_of(ends), attrs.steps = list_of(steps);
+    attrs.axes = list_of(axes), attrs.starts = list_of(starts), attrs.ends = list_of(ends),
+    attrs.steps = list_of(steps);
     const std::string name = fmt::format("[{}] to [{}]", fmt::join(x, ","), fmt::join(y, ","));
     for (const DType type : x.size() == 1 ? kTypes : std::vector{DType::kF32})
       cases.push_back({name + name_of(type), Op::kSlice, attrs, {any(type, x, 1)}, {shape_of(type, y)}, {}, {}});
@@ -142,12 +148,12 @@ void gathers(Cases& cases) {
     const int size = static_cast<int>(x[static_cast<std::size_t>(axis)]);
     const Tensor narrow = integers(DType::kS32, indices, -size - 2, size + 1, 3);
     Tensor wide = zeros(DType::kI64, indices);
-    for (std::int64_t i = 0; i < wide.shape.count(); ++i)
-      wide.data<std::int64_t>()[i] = narrow.data<std::int32_t>()[i];
+    for (std::int64_t i = 0; i < wide.shape.count(); ++i) wide.data<std::int64_t>()[i] = narrow.data<std::int32_t>()[i];
     if (wide.shape.count() > 2) wide.data<std::int64_t>()[1] = std::int64_t{1} << 40;
     const std::string name = fmt::format("[{}] at [{}] of {}", fmt::join(x, ","), fmt::join(indices, ","), axis);
     for (const DType type : kTypes)
-      cases.push_back({name + name_of(type), Op::kGather, attrs, {any(type, x, 1), narrow}, {shape_of(type, y)}, {}, {}});
+      cases.push_back(
+          {name + name_of(type), Op::kGather, attrs, {any(type, x, 1), narrow}, {shape_of(type, y)}, {}, {}});
     cases.push_back({name + " i64", Op::kGather, attrs, {any(DType::kF32, x, 1), wide}, {f32(y)}, {}, {}});
     cases.push_back({name, Op::kGatherBackward, attrs, {narrow, random(y, 2)}, {f32(x)}, {}, {}});
     cases.push_back({name + " i64", Op::kGatherBackward, attrs, {wide, random(y, 2)}, {f32(x)}, {}, {}});
@@ -182,13 +188,17 @@ void arithmetic(Cases& cases) {
       const bool pow = each == Arithmetic::kPow;  // of positive numbers, or most is NaN
       const Tensor first = pow ? uniform(a, 0.1f, 2.0f, 1) : random(a, 1), second = random(b, 2);
       cases.push_back({name, Op::kArithmetic, attrs, {first, second}, {f32(y)}, {}, {}});
-      cases.push_back(
-          {name, Op::kArithmeticBackward, attrs, {first, second, random(y, 3)}, {f32(y), f32(y)}, {}, {}});
+      cases.push_back({name, Op::kArithmeticBackward, attrs, {first, second, random(y, 3)}, {f32(y), f32(y)}, {}, {}});
       if (y.size() != 2) continue;
       cases.push_back({name + " odd", Op::kArithmetic, attrs, {odd(first), second}, {f32(y)}, {}, {}});
       cases.push_back({name + " odd b", Op::kArithmetic, attrs, {first, odd(second)}, {f32(y)}, {}, {}});
-      cases.push_back(
-          {name + " of b", Op::kArithmeticBackward, attrs, {first, second, random(y, 3)}, {absent().shape, f32(y)}, {}, {}});
+      cases.push_back({name + " of b",
+                       Op::kArithmeticBackward,
+                       attrs,
+                       {first, second, random(y, 3)},
+                       {absent().shape, f32(y)},
+                       {},
+                       {}});
     }
 }
 
@@ -211,14 +221,17 @@ void reductions(Cases& cases) {
                                {{2, 3, 2, 3, 2, 3, 2, 3}, {0, 2, 4, 6}}};
   for (const std::int64_t n : kCounts) table.push_back({{2, n}, {1}});
   for (const auto& [x, axes] : table)
-    for (const auto& [each, word] : {std::pair{Reduction::kSum, "sum"}, {Reduction::kMean, "mean"},
-                                     {Reduction::kMax, "max"}, {Reduction::kMin, "min"}})
+    for (const auto& [each, word] : {std::pair{Reduction::kSum, "sum"},
+                                     {Reduction::kMean, "mean"},
+                                     {Reduction::kMax, "max"},
+                                     {Reduction::kMin, "min"}})
       for (const bool keep : {false, true}) {
         Attrs attrs;
         attrs.reduction = each, attrs.axes = list_of(axes), attrs.keep_dims = keep;
         Dims y;
         for (std::size_t i = 0; i < x.size(); ++i) {
-          const bool gone = axes.empty() || std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(i)) != axes.end();
+          const bool gone =
+              axes.empty() || std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(i)) != axes.end();
           if (!gone || keep) y.push_back(gone ? 1 : x[i]);
         }
         const std::string name = fmt::format("{} of [{}] over [{}]", word, fmt::join(x, ","), fmt::join(axes, ","));

@@ -1,5 +1,5 @@
-// Concatenation along attrs.axis, and its gradient, which cuts dy into the parts. The gradient takes the parts for their
-// sizes; where that keeps them alive longer, they are as large as their gradients.
+// Concatenation along attrs.axis, and its gradient, which cuts dy into the parts. The gradient takes the parts for
+// their sizes; where that keeps them alive longer, they are as large as their gradients.
 
 #include "graph/ops/rule.h"
 

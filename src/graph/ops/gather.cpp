@@ -39,8 +39,8 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
 
 Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
   const Dims x = graph.value(node.inputs[0]).dims;
-  const Ids dx = graph.add_shaped(Op::kGatherBackward, node.attrs, {node.inputs[1], gradients[0]}, x,
-                                  node.name + ".backward");
+  const Ids dx =
+      graph.add_shaped(Op::kGatherBackward, node.attrs, {node.inputs[1], gradients[0]}, x, node.name + ".backward");
   return {dx[0], kNone};
 }
 

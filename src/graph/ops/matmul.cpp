@@ -36,10 +36,10 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
     return graph.add(Op::kMatmul, attrs, {x, y}, node.name + what)[0];
   };
   const Dims a_dims = graph.value(a).dims, b_dims = graph.value(b).dims;
-  const ValueId da = turned_a ? product(b, turned_b, dy, true, ".backward_a")
-                              : product(dy, false, b, !turned_b, ".backward_a");
-  const ValueId db = turned_b ? product(dy, true, a, turned_a, ".backward_b")
-                              : product(a, !turned_a, dy, false, ".backward_b");
+  const ValueId da =
+      turned_a ? product(b, turned_b, dy, true, ".backward_a") : product(dy, false, b, !turned_b, ".backward_a");
+  const ValueId db =
+      turned_b ? product(dy, true, a, turned_a, ".backward_b") : product(a, !turned_a, dy, false, ".backward_b");
   const ValueId sum_a = sum_to(graph, da, a_dims, node.name + ".backward_sum_a");
   return {sum_a, sum_to(graph, db, b_dims, node.name + ".backward_sum_b")};
 }
