@@ -19,6 +19,8 @@ inline constexpr std::initializer_list<DType> kFloat = {DType::kF32};
 inline constexpr std::initializer_list<DType> kReal = {DType::kF32, DType::kBF16, DType::kF16};
 inline constexpr std::initializer_list<DType> kRealOrBytes = {DType::kF32, DType::kBF16, DType::kF16, DType::kU8,
                                                               DType::kS8};
+inline constexpr std::initializer_list<DType> kAny = {DType::kF32, DType::kBF16, DType::kF16, DType::kS32,
+                                                      DType::kS8,  DType::kU8,   DType::kI64};
 inline constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
 inline constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
 

@@ -1,6 +1,6 @@
 // Checks every problem against op_list.h and reduces it to plain numbers (geometry.h). One function for each family
-// (those of sequences are in geometry_sequence.cpp): a kernel that is handed a Geometry never sees a size that would take
-// it outside its tensors.
+// (those of sequences are in geometry_sequence.cpp): a kernel that is handed a Geometry never sees a size that would
+// take it outside its tensors.
 #include "kernels/geometry.h"
 
 #include <algorithm>

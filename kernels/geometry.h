@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/kernel.h"
+#include "kernels/loops.h"
 
 namespace mlx::kernels {
 
@@ -25,6 +26,11 @@ struct Geometry {
   std::int64_t batch = 0, time = 0, dim = 0, heads = 1;  // sequences; dim is D
   std::int64_t kv_heads = 1, kv_dim = 0, head = 0;  // attention: heads of keys, their width in all, and of one head
   std::int64_t table = 0;                           // rows of a table or positions of a cache: V, P
+  Loops loops, inner;                               // primitive operations: their files say what they walk
+  std::int64_t offset = 0, elements = 0;
+  int parts = 0;  // concat: elements of each part in a row of the whole, and where they begin
+  std::int64_t part_size[kMaxTensors] = {}, part_begin[kMaxTensors] = {};
+  DType index_type = DType::kS32;  // gather
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                             // x is u8 or s8
   bool has_pre = false;                               // linear: output 1, backward data: input 2, what gelu is taken of
@@ -37,7 +43,7 @@ struct Geometry {
 // Whether a tensor of the problem is of such numbers.
 bool has_dtype(const Problem& problem, DType dtype);
 
-// Checks ranks, sizes and dtypes against op.h. Returns "" or what is wrong ("input 1 must be [64, 32]").
+// Checks ranks, sizes and dtypes against op_list.h. Returns "" or what is wrong ("input 1 must be [64, 32]").
 std::string describe(const Problem& problem, Geometry& geometry);
 
 }  // namespace mlx::kernels

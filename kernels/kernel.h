@@ -76,13 +76,13 @@ struct Attrs {
   std::uint64_t stream = 0;    // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
   float clip = 0.0f;                     // the gradients' norm beyond which they are scaled down
-  std::int64_t kv_heads = 0;   // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
-  float theta = 10000.0f;      // rotary positions: base of the wavelengths
-  bool whole_example = false;  // dropout: one number for each index of the first dim (stochastic depth)
-  bool tf32 = false;           // products: factors in f32 may be rounded to tf32
-  float delta = 0.0f;          // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
-  bool pre_output = false;     // linear: output 1 is there (for the graph's shape rule; kernels see the tensor)
-  IntList axes;                // transpose: which input dim each output dim is; reduce, slice: which dims
+  std::int64_t kv_heads = 0;    // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
+  float theta = 10000.0f;       // rotary positions: base of the wavelengths
+  bool whole_example = false;   // dropout: one number for each index of the first dim (stochastic depth)
+  bool tf32 = false;            // products: factors in f32 may be rounded to tf32
+  float delta = 0.0f;           // regression loss: where Huber's loss becomes linear; 0 for squared error throughout
+  bool pre_output = false;      // linear: output 1 is there (for the graph's shape rule; kernels see the tensor)
+  IntList axes;                 // transpose: which input dim each output dim is; reduce, slice: which dims
   IntList starts, ends, steps;  // slice: for each of axes; no steps: all 1
   Arithmetic arithmetic = Arithmetic::kAdd;
   Reduction reduction = Reduction::kSum;
@@ -111,7 +111,7 @@ struct RandomKey {
 // Tensors on a device that is not the host are 64-byte aligned.
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
-  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op.h says so
+  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op_list.h says so
   void* workspace = nullptr;         // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
   const void* packed = nullptr;      // what pack() wrote
   std::uint64_t seed = 0, step = 0;  // of random numbers: Philox keyed by (seed, stream, step, element)

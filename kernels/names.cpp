@@ -1,4 +1,5 @@
-// Rows of operations, names of dtypes and backends. They stand in model.json, in errors and in reports, so none ever changes.
+// Rows of operations, names of dtypes and backends. They stand in model.json, in errors and in reports, so none ever
+// changes.
 #include "kernels/kernel.h"
 
 namespace mlx::kernels {

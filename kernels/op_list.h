@@ -200,6 +200,43 @@ MLX_OP(kAugment, "augment", augment, 3, 6)
 // The same elements in the same order under another shape: no work, the planner makes it a view.
 MLX_VIEW(kReshape, "reshape", reshape, 1, 1)
 
+// Primitive operations, which imported graphs are made of. "Any" numbers are of any dtype, the same in all tensors.
+
+// x → y: dim i of y is dim attrs.axes[i] of x. Any numbers.
+MLX_PRIMITIVE(kTranspose, "transpose", transpose, 1, 1)
+
+// x → y: of each of attrs.axes every steps-th element from starts up to ends. Negative ones count from the end, kToEnd
+// is the end, beyond the ends is cut off; steps are 1 where not given. Any numbers.
+MLX_PRIMITIVE(kSlice, "slice", slice, 1, 1)
+// dy → dx (shape given)
+MLX_PRIMITIVE(kSliceBackward, "slice_backward", slice, 1, 1)
+
+// parts → y, the parts one after another along attrs.axis. Any numbers.
+MLX_PRIMITIVE(kConcat, "concat", concat, 1, 7)
+// dy, parts (for their sizes) → gradients of the parts, each optional
+MLX_PRIMITIVE(kConcatBackward, "concat_backward", concat, 2, 8)
+
+// x[A…,V,B…], indices s32|i64[…] → y[A…,…,B…] with V the dim attrs.axis. A negative index counts from the end; one
+// outside reads zeros and has no gradient. Any numbers.
+MLX_PRIMITIVE(kGather, "gather", gather, 2, 2)
+// indices, dy → dx (shape given); sums in order of the indices
+MLX_PRIMITIVE(kGatherBackward, "gather_backward", gather, 2, 2)
+
+// a, b → y, attrs.arithmetic of the two, by NumPy's broadcasting rules. The maximum and minimum of NaN and another
+// number are NaN.
+MLX_PRIMITIVE(kArithmetic, "arithmetic", arithmetic, 2, 2)
+// a, b, dy → (da), (db), both in y's shape. Where a and b are equal their maximum and minimum are a's.
+MLX_PRIMITIVE(kArithmeticBackward, "arithmetic_backward", arithmetic, 3, 3)
+
+// x → y, attrs.reduction over attrs.axes (none: all dims); attrs.keep_dims. Over nothing a sum is 0, a mean NaN, a
+// maximum -inf, a minimum inf; NaN makes NaN.
+MLX_PRIMITIVE(kReduce, "reduce", reduce, 1, 1)
+// dy, (x, y: for a maximum or minimum) → dx (shape given): it is the gradient of the first element that is the maximum
+MLX_PRIMITIVE(kReduceBackward, "reduce_backward", reduce, 1, 3)
+
+// a[…,M,K], b[…,K,N] → y[…,M,N]; the leading dims broadcast. attrs.transpose_a: a is [K,M]; transpose_b: b is [N,K].
+MLX_PRIMITIVE(kMatmul, "matmul", matmul, 2, 2)
+
 // clang-format on
 
 #undef MLX_OP

@@ -21,7 +21,7 @@ struct State {
 using Run = void (*)(const void* state, const Args& args, int phase, int slice);
 
 // What a kernel takes beside f32: nothing; bf16 activations and their gradients, but weights in f32 only; both types of
-// half precision wherever op.h allows them.
+// half precision wherever op_list.h allows them.
 enum class Takes { kF32, kBF16, kHalf };
 // Owned by `plan` afterwards. Null where the problem is inconsistent (describe), or has a tensor in half precision that
 // the kernel does not say it takes.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/geometry.h"
 #include "kernels/kernel_module.h"
+#include "kernels/on_host.h"
 
 namespace mlx::kernels {
 namespace {
@@ -276,6 +277,7 @@ Prepared prepare(const Problem& problem, Level level) {
   Prepared prepared;
   if (level == Level::kCuda) {
     if (try_level(problem, level, prepared)) return prepared;
+    if (row_of(problem.op).primitive) return prepare_on_host(problem, prepare(problem, best_level()), device_of(level));
     fail(ErrorKind::kUsage, "no kernel for CUDA serves {}", text_of(problem));
   }
   if (level >= Level::kAvx512 && avx512_first(problem, geometry) && try_level(problem, Level::kAvx512, prepared))

@@ -1,6 +1,6 @@
-// Images out of bytes on CUDA (op.h, image_change.h). A thread makes a run of elements that lie side by side and stores
-// them at once: four where images are a multiple of that long, else one. A block makes one stretch of an image, whose
-// change it reads once, with the table in shared memory, where lookups at random cost least.
+// Images out of bytes on CUDA (op_list.h, image_change.h). A thread makes a run of elements that lie side by side and
+// stores them at once: four where images are a multiple of that long, else one. A block makes one stretch of an image,
+// whose change it reads once, with the table in shared memory, where lookups at random cost least.
 //
 // A mixed element has the bits of the CPU's: __fmul_rn and __fadd_rn are never contracted to a multiply-add, which
 // would round once instead of three times.

@@ -70,9 +70,9 @@ struct Convolution {
 std::unique_ptr<Convolution> plan_convolution(Op op, const Geometry& g, const Attrs& attrs, DType type);
 
 // Launches it on args.stream; tensors are at multiples of kTensorAlignment. `first` and `second` are the operation's
-// inputs in op.h, `result` its first output. False, with nothing launched, where the library declines only now: the
-// same for each run of a plan, since it looks at sizes alone. What goes wrong otherwise is kept for Device::wait, with
-// the operation's name.
+// inputs in op_list.h, `result` its first output. False, with nothing launched, where the library declines only now:
+// the same for each run of a plan, since it looks at sizes alone. What goes wrong otherwise is kept for Device::wait,
+// with the operation's name.
 bool run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
                      void* workspace);
 

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN, where there is one and it takes the problem (op.h, kConv2d…).
+// Convolutions by cuDNN, where there is one and it takes the problem (op_list.h, kConv2d…).
 #include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/product.h"
 

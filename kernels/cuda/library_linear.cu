@@ -1,4 +1,4 @@
-// Linear layers by cuBLASLt, where there is one and it takes the problem (op.h, kLinear…).
+// Linear layers by cuBLASLt, where there is one and it takes the problem (op_list.h, kLinear…).
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/product.h"
 

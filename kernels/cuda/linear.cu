@@ -1,4 +1,4 @@
-// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, half and quantized (op.h, kLinear…).
+// Linear layers on CUDA: y = act(x wᵀ + b) and its gradients, f32, half and quantized (op_list.h, kLinear…).
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {

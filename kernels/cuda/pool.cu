@@ -1,4 +1,4 @@
-// Max pooling and global average pooling on CUDA with their gradients (op.h, kMaxPool…), one thread an element.
+// Max pooling and global average pooling on CUDA with their gradients (op_list.h, kMaxPool…), one thread an element.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {

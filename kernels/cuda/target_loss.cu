@@ -1,5 +1,5 @@
 // Losses against targets of the same shape on CUDA, with their gradients: sigmoid cross-entropy, squared error and
-// Huber (op.h).
+// Huber (op_list.h).
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {

@@ -1,4 +1,4 @@
-// The rows of linear and its backward; see op.h for the tensors.
+// The rows of linear and its backward; see op_list.h for the tensors.
 #pragma once
 
 #include "kernels/kernel.h"

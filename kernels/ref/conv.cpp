@@ -1,4 +1,4 @@
-// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, tf32, half and quantized (op.h,
+// Reference 2-D convolution on NHWC images with groups, and its gradients, f32, tf32, half and quantized (op_list.h,
 // kConv2d…).
 #include "kernels/ref/ref.h"
 

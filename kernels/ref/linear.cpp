@@ -1,4 +1,4 @@
-// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, tf32, half and quantized (op.h, kLinear…).
+// Reference linear layer: y = act(x wᵀ + b) and its gradients, f32, tf32, half and quantized (op_list.h, kLinear…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

@@ -1,4 +1,4 @@
-// Reference softmax and softmax cross-entropy over the last dim, with its gradient (op.h).
+// Reference softmax and softmax cross-entropy over the last dim, with its gradient (op_list.h).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

@@ -1,4 +1,4 @@
-// Reference relu, relu6, gelu, addition and their gradients (op.h).
+// Reference relu, relu6, gelu, addition and their gradients (op_list.h).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

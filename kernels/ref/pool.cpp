@@ -1,4 +1,4 @@
-// Reference max pooling and global average pooling with their gradients (op.h, kMaxPool…).
+// Reference max pooling and global average pooling with their gradients (op_list.h, kMaxPool…).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

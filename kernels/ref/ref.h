@@ -76,6 +76,20 @@ template <typename Make>
 auto by_type(DType type, Make make) {
   return type == DType::kBF16 ? make(BF16{}) : type == DType::kF16 ? make(F16{}) : make(float{});
 }
+// What `make` gives for an unsigned integer as wide as a tensor's numbers: for kernels that only move them.
+template <typename Make>
+auto by_size(DType type, Make make) {
+  switch (size_of(type)) {
+    case 1:
+      return make(std::uint8_t{});
+    case 2:
+      return make(std::uint16_t{});
+    case 4:
+      return make(std::uint32_t{});
+    default:
+      return make(std::uint64_t{});
+  }
+}
 // An f32 that counts rounded to tf32.
 struct TF32 {
   float value;

@@ -1,5 +1,5 @@
 // Reference losses against targets of the same shape, with their gradients: sigmoid cross-entropy, squared error and
-// Huber (op.h). Partial sums of each slice are added in slice order.
+// Huber (op_list.h). Partial sums of each slice are added in slice order.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

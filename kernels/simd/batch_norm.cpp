@@ -1,4 +1,4 @@
-// Batch norm with fused relu or relu6 (op.h): two passes over memory forward, two backward, channels in the
+// Batch norm with fused relu or relu6 (op_list.h): two passes over memory forward, two backward, channels in the
 // lanes.
 //
 // X, D and Y are what the first input, the gradient and the first output are stored as, float or BF16.

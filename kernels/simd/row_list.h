@@ -4,8 +4,8 @@
 //   MLX_SIMD(operation, file): prepare_FILE serves it. Of several rows of an operation the first that serves a problem
 //   is taken.
 //
-// conv_first: up to four input channels. depthwise: 3x3 of stride 1 or 2. int8: quantized, in one group. The others take
-// f32, and bf16 where their file says so.
+// conv_first: up to four input channels. depthwise: 3x3 of stride 1 or 2. int8: quantized, in one group. The others
+// take f32, and bf16 where their file says so.
 // clang-format off
 MLX_SIMD(kLinear, linear)
 MLX_SIMD(kLinear, int8)
@@ -67,5 +67,9 @@ MLX_SIMD(kMuonDirection, gradients)
 MLX_SIMD(kScaledAdd, pointwise)
 MLX_SIMD(kAccumulate, gradients)
 MLX_SIMD(kNorm, gradients)
+MLX_SIMD(kTranspose, transpose)
+MLX_SIMD(kArithmetic, arithmetic)
+MLX_SIMD(kReduce, reduce)
+MLX_SIMD(kMatmul, matmul)
 // clang-format on
 #undef MLX_SIMD

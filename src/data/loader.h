@@ -34,7 +34,7 @@ struct Batch {
   std::vector<float> images;  // count * H * W * C, normalised
   std::vector<std::int32_t> labels;
   std::vector<float> shares;  // with mixup, in place of labels: count * classes, of which each row sums to 1
-  // With Options::raw, in place of images: what kernels (op.h, kAugment) make the same bits of.
+  // With Options::raw, in place of images: what kernels (op_list.h, kAugment) make the same bits of.
   RawImages raw, partners;  // partners: with mixup, of each image the one that it is mixed with
   float share = 1;          // of each image itself, the rest its partner's
 };

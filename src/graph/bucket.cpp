@@ -107,6 +107,8 @@ Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_s
     if (op_def(graph.nodes[i].op).view) continue;
     bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.level));
     workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
+    const bool on_device = bucket.steps.back().kernel.backend() == kernels::Backend::kCuda;
+    bucket.visits_host = bucket.visits_host || (options.level == kernels::Level::kCuda && !on_device);
   }
   bucket.plan = plan_memory(graph, bytes, workspace, options.reuse_memory);
   return bucket;

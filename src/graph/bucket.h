@@ -32,6 +32,7 @@ struct Bucket {
   std::vector<kernels::Shape> shapes;  // by value
   std::vector<Step> steps;
   MemoryPlan plan;
+  bool visits_host = false;  // on a device: a step runs on the host, so that launches cannot be captured
   std::uint64_t last_use = 0;
 };
 

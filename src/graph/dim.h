@@ -17,7 +17,7 @@ class Dim {
  public:
   static constexpr std::size_t kMaxTerms = 4, kMaxSymbols = 4;  // of a sum; of a product
   struct Term {
-    std::int64_t factor = 0;                                      // 0: there is no such term
+    std::int64_t factor = 0;                                        // 0: there is no such term
     std::array<std::int16_t, kMaxSymbols> symbols{-1, -1, -1, -1};  // ascending, then -1
     bool operator==(const Term&) const = default;
   };

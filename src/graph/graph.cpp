@@ -21,7 +21,8 @@ ValueId add_value(Graph& graph, std::string name, DType dtype, Dims dims, Role r
     if (!dim.symbolic() && dim.size < 0)
       fail(ErrorKind::kUsage, "'{}' has the shape {}; no size may be negative", name, to_text(graph, dims));
     if (dim.symbolic() && dim.symbol() < 0)
-      fail(ErrorKind::kUsage, "'{}' has the shape {}; its sizes must be numbers or symbols", name, to_text(graph, dims));
+      fail(ErrorKind::kUsage, "'{}' has the shape {}; its sizes must be numbers or symbols", name,
+           to_text(graph, dims));
   }
   graph.values.push_back({std::move(name), dtype, std::move(dims), role});
   return static_cast<ValueId>(graph.values.size() - 1);

@@ -2,8 +2,9 @@
 // graph is trained, quantized, exported and served; passes are functions from graph to graph.
 //
 // Sizes may be symbolic (batch, sequence); a session binds them, each to at least 1. Inputs and states have numbers and
-// plain symbols; parameters and constants have numbers; activations may have any expression (dim.h), and be empty. Activations are written once; parameters and states
-// may be written in place by a node that lists them as an output (optimizers, running statistics, KV caches).
+// plain symbols; parameters and constants have numbers; activations may have any expression (dim.h), and be empty.
+// Activations are written once; parameters and states may be written in place by a node that lists them as an output
+// (optimizers, running statistics, KV caches).
 #pragma once
 
 #include <cstdint>

@@ -98,10 +98,8 @@ struct Writer {
   }
   void put(const char* key, DType value) { out[key] = kernels::name_of(value); }
   template <typename Word>
-    requires std::is_enum_v<Word>
-  void put(const char* key, Word value) {
-    out[key] = words_of(value)[static_cast<std::size_t>(value)];
-  }
+  requires std::is_enum_v<Word>
+  void put(const char* key, Word value) { out[key] = words_of(value)[static_cast<std::size_t>(value)]; }
 };
 
 Json attrs_to_json(const Attrs& attrs) {
@@ -177,7 +175,7 @@ struct Reader {
   }
   void get(const Json& value, const char* key, DType& to) { to = dtype_named(word(value, key), what); }
   template <typename Word>
-    requires std::is_enum_v<Word>
+  requires std::is_enum_v<Word>
   void get(const Json& value, const char* key, Word& to) {
     to = static_cast<Word>(one_of(word(value, key), words_of(to), what));
   }
@@ -263,12 +261,16 @@ Dim dim_from_json(const Json& json, const Graph& graph, const std::string& where
   if (json.is_string()) return symbol_named(json, graph, where);
   if (!json.is_array()) return Dim::of(reader.integer(json, "dims"));
   Dim sum;
-  for (const Json& item : json) {
-    if (!item.is_array() || item.empty() || item.size() > 1 + Dim::kMaxSymbols || json.size() > 1 + Dim::kMaxTerms)
-      fail(ErrorKind::kCorrupt, "{}: a size must be a sum of products", where);
-    Dim term = Dim::of(reader.integer(item[0], "dims", -kMaxAttr));
-    for (std::size_t i = 1; i < item.size(); ++i) term = term * symbol_named(item[i], graph, where);
-    sum = sum + term;
+  try {
+    for (const Json& item : json) {
+      if (!item.is_array() || item.empty()) fail(ErrorKind::kCorrupt, "{}: a size must be a sum of products", where);
+      Dim term = Dim::of(reader.integer(item[0], "dims", -kMaxAttr));
+      for (std::size_t i = 1; i < item.size(); ++i) term = term * symbol_named(item[i], graph, where);
+      sum = sum + term;
+    }
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kCorrupt) throw;
+    fail(ErrorKind::kCorrupt, "{}: {}", where, error.message);
   }
   if (dim_to_json(graph, sum) != json) fail(ErrorKind::kCorrupt, "{}: a size is not in its normal form", where);
   return sum;

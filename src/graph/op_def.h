@@ -19,8 +19,8 @@ struct OpDef {
   // From kernels/op_list.h: inputs from required_inputs on may be absent; a view has no kernel.
   int required_inputs = 0, max_inputs = 0;
   bool view = false;
-  unsigned optional_outputs = 0;            // bit i: output i may be absent (kNone)
-  unsigned in_place = 0;                    // bit i: output in_place_output may take the memory of input i
+  unsigned optional_outputs = 0;  // bit i: output i may be absent (kNone)
+  unsigned in_place = 0;          // bit i: output in_place_output may take the memory of input i
   std::size_t in_place_output = 0;
   unsigned reads_half = 0;   // bit i: input i, computed with in f32, may be stored in half precision
   bool stores_half = false;  // output half_output, computed in f32, is stored as attrs.output says; products': of

@@ -75,7 +75,7 @@ void store_in_half(Graph& graph, DType half, bool gpu);
 // stores a residual in half.
 void fuse_residuals(Graph& graph);
 // Of such a graph, for a GPU, behind store_in_half: gelu and its gradient as parts of the linear layers' products
-// before them (op.h, kLinear), where they are stored alike.
+// before them (op_list.h, kLinear), where they are stored alike.
 void fuse_gelu(Graph& graph);
 
 // Which input of images a graph is to make itself, and what its new inputs are called (kernels/op.h, kAugment).

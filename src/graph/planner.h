@@ -2,7 +2,7 @@
 // promises.
 //
 // Promises: values whose lives overlap never share a byte of the arena, unless one is a view of the other or took its
-// place (op.h: "in place") when it was read for the last time. Offsets are multiples of 64. Parameters, states,
+// place (op_list.h: "in place") when it was read for the last time. Offsets are multiples of 64. Parameters, states,
 // constants and inputs are not in the arena. A node's workspace lives there while the node runs.
 #pragma once
 

@@ -182,7 +182,7 @@ void Session::State::launch(const RunOptions& run) {
   if (!on_device) return run_steps(bucket, run);
   const std::size_t end = std::min(run.last, graph.nodes.size());
   on_device->start_run(args, end > 0 ? graph.nodes[end - 1].name : "the start");
-  if (profile.on() || run.after || on_device->waits_for_each()) {
+  if (profile.on() || run.after || on_device->waits_for_each() || bucket.visits_host) {
     run_steps(bucket, run);
   } else {
     on_device->run({&bucket, run.first, run.last}, [&] { run_steps(bucket, run); });

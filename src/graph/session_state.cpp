@@ -144,8 +144,7 @@ void Session::State::check(const Feed& feed) const {
   for (std::size_t axis = 0; fits && axis < feed.dims.size(); ++axis) {
     const Dim& dim = value.dims[axis];
     if (dim.symbolic() && feed.dims[axis] < 1) {
-      fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name,
-           to_text(graph, dim), feed.dims[axis]);
+      fail(ErrorKind::kUsage, "'{}': {} must be at least 1, not {}", value.name, to_text(graph, dim), feed.dims[axis]);
     }
     fits = dim.symbolic() || dim.size == feed.dims[axis];
   }

@@ -8,13 +8,14 @@
 
 #include "base/json.h"
 #include "nn/families.h"
+#include "nn/imported.h"
 
 namespace mlx::nn {
 namespace {
 
 enum Takes : unsigned { kImages = 1, kFeatures = 2, kTokens = 4 };
 
-// Layers, to which build() adds the classifier, or a whole graph over tokens.
+// Layers, to which build() adds the classifier, or a whole graph over tokens; neither where the graph is given.
 struct Family {
   const char* name;
   void (*layers)(TomlReader& model, Network& network, Json& config) = nullptr;
@@ -22,8 +23,13 @@ struct Family {
   LanguageGraph (*language)(TomlReader& model, std::int64_t vocabulary, Json& config) = nullptr;
 };
 constexpr Family kFamilies[] = {
-    {"cnn", build_cnn},       {"mlp", build_mlp, kImages | kFeatures}, {"mobilenet_v2", build_mobilenet_v2},
-    {"resnet", build_resnet}, {"gpt2", nullptr, kTokens, read_gpt2},   {"llama", nullptr, kTokens, read_llama},
+    {"cnn", build_cnn},
+    {"mlp", build_mlp, kImages | kFeatures},
+    {"mobilenet_v2", build_mobilenet_v2},
+    {"resnet", build_resnet},
+    {"gpt2", nullptr, kTokens, read_gpt2},
+    {"llama", nullptr, kTokens, read_llama},
+    {kImported, nullptr, kImages | kFeatures},
 };
 
 unsigned bit_of(InputKind kind) {
@@ -65,6 +71,12 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
   built.context = language.context;
 }
 
+void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* given, Built& built) {
+  model.finish();
+  if (!given) model.fail_at("family", fmt::format("\"{}\" needs a model to start from: init = \"NAME\"", kImported));
+  at_key(model, "family", [&] { built = built_from(*given, input); });
+}
+
 }  // namespace
 
 bool takes_text(const std::string& family) {
@@ -104,7 +116,7 @@ float read_rate(TomlReader& table, std::string_view key, double fallback, Json& 
   return static_cast<float>(rate);
 }
 
-Built build(TomlReader model, const InputSpec& input) {
+Built build(TomlReader model, const InputSpec& input, const graph::Graph* given) {
   (void)model.string("name", "");  // read by whoever names the artifact
   (void)model.string("init", "");  // this and the next two: nn/finetune.h
   (void)model.strings("freeze", std::vector<std::string>{});
@@ -114,6 +126,10 @@ Built build(TomlReader model, const InputSpec& input) {
   config["family"] = family.name;
   Built built;
   built.family = family.name;
+  if (!family.layers && !family.language) {
+    build_given(model, input, given, built);
+    return built;
+  }
   if (family.language) {
     build_language(family, model, input, config, built);
   } else {

@@ -40,8 +40,9 @@ struct InputSpec {
 };
 
 // Strict: unknown keys, wrong types, shapes that do not fit and a family that does not take such data are kUsage with
-// file and line.
-Built build(TomlReader model, const InputSpec& input);
+// file and line. `given` is the graph of the model that the training starts from, null for none: the family "imported"
+// has no other.
+Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
 bool takes_text(const std::string& family);  // false for a name that is none
 std::vector<std::string> family_names();     // in the order of the table; they stand in model.json and never change
 

@@ -28,7 +28,7 @@ struct Preprocessing {
 };
 
 struct Model {
-  std::string family;  // "cnn", "mlp", "mobilenet_v2", "resnet", "gpt2"
+  std::string family;  // "cnn", "mlp", "mobilenet_v2", "resnet", "gpt2", "llama", "imported"
   std::string config;  // canonical JSON of [model]
   graph::Graph graph;  // forward, trainable form; of a quantized model: its inference form
   // Parameters, running statistics, constants: loaded once and shared by all who use the model. Null in a description.

@@ -25,9 +25,7 @@ struct Problem {
 std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
   std::vector<std::int64_t> sizes;
   for (const Dim& dim : dims) {
-    sizes.push_back(!dim.symbolic()                                                  ? dim.size
-                    : to_text(graph, dim) == "batch" ? 3
-                                                                                     : 5);
+    sizes.push_back(!dim.symbolic() ? dim.size : to_text(graph, dim) == "batch" ? 3 : 5);
   }
   return sizes;
 }
@@ -152,6 +150,84 @@ Problem image_problem(const std::string& name, auto&& body) {
   return {name, std::move(g), {}};
 }
 
+ValueId calculate(Graph& g, kernels::Arithmetic arithmetic, ValueId a, ValueId b) {
+  Attrs attrs;
+  attrs.arithmetic = arithmetic;
+  return g.add(Op::kArithmetic, attrs, {a, b})[0];
+}
+
+// Primitive operations on x[batch,6,6,4], each of which shows its gradient in the convolution before it.
+std::vector<Problem> primitive_problems() {
+  using kernels::Arithmetic;
+  using kernels::int_list;
+  using kernels::Reduction;
+  const auto dims = [](std::initializer_list<std::int64_t> sizes) {
+    Dims out;
+    for (const std::int64_t size : sizes) out.push_back(Dim::of(size));
+    return out;
+  };
+  std::vector<Problem> problems;
+  problems.push_back(image_problem("transposed, cut, put together and gathered", [&](Graph& g, ValueId x) {
+    Attrs turn, cut, join, pick;
+    turn.axes = int_list({0, 3, 1, 2});
+    x = g.add(Op::kTranspose, turn, {x})[0];  // [batch,4,6,6]
+    cut.axes = int_list({2, 3});
+    cut.starts = int_list({1, -4}), cut.ends = int_list({6, kernels::kToEnd}), cut.steps = int_list({2, 1});
+    const ValueId part = g.add(Op::kSlice, cut, {x})[0];  // [batch,4,3,4]
+    cut.starts = int_list({0, 0}), cut.ends = int_list({3, 4}), cut.steps = {};
+    const ValueId other = g.add(Op::kSlice, cut, {x})[0];
+    join.axis = 2;
+    x = g.add(Op::kConcat, join, {part, other, part})[0];  // [batch,4,9,4]
+    pick.axis = 1;
+    const ValueId indices = g.state("indices", dims({2, 2}), DType::kS32);  // all 0
+    x = g.add(Op::kGather, pick, {x, indices})[0];                          // [batch,2,2,9,4]
+    const Dims flat{g.value(x).dims[0], Dim::of(4), Dim::of(9), Dim::of(4)};
+    return g.add_shaped(Op::kReshape, {}, {x}, flat)[0];
+  }));
+  problems.push_back(image_problem("arithmetic, broadcast on either side", [&](Graph& g, ValueId x) {
+    x = calculate(g, Arithmetic::kAdd, x, g.parameter("add", dims({6, 1, 4})));
+    x = calculate(g, Arithmetic::kSub, g.parameter("sub", dims({4})), x);
+    x = calculate(g, Arithmetic::kMul, x, g.parameter("mul", dims({1, 6, 6, 1})));
+    Attrs mean;  // few elements, of which none is close to its minimum's other side
+    mean.reduction = Reduction::kMean, mean.axes = int_list({1, 2});
+    x = g.add(Op::kReduce, mean, {x})[0];
+    return calculate(g, Arithmetic::kMin, x, g.parameter("min", dims({4})));
+  }));
+  problems.push_back(image_problem("quotients and maxima", [&](Graph& g, ValueId x) {
+    const ValueId gamma = g.parameter("gamma", dims({4}));  // gammas are 1
+    const ValueId by = calculate(g, Arithmetic::kAdd, gamma, g.parameter("by", dims({6, 1})));
+    x = calculate(g, Arithmetic::kDiv, x, by);
+    return calculate(g, Arithmetic::kMax, x, g.parameter("max", dims({6, 6, 1})));
+  }));
+  problems.push_back(image_problem("powers", [&](Graph& g, ValueId x) {
+    const ValueId square = calculate(g, Arithmetic::kMul, x, x);
+    const ValueId base = calculate(g, Arithmetic::kAdd, square, g.parameter("gamma", dims({4})));
+    return calculate(g, Arithmetic::kPow, base, g.parameter("exponent", dims({6, 1})));
+  }));
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin})
+    problems.push_back(image_problem("reductions", [&](Graph& g, ValueId x) {
+      Attrs keep, drop;
+      keep.reduction = drop.reduction = reduction;
+      keep.axes = int_list({3}), keep.keep_dims = true;
+      drop.axes = int_list({1, 2});
+      const ValueId scale = g.add(Op::kReduce, keep, {x})[0];
+      x = calculate(g, Arithmetic::kMul, x, scale);
+      return g.add(Op::kReduce, drop, {x})[0];  // [batch,4]
+    }));
+  for (const bool turned_a : {false, true})
+    for (const bool turned_b : {false, true})
+      problems.push_back(image_problem("stacks of matrices", [&](Graph& g, ValueId x) {
+        Attrs attrs;
+        attrs.transpose_a = turned_a, attrs.transpose_b = turned_b;
+        const std::int64_t terms = turned_a ? 6 : 4;
+        const Dims w = dims({6, turned_b ? 5 : terms, turned_b ? terms : 5});
+        x = g.add(Op::kMatmul, attrs, {x, g.parameter("w", w)})[0];  // [batch,6,6|4,5]
+        const std::int64_t rows = g.value(x).dims[2].size;
+        return g.add(Op::kMatmul, {}, {g.parameter("left", dims({1, 3, rows})), x})[0];
+      }));
+  return problems;
+}
+
 }  // namespace
 
 TEST_CASE("gradients of every trainable operation agree with central differences") {
@@ -249,6 +325,7 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                       }),
         seen);
   }
+  for (const Problem& problem : primitive_problems()) check_gradients(problem, seen);
   Problem transformer{"transformer with a tied table", sample::transformer(), {}};
   for (std::uint64_t i = 0; i < 15; ++i)
     transformer.ids.push_back(static_cast<std::int32_t>(kernels::random_u32(1, 1, 1, i) % 11));

@@ -9,6 +9,31 @@
 using namespace mlx;
 using namespace mlx::graph;
 
+namespace {
+
+Graph primitives() {
+  Graph g;
+  const Dim batch = Dim::sym(g.symbol("batch"));
+  ValueId x = g.input("x", DType::kF32, {batch, Dim::of(2), Dim::of(4)});
+  Attrs turn, cut, pow, most, product;
+  turn.axes = kernels::int_list({0, 2, 1});
+  x = g.add(Op::kTranspose, turn, {x})[0];
+  cut.axes = kernels::int_list({1}), cut.starts = kernels::int_list({-3}),
+  cut.ends = kernels::int_list({kernels::kToEnd});
+  cut.steps = kernels::int_list({2});
+  x = g.add(Op::kSlice, cut, {x})[0];  // [batch,2,2]
+  pow.arithmetic = kernels::Arithmetic::kPow;
+  x = g.add(Op::kArithmetic, pow, {x, g.parameter("exponent", {Dim::of(2)})})[0];
+  most.reduction = kernels::Reduction::kMax, most.axes = kernels::int_list({2}), most.keep_dims = true;
+  x = g.add(Op::kReduce, most, {x})[0];
+  x = g.add_shaped(Op::kReshape, {}, {x}, {batch, Dim::of(2)})[0];
+  product.transpose_b = true;
+  g.outputs = {g.add(Op::kMatmul, product, {x, g.parameter("w", {Dim::of(3), Dim::of(2)})}, "logits")[0]};
+  return g;
+}
+
+}  // namespace
+
 TEST_CASE("graphs round trip, also quantized and training ones") {
   Graph quantized;
   const ValueId x = quantized.input("x", DType::kF32, {Dim::sym(quantized.symbol("batch")), Dim::of(8)});
@@ -38,7 +63,8 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
        {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
         to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, true}).graph, to_inference(sample::cnn()),
         residual, to_training(sample::transformer(), {}, LossSpec{}, {Precision::kBF16, true}).graph,
-        to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph}) {
+        to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph, primitives(),
+        to_training(primitives(), {}, 0.0f).graph}) {
     const std::string text = canonical(to_json(g));
     const Graph back = graph_from_json(parse_json(text, "model.json"), "model.json");
     CHECK(canonical(to_json(back)) == text);

@@ -46,7 +46,7 @@ ValueId shown(const Graph& graph, ValueId id, const std::vector<Life>& life) {
   return id;
 }
 
-// May b, written by a node that reads a for the last time, lie on a? Only where op.h says "in place".
+// May b, written by a node that reads a for the last time, lie on a? Only where op_list.h says "in place".
 bool takes_place(const Graph& graph, ValueId a, ValueId b, const std::vector<Life>& life) {
   const Node& node = graph.nodes[static_cast<std::size_t>(life[static_cast<std::size_t>(b)].first)];
   const bool norm = node.op == Op::kLayerNorm || node.op == Op::kRmsNorm;  // whose last output is the sum

@@ -266,7 +266,7 @@ void pools(Cases& cases) {
     const Case forward{name, Op::kMaxPool, attrs, {x}, {f32(y), shape_of(DType::kS32, y)}, {}, {}};
     cases.push_back(forward);
     cases.push_back({name + " no index", Op::kMaxPool, attrs, {x}, {f32(y)}, {}, {}});
-    cases.push_back({name, Op::kMaxPoolBackward, attrs, {random(y, 2), index_of(forward)}, {f32(w.x)}, {}, {}});
+    cases.push_back({name, Op::kMaxPoolBackward, attrs, {random(y, 2), output_of(forward, 1)}, {f32(w.x)}, {}, {}});
     for (const DType type : {DType::kU8, DType::kS8}) {
       const Tensor bytes = integers(type, w.x, type == DType::kS8 ? -128 : 0, type == DType::kS8 ? 127 : 255, 3);
       cases.push_back({name + name_of(type), Op::kMaxPool, attrs, {bytes}, {shape_of(type, y)}, {}, {}});
@@ -339,12 +339,12 @@ void linear(Cases& cases) {
 
 }  // namespace
 
-Tensor index_of(const Case& forward) {
+Tensor output_of(const Case& forward, std::size_t output) {
   for (const Kernel& kernel : ref_kernels()) {
     Prepared prepared;
     std::string damage;
     if (kernel.op == forward.op && prepare_case(kernel, forward, prepared))
-      return run_case(prepared.plan(), forward, {}, damage)[1];
+      return run_case(prepared.plan(), forward, {}, damage)[output];
   }
   return absent();
 }
@@ -364,7 +364,7 @@ std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) :
        {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
-        embeddings, linear, convolutions, residual_norms, in_half, images})
+        embeddings, linear, convolutions, residual_norms, in_half, images, primitives})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -45,13 +45,14 @@ inline Attrs quantized_attrs(Attrs attrs, DType y) {
 // sum.
 Tensor odd(Tensor tensor, float huge = 3e38f);
 
-// The index that a case of max pooling gives, computed by ref: for its backward.
-Tensor index_of(const Case& forward);
+// What a case gives, computed by ref: for its backward.
+Tensor output_of(const Case& forward, std::size_t output);
 
 void convolutions(Cases& cases);
 void losses(Cases& cases);  // and softmax
 void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
 void images(Cases& cases);   // out of bytes
+void primitives(Cases& cases);
 
 }  // namespace mlx::kernels::test

@@ -250,7 +250,7 @@ void pools(Cases& cases, DType half) {
        std::vector<WindowCase>{{{2, 6, 6, 16}, 2, 2, 0}, {{3, 7, 7, 35}, 3, 2, 1}, {{1, 1, 1, 1}, 1, 1, 0}}) {
     const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), w.x[3]};
     const Tensor index =
-        index_of({"", Op::kMaxPool, window_attrs(w), {random(w.x, 1)}, {f32(y), shape_of(DType::kS32, y)}, {}, {}});
+        output_of({"", Op::kMaxPool, window_attrs(w), {random(w.x, 1)}, {f32(y), shape_of(DType::kS32, y)}, {}, {}}, 1);
     for_storage(half, [&](DType from, DType to, const std::string& types) {
       const std::string title = fmt::format("{}x{} {}", w.x[1], w.x[3], types);
       const Tensor x = stored(random(w.x, 1), from), dy = stored(random(y, 2), from);

@@ -87,9 +87,10 @@ double value_at(const Tensor& tensor, std::int64_t i) {
       return tensor.data<std::uint8_t>()[i];
     case DType::kS8:
       return tensor.data<std::int8_t>()[i];
-    default:
-      return 0.0;
+    case DType::kI64:
+      return static_cast<double>(tensor.data<std::int64_t>()[i]);
   }
+  return 0.0;
 }
 
 }  // namespace
@@ -342,6 +343,8 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kCast:
     case Op::kGradientScale:
     case Op::kAugment:
+    case Op::kTranspose:
+    case Op::kArithmetic:
       return {};  // one rounding or none: the bits agree
     case Op::kAvgPoolBackward:
       return {1e-6, 0.0};  // one division
@@ -359,6 +362,7 @@ Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend) {
     case Op::kAccumulate:
       return {2e-6, 1e-6};  // a handful of roundings, cancellation in w - change
     case Op::kNorm:
+    case Op::kReduce:
       return {1e-6, 0.0};  // added in double in another order, rounded once
     case Op::kAddPositionsBackward:
     case Op::kEmbeddingBackward:

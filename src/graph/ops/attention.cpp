@@ -92,11 +92,7 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
 
 std::vector<OpDef> attention_ops() {
   return {
-      {.op = Op::kAttention,
-       .half_with_result = 1u << 0,
-       .infer = infer,
-       .backward = backward,
-       .cost = cost},
+      {.op = Op::kAttention, .half_with_result = 1u << 0, .infer = infer, .backward = backward, .cost = cost},
       {.op = Op::kAttentionBackward,
        .half_with_result = (1u << 0) | (1u << 1) | (1u << 3),
        .infer = infer_backward,

@@ -37,11 +37,7 @@ std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<V
 }  // namespace
 
 std::vector<OpDef> augment_ops() {
-  return {{.op = Op::kAugment,
-           .stores_half = true,
-           .random = true,
-           .infer = infer,
-           .cost = per_output<1>}};
+  return {{.op = Op::kAugment, .stores_half = true, .random = true, .infer = infer, .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

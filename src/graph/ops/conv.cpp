@@ -24,7 +24,8 @@ std::int64_t output_size(const Rule& rule, std::int64_t size, const Attrs& attrs
 Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims& w) {
   rule.require(x.size() == 4 && w.size() == 4, "images and weights must have 4 dimensions");
   for (std::size_t i = 0; i < 4; ++i) {
-    rule.require((i == 0 || (!x[i].symbolic() && x[i].size >= 1)) && !w[i].symbolic(), "only the number of images may be symbolic");
+    rule.require((i == 0 || (!x[i].symbolic() && x[i].size >= 1)) && !w[i].symbolic(),
+                 "only the number of images may be symbolic");
   }
   rule.require(w[1].size == attrs.kernel[0] && w[2].size == attrs.kernel[1],
                "the weights do not have the kernel's size");

@@ -25,14 +25,8 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> dropout_ops() {
   return {
-      {.op = Op::kDropout,
-       .random = true,
-       .infer = infer<Op::kDropout>,
-       .backward = backward,
-       .cost = per_output<2>},
-      {.op = Op::kDropoutBackward,
-       .infer = infer<Op::kDropoutBackward>,
-       .cost = per_output<2>},
+      {.op = Op::kDropout, .random = true, .infer = infer<Op::kDropout>, .backward = backward, .cost = per_output<2>},
+      {.op = Op::kDropoutBackward, .infer = infer<Op::kDropoutBackward>, .cost = per_output<2>},
   };
 }
 

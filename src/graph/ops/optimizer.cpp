@@ -102,9 +102,7 @@ std::vector<OpDef> optimizer_ops() {
 
 std::vector<OpDef> gradients_ops() {
   return {
-      {.op = Op::kMuonDirection,
-       .infer = infer_muon_direction,
-       .cost = per_output<7>},
+      {.op = Op::kMuonDirection, .infer = infer_muon_direction, .cost = per_output<7>},
       {.op = Op::kAccumulate, .infer = infer_accumulate, .cost = per_output<3>},
       {.op = Op::kNorm, .infer = infer_norm, .cost = per_input<2>},
   };
@@ -112,10 +110,7 @@ std::vector<OpDef> gradients_ops() {
 
 std::vector<OpDef> gradient_scale_ops() {
   return {
-      {.op = Op::kGradientScale,
-       .optional_outputs = 1u << 2,
-       .infer = infer_gradient_scale,
-       .cost = per_output<4>},
+      {.op = Op::kGradientScale, .optional_outputs = 1u << 2, .infer = infer_gradient_scale, .cost = per_output<4>},
   };
 }
 

@@ -203,9 +203,7 @@ std::vector<OpDef> positions_ops() {
        .infer = infer_add_positions,
        .backward = backward_add_positions,
        .cost = per_output<1>},
-      {.op = Op::kAddPositionsBackward,
-       .infer = infer_add_positions_backward,
-       .cost = per_input<1>},
+      {.op = Op::kAddPositionsBackward, .infer = infer_add_positions_backward, .cost = per_input<1>},
   };
 }
 

@@ -22,7 +22,8 @@ std::int64_t pooled(const Rule& rule, std::int64_t size, const Attrs& attrs, std
 
 Dims pooled_dims(const Rule& rule, const Attrs& attrs, const Dims& x) {
   rule.require(x.size() == 4, "images must have 4 dimensions");
-  for (std::size_t i = 1; i < 4; ++i) rule.require(!x[i].symbolic() && x[i].size >= 1, "only the number of images may be symbolic");
+  for (std::size_t i = 1; i < 4; ++i)
+    rule.require(!x[i].symbolic() && x[i].size >= 1, "only the number of images may be symbolic");
   return {x[0], Dim::of(pooled(rule, x[1].size, attrs, 0)), Dim::of(pooled(rule, x[2].size, attrs, 1)), x[3]};
 }
 
@@ -92,13 +93,8 @@ std::vector<OpDef> pool_ops() {
        .stores_half = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
-      {.op = Op::kAvgPool,
-       .infer = infer_average,
-       .backward = backward<Op::kAvgPoolBackward>,
-       .cost = per_input<1>},
-      {.op = Op::kAvgPoolBackward,
-       .infer = infer_average_backward,
-       .cost = per_output<1>},
+      {.op = Op::kAvgPool, .infer = infer_average, .backward = backward<Op::kAvgPoolBackward>, .cost = per_input<1>},
+      {.op = Op::kAvgPoolBackward, .infer = infer_average_backward, .cost = per_output<1>},
   };
 }
 

@@ -32,15 +32,8 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> rope_ops() {
   return {
-      {.op = Op::kRope,
-       .in_place = 1u << 0,
-       .infer = infer<Op::kRope>,
-       .backward = backward,
-       .cost = per_output<3>},
-      {.op = Op::kRopeBackward,
-       .in_place = 1u << 0,
-       .infer = infer<Op::kRopeBackward>,
-       .cost = per_output<3>},
+      {.op = Op::kRope, .in_place = 1u << 0, .infer = infer<Op::kRope>, .backward = backward, .cost = per_output<3>},
+      {.op = Op::kRopeBackward, .in_place = 1u << 0, .infer = infer<Op::kRopeBackward>, .cost = per_output<3>},
   };
 }
 

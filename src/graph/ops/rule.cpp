@@ -2,6 +2,7 @@
 
 #include "graph/ops/rule.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mlx::graph {
@@ -110,6 +111,48 @@ ValueId before_activation(Graph& graph, const Node& node, ValueId gradient) {
   const bool relu = node.attrs.activation == Activation::kRelu;
   return graph.add(relu ? Op::kReluBackward : Op::kRelu6Backward, {}, {node.outputs[0], gradient},
                    node.name + (relu ? ".backward_relu" : ".backward_relu6"))[0];
+}
+
+std::vector<std::size_t> axes_of(const Rule& rule, const Attrs& attrs, std::size_t rank) {
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(attrs.axes.count); ++i) {
+    const std::int64_t axis = attrs.axes.at[i];
+    const bool is_dim = axis >= 0 && axis < static_cast<std::int64_t>(rank);
+    rule.require(is_dim && std::ranges::find(axes, static_cast<std::size_t>(axis)) == axes.end(),
+                 "axes must be dimensions, each once");
+    axes.push_back(static_cast<std::size_t>(axis));
+  }
+  return axes;
+}
+
+Dims broadcast(const Rule& rule, const Dims& a, const Dims& b) {
+  Dims y(std::max(a.size(), b.size()), Dim::of(1));
+  for (std::size_t i = 0; i < y.size(); ++i) {  // from the last one on
+    const Dim of_a = i < a.size() ? a[a.size() - 1 - i] : Dim::of(1);
+    const Dim of_b = i < b.size() ? b[b.size() - 1 - i] : Dim::of(1);
+    rule.require(of_a == of_b || of_a == Dim::of(1) || of_b == Dim::of(1), "the dimensions must be equal or 1");
+    y[y.size() - 1 - i] = of_a == Dim::of(1) ? of_b : of_a;
+  }
+  return y;
+}
+
+ValueId sum_to(Graph& graph, ValueId gradient, const Dims& dims, const std::string& name) {
+  const Dims wide = graph.value(gradient).dims;
+  if (wide == dims) return gradient;
+  Attrs attrs;
+  attrs.keep_dims = true;
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    const std::size_t added = wide.size() - dims.size();
+    const bool repeated = i < added || (dims[i - added] == Dim::of(1) && wide[i] != Dim::of(1));
+    if (repeated) attrs.axes.at[static_cast<std::size_t>(attrs.axes.count++)] = static_cast<std::int64_t>(i);
+  }
+  const ValueId sum = graph.add(Op::kReduce, attrs, {gradient}, name)[0];
+  if (graph.value(sum).dims == dims) return sum;
+  return graph.add_shaped(Op::kReshape, {}, {sum}, dims, name + "_shape")[0];
+}
+
+void require_given(const Rule& rule, const Dims* output) {
+  rule.require(output != nullptr && output->size() <= kernels::kMaxRank, "the output's shape must be given");
 }
 
 }  // namespace mlx::graph

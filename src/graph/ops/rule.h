@@ -84,6 +84,15 @@ DType stored_type(const Rule& rule, const Attrs& attrs);
 // x and dy, inputs 0 and 1, are of one type, f32, bf16 or f16.
 void require_same_reals(const Rule& rule);
 
+// attrs.axes of a tensor of `rank` dimensions: refused where one is none of them or is there twice.
+std::vector<std::size_t> axes_of(const Rule& rule, const Attrs& attrs, std::size_t rank);
+// The dims of a and b together by NumPy's broadcasting rules.
+Dims broadcast(const Rule& rule, const Dims& a, const Dims& b);
+// The gradient of what was broadcast from `dims` to the shape of `gradient`: summed over what was repeated.
+ValueId sum_to(Graph& graph, ValueId gradient, const Dims& dims, const std::string& name);
+// The output's shape, where it does not follow from the inputs.
+void require_given(const Rule& rule, const Dims* output);
+
 // The rows of each family, defined in the family's file of this folder.
 #define MLX_OP(op, name, family, ...) std::vector<OpDef> family##_ops();
 #include "kernels/op_list.h"

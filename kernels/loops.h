@@ -1,0 +1,66 @@
+// Nested loops over the elements of one tensor, and the steps that they take in others: transposes, slices, broadcast
+// and reduced operands. The checks of problems build them; kernels of any instruction set walk them (plain data and
+// internal functions only).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kernel.h"
+
+namespace mlx::kernels {
+
+// The last loop is the innermost. Iterations are numbered in order, which is the row-major order of the tensor that the
+// loops are over.
+struct Loops {
+  int rank = 0;
+  std::int64_t size[kMaxRank] = {};
+  std::int64_t a[kMaxRank] = {}, b[kMaxRank] = {};  // elements that a step of each loop moves in two operands
+};
+
+// Elements from one index to the next of each dim of a row-major tensor.
+void steps_of(const Shape& shape, std::int64_t* steps);
+// Drops loops of size 1 and joins neighbours that walk one run in both operands. At least one loop is left; without
+// iterations it is that of size 0.
+void merge(Loops& loops);
+
+static inline std::int64_t count_of(const Loops& loops) {
+  std::int64_t count = 1;
+  for (int i = 0; i < loops.rank; ++i) count *= loops.size[i];
+  return count;
+}
+
+// Where an index of a slice stands in a dim of this size: negative ones count from the end, and none is outside.
+static inline std::int64_t slice_index(std::int64_t index, std::int64_t size) {
+  if (index < 0) index += size;
+  return index < 0 ? 0 : index > size ? size : index;
+}
+
+struct Place {  // in the two operands
+  std::int64_t a = 0, b = 0;
+};
+// Of iteration i of the first `rank` loops.
+static inline Place place_of(const Loops& loops, std::int64_t i, int rank) {
+  Place place;
+  for (int at = rank - 1; at >= 0; --at) {
+    const std::int64_t index = i % loops.size[at];
+    i /= loops.size[at];
+    place.a += index * loops.a[at], place.b += index * loops.b[at];
+  }
+  return place;
+}
+// Calls body(i, place, count) for the runs of the last loop that cover the iterations from begin to end; i is the
+// run's first iteration.
+template <typename Body>
+static inline void each_run(const Loops& loops, std::int64_t begin, std::int64_t end, Body body) {
+  const int last = loops.rank - 1;
+  const std::int64_t inner = loops.size[last];
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t column = i % inner, left = inner - column, count = left < end - i ? left : end - i;
+    Place place = place_of(loops, i / inner, last);
+    place.a += column * loops.a[last], place.b += column * loops.b[last];
+    body(i, place, count);
+    i += count;
+  }
+}
+
+}  // namespace mlx::kernels

@@ -1,0 +1,14 @@
+// A kernel of the host for a device that lacks one: its inputs are copied to the host before it and its outputs back
+// after it. Used by table.cpp for primitive operations.
+#pragma once
+
+#include "kernels/device.h"
+#include "kernels/kernel.h"
+
+namespace mlx::kernels {
+
+// `host` is the problem's kernel on the host. Its backend stays what it is, so that a profile names where the
+// operation ran. Launches of such a kernel wait and cannot be captured. kUsage where it has too many phases.
+Prepared prepare_on_host(const Problem& problem, Prepared host, const Device& device);
+
+}  // namespace mlx::kernels

@@ -1,0 +1,75 @@
+// Arithmetic of two tensors by NumPy's broadcasting rules; attrs.arithmetic says which.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using kernels::Arithmetic;
+using Ids = std::vector<ValueId>;
+
+Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kArithmetic, inputs, name);
+  rule.require_f32();
+  return {rule.out({}, DType::kF32, broadcast(rule, rule.dims(0), rule.dims(1)))};
+}
+
+Ids infer_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kArithmeticBackward, inputs, name);
+  rule.require_f32();
+  const Dims y = broadcast(rule, rule.dims(0), rule.dims(1));
+  rule.require_shape(2, y);
+  const ValueId da = rule.out("a", DType::kF32, y);
+  return {da, rule.out("b", DType::kF32, y)};
+}
+
+// Gradients by a and by b, both in y's shape. Those of a sum need no work; those of products and quotients are such
+// again, which are faster than the operation that serves all.
+Ids slopes(Graph& graph, const Node& node, ValueId dy) {
+  const ValueId a = node.inputs[0], b = node.inputs[1], y = node.outputs[0];
+  const std::string name = node.name + ".backward";
+  const auto make = [&](Arithmetic arithmetic, ValueId of, ValueId by, const char* what) {
+    Attrs attrs;
+    attrs.arithmetic = arithmetic;
+    return graph.add(Op::kArithmetic, attrs, {of, by}, name + what)[0];
+  };
+  const auto negative = [&](ValueId of) {
+    Attrs attrs;
+    attrs.scale_a = -1, attrs.scale_b = 0;
+    return graph.add(Op::kScaledAdd, attrs, {of, of}, name + "_b")[0];
+  };
+  switch (node.attrs.arithmetic) {
+    case Arithmetic::kAdd:
+      return {dy, dy};
+    case Arithmetic::kSub:
+      return {dy, negative(dy)};
+    case Arithmetic::kMul: {
+      const ValueId da = make(Arithmetic::kMul, dy, b, "_a");
+      return {da, make(Arithmetic::kMul, dy, a, "_b")};
+    }
+    case Arithmetic::kDiv: {  // by a: dy / b; by b: -(dy / b) · (a / b)
+      const ValueId da = make(Arithmetic::kDiv, dy, b, "_a");
+      return {da, negative(make(Arithmetic::kMul, da, y, "_share"))};
+    }
+    default:
+      return graph.add(Op::kArithmeticBackward, node.attrs, {a, b, dy}, name);
+  }
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  const Ids wide = slopes(graph, node, gradients[0]);
+  const Dims a = graph.value(node.inputs[0]).dims, b = graph.value(node.inputs[1]).dims;
+  const ValueId da = sum_to(graph, wide[0], a, node.name + ".backward_sum_a");
+  return {da, sum_to(graph, wide[1], b, node.name + ".backward_sum_b")};
+}
+
+}  // namespace
+
+std::vector<OpDef> arithmetic_ops() {
+  return {
+      {.op = Op::kArithmetic, .infer = infer, .backward = backward, .cost = per_output<1>},
+      {.op = Op::kArithmeticBackward, .optional_outputs = 0b11, .infer = infer_backward, .cost = per_input<4>},
+  };
+}
+
+}  // namespace mlx::graph

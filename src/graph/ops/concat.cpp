@@ -1,0 +1,59 @@
+// Concatenation along attrs.axis, and its gradient, which cuts dy into the parts. The gradient takes the parts for
+// their sizes; where that keeps them alive longer, they are as large as their gradients.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+// The whole of the parts, which are the inputs from `first` on.
+Dims whole_of(const Rule& rule, const Attrs& attrs, std::size_t first, std::size_t inputs) {
+  Dims whole = rule.dims(first);
+  rule.require(attrs.axis >= 0 && attrs.axis < static_cast<std::int64_t>(whole.size()), "axis must be a dimension");
+  const auto axis = static_cast<std::size_t>(attrs.axis);
+  for (std::size_t i = first + 1; i < inputs; ++i) {
+    rule.require(rule.has(i), "an absent part stands before another");
+    rule.require_dtype(i, rule.dtype(first));
+    rule.require_rank(i, whole.size());
+    Dims part = rule.dims(i);
+    const Dim size = part[axis];
+    part[axis] = rule.dims(first)[axis];
+    rule.require(part == rule.dims(first), "the parts differ in another dimension than axis");
+    whole[axis] = whole[axis] + size;
+  }
+  return whole;
+}
+
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kConcat, inputs, name);
+  return {rule.out({}, rule.dtype(0), whole_of(rule, attrs, 0, inputs.size()))};
+}
+
+Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kConcatBackward, inputs, name);
+  rule.require_f32();
+  rule.require_shape(0, whole_of(rule, attrs, 1, inputs.size()));
+  Ids gradients;
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    gradients.push_back(rule.out(fmt::format("{}", i - 1), DType::kF32, rule.dims(i)));
+  return gradients;
+}
+
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  Ids inputs{gradients[0]};
+  inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
+  return graph.add(Op::kConcatBackward, node.attrs, inputs, node.name + ".backward");
+}
+
+}  // namespace
+
+std::vector<OpDef> concat_ops() {
+  return {
+      {.op = Op::kConcat, .infer = infer, .backward = backward, .cost = per_output<0>},
+      {.op = Op::kConcatBackward, .optional_outputs = 0x7f, .infer = infer_backward},
+  };
+}
+
+}  // namespace mlx::graph

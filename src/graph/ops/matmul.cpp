@@ -1,0 +1,59 @@
+// Products of stacks of matrices; the stacks' leading dimensions broadcast as NumPy's do.
+
+#include "graph/ops/rule.h"
+
+namespace mlx::graph {
+namespace {
+
+using Ids = std::vector<ValueId>;
+
+Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kMatmul, inputs, name);
+  rule.require_f32();
+  Dims a = rule.dims(0), b = rule.dims(1);
+  rule.require(a.size() >= 2 && b.size() >= 2, "the inputs must have at least two dimensions");
+  // Takes the matrix off the end; turned, its rows are the last dimension.
+  const auto matrix = [](Dims& dims, bool turned) {
+    Dim last = dims.back(), before = dims[dims.size() - 2];
+    dims.resize(dims.size() - 2);
+    return turned ? std::pair{last, before} : std::pair{before, last};
+  };
+  const auto [rows, terms] = matrix(a, attrs.transpose_a);
+  const auto [other_terms, columns] = matrix(b, attrs.transpose_b);
+  rule.require(terms == other_terms, "the matrices do not fit each other");
+  Dims y = broadcast(rule, a, b);
+  y.insert(y.end(), {rows, columns});
+  return {rule.out({}, DType::kF32, y)};
+}
+
+// With A and B the factors as they are multiplied: dA = dY Bᵀ and dB = Aᵀ dY, turned where a or b is stored turned.
+Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+  const ValueId a = node.inputs[0], b = node.inputs[1], dy = gradients[0];
+  const bool turned_a = node.attrs.transpose_a, turned_b = node.attrs.transpose_b;
+  const auto product = [&](ValueId x, bool turned_x, ValueId y, bool turned_y, const char* what) {
+    Attrs attrs;
+    attrs.transpose_a = turned_x, attrs.transpose_b = turned_y;
+    return graph.add(Op::kMatmul, attrs, {x, y}, node.name + what)[0];
+  };
+  const Dims a_dims = graph.value(a).dims, b_dims = graph.value(b).dims;
+  const ValueId da =
+      turned_a ? product(b, turned_b, dy, true, ".backward_a") : product(dy, false, b, !turned_b, ".backward_a");
+  const ValueId db =
+      turned_b ? product(dy, true, a, turned_a, ".backward_b") : product(a, !turned_a, dy, false, ".backward_b");
+  const ValueId sum_a = sum_to(graph, da, a_dims, node.name + ".backward_sum_a");
+  return {sum_a, sum_to(graph, db, b_dims, node.name + ".backward_sum_b")};
+}
+
+Cost cost(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+  const kernels::Shape& a = inputs[0];
+  const auto terms = static_cast<std::size_t>(a.rank - (node.attrs.transpose_a ? 2 : 1));
+  return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(a.dims[terms]), inputs, outputs);
+}
+
+}  // namespace
+
+std::vector<OpDef> matmul_ops() {
+  return {{.op = Op::kMatmul, .infer = infer, .backward = backward, .cost = cost}};
+}
+
+}  // namespace mlx::graph

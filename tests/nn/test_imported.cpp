@@ -1,0 +1,161 @@
+// Models whose graph is given: one that no family builds is trained, stored, loaded and asked as others are.
+#include "nn/imported.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "base/path.h"
+#include "built.h"
+#include "graph/passes.h"
+#include "graph/session.h"
+#include "kernels/philox.h"
+#include "nn/model.h"
+
+using namespace mlx;
+using namespace mlx::nn;
+using graph::Attrs;
+using graph::Dim;
+using graph::Graph;
+using graph::Op;
+using graph::ValueId;
+using kernels::DType;
+
+namespace {
+
+constexpr std::int64_t kPixels = 12, kClasses = 3, kBatch = 32;
+
+// images[batch,3,4,1]: rows are mixed, averaged and scaled by operations that no family uses.
+Graph outside() {
+  Graph g;
+  const Dim batch = Dim::sym(g.symbol("batch"));
+  ValueId x = g.input("images", DType::kF32, {batch, Dim::of(3), Dim::of(4), Dim::of(1)});
+  x = g.add_shaped(Op::kReshape, {}, {x}, {batch, Dim::of(3), Dim::of(4)}, "rows")[0];
+  Attrs turn;
+  turn.axes = kernels::int_list({0, 2, 1});
+  x = g.add(Op::kTranspose, turn, {x}, "turned")[0];
+  x = g.add(Op::kMatmul, {}, {x, g.parameter("mix", {Dim::of(3), Dim::of(8)})}, "mixed")[0];  // [batch,4,8]
+  x = g.add(Op::kGelu, {}, {x}, "gelu")[0];
+  Attrs mean;
+  mean.axes = kernels::int_list({1}), mean.reduction = kernels::Reduction::kMean;
+  x = g.add(Op::kReduce, mean, {x}, "mean")[0];
+  Attrs times;
+  times.arithmetic = kernels::Arithmetic::kMul;
+  x = g.add(Op::kArithmetic, times, {x, g.parameter("scale", {Dim::of(8)})}, "scaled")[0];
+  const ValueId head = g.parameter("head.weight", {Dim::of(kClasses), Dim::of(8)});
+  g.outputs = {g.add(Op::kLinear, {}, {x, head}, "logits")[0]};
+  return g;
+}
+
+graph::Tensors weights_of(const Graph& g) {
+  graph::Tensors tensors;
+  for (const graph::Value& value : g.values) {
+    if (value.role != graph::Role::kParameter) continue;
+    graph::Tensor& tensor = tensors[value.name];
+    tensor.shape = graph::concrete(value, {});
+    tensor.data.resize(tensor.shape.bytes());
+    auto* numbers = reinterpret_cast<float*>(tensor.data.data());
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+      numbers[i] = kernels::to_unit(kernels::random_u32(1, tensors.size(), 0, static_cast<std::uint64_t>(i))) - 0.5f;
+  }
+  return tensors;
+}
+
+// The class is the brightest row.
+struct Data {
+  std::vector<float> pixels;
+  std::vector<std::int32_t> labels;
+};
+Data bright_rows() {
+  Data made;
+  for (std::uint64_t i = 0; i < kBatch; ++i) {
+    const auto label = static_cast<std::int32_t>(i % kClasses);
+    made.labels.push_back(label);
+    for (std::uint64_t k = 0; k < kPixels; ++k) {
+      const float noise = kernels::to_unit(kernels::random_u32(3, i, 0, k));
+      made.pixels.push_back(noise + (static_cast<std::int32_t>(k / 4) == label ? 1.0f : 0.0f));
+    }
+  }
+  return made;
+}
+
+std::vector<float> answers(const Model& model, const Data& asked) {
+  Pool pool(1);
+  graph::SessionOptions options;
+  const Graph inference = graph::to_inference(model.graph);
+  graph::Session session(inference, model.tensors, options, pool);
+  session.run({{inference.inputs[0], asked.pixels.data(), {kBatch, 3, 4, 1}}});
+  const ByteView out = session.output(inference.outputs[0]);
+  std::vector<float> logits(static_cast<std::size_t>(kBatch * kClasses));
+  std::memcpy(logits.data(), out.data(), out.size());
+  return logits;
+}
+
+}  // namespace
+
+TEST_CASE("imported: a graph from outside trains, is stored, loads and predicts") {
+  const Built built = built_from(outside(), InputSpec::images(3, 4, 1, kClasses));
+  CHECK(built.family == "imported");
+  Model model;
+  model.family = built.family, model.config = built.config, model.graph = built.graph;
+  model.tensors = weights_of(model.graph);
+  model.preprocessing = {3, 4, 1, {{0.5f}, {0.5f}}};
+  model.labels = {"top", "middle", "bottom"};
+
+  const graph::TrainingGraph training = graph::to_training(model.graph, {}, 0.0f);
+  Pool pool(1);
+  graph::SessionOptions options;
+  options.training = true;
+  graph::Session session(training.graph, model.tensors, options, pool);
+  const Data taught = bright_rows();
+  const float rate = 0.2f;
+  const auto step = [&] {
+    session.run({{training.graph.find("images"), taught.pixels.data(), {kBatch, 3, 4, 1}},
+                 {training.labels, taught.labels.data(), {kBatch}},
+                 {training.learning_rate, &rate, {1}}});
+    float loss = 0;
+    std::memcpy(&loss, session.output(training.loss).data(), sizeof loss);
+    return loss;
+  };
+  const float before = step();
+  for (int i = 0; i < 300; ++i) step();
+  CHECK(step() < 0.5f * before);
+  for (auto& [name, tensor] : model.tensors) std::memcpy(tensor.data.data(), session.state(name), tensor.data.size());
+
+  TempFolder folder;
+  const auto disk = store::real_disk();
+  store::Store::create(folder.path() + "/.mlx", *disk);
+  store::Store store(folder.path() + "/.mlx", *disk, pool);
+  const Model loaded = load_model(store, store_model(store, model).id);
+  CHECK(loaded.family == "imported");
+  const std::vector<float> logits = answers(loaded, taught);
+  CHECK(logits == answers(model, taught));
+  int right = 0;
+  for (std::size_t i = 0; i < kBatch; ++i) {
+    const auto* const row = logits.data() + i * kClasses;
+    right += std::max_element(row, row + kClasses) - row == taught.labels[i] ? 1 : 0;
+  }
+  CHECK(right >= kBatch * 9 / 10);
+}
+
+TEST_CASE("imported: what does not fit the data is refused, and says what does") {
+  const auto refusal = [](const InputSpec& input) {
+    return complaint([&] { built_from(outside(), input); }, ErrorKind::kUsage);
+  };
+  CHECK(says(refusal(InputSpec::images(8, 8, 1, 3)),
+             "takes 'images' f32[batch,3,4,1], the dataset gives 'images' f32[batch,8,8,1]"));
+  CHECK(says(refusal(InputSpec::images(3, 4, 1, 4)), "gives 'logits' f32[batch,3], the dataset wants f32[batch,4]"));
+  CHECK(says(refusal(InputSpec::rows(12, kClasses)), "gives 'features' f32[batch,12]"));
+  CHECK(says(refusal(InputSpec::tokens(5)), "the dataset holds text"));
+  CHECK(says(complaint([] { built("family = \"imported\"", InputSpec::rows(2, 2)); }, ErrorKind::kUsage),
+             "needs a model to start from"));
+}
+
+TEST_CASE("imported: a training that starts from such a model has its graph") {
+  const Graph given = outside();
+  const TomlNode root = parse_toml("[model]\nfamily = \"imported\"\ninit = \"net\"", "t.toml");
+  TomlReader top(root, "t.toml", "");
+  const Built again = build(top.table("model"), InputSpec::images(3, 4, 1, kClasses), &given);
+  CHECK(again.graph.nodes.size() == given.nodes.size());
+  CHECK(again.config == "{\"family\":\"imported\"}");
+}
