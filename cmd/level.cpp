@@ -40,7 +40,7 @@ kernels::Level chosen_level(Progress& progress) {
 }
 
 kernels::Level chosen_level(const std::string& device, Progress& progress) {
-  if (device == "cuda") kernels::cuda_device();  // kMissing where there is none
+  if (device == "cuda") kernels::cuda_device();  // kMissing if there is none
   if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
   if (device == "auto" && kernels::cuda_is_unusable())
     progress.warn(fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 64;
 
-// Images that stand together: a file, or a split of a dataset.
+// Images of one source: a file, or a split of a dataset.
 struct Source {
   std::string name;
   data::IdxImages images;

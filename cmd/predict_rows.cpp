@@ -15,7 +15,7 @@
 namespace mlx::cmd {
 namespace {
 
-// Rows that stand together: a file, or a split of a dataset.
+// Rows of one source: a file, or a split of a dataset.
 struct Table {
   std::string name;
   data::Rows rows;

@@ -1,4 +1,4 @@
-// What models of images and of rows say, as it is printed: a line for each example, one JSON document of all, or a
+// Prints predictions of models of images and rows: a line for each example, one JSON document of all, or a
 // table in a file.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Ranked {
   double probability = 0;
 };
 
-// What an INPUT names: the path of a file, or a dataset's version where there is no such file.
+// What an INPUT names: the path of a file, or a dataset's version if there is no such file.
 struct PredictSource {
   std::string path;
   registry::Version dataset;

@@ -1,4 +1,4 @@
-// mlx serve: answers inference requests over HTTP until it is told to stop.
+// mlx serve: answers inference requests over HTTP until a signal stops it.
 #include <fmt/format.h>
 
 #include <csignal>
