@@ -37,7 +37,7 @@ bool find_all(void* library, Api& api) {
 // One for the process. Threads take turns: a handle carries the stream of the call that it is in.
 struct Handle {
   std::mutex mutex;
-  void* context = nullptr;  // null where it cannot be made: that is reported, since the library is said to be used
+  void* context = nullptr;  // null if it cannot be made, which is reported, because the library is expected to be used
 };
 Handle& handle() {
   static Handle only;

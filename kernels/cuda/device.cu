@@ -94,7 +94,7 @@ std::size_t peak_bytes() {
   return held.peak;
 }
 
-// Waits: where a GPU reads the host's pages itself a copy of them may still be under way when the call returns.
+// Waits: if a GPU reads the host's pages itself, the copy may still be running when the call returns.
 void upload(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "a copy to the GPU");
@@ -115,7 +115,7 @@ std::size_t free_bytes() {
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
-// Launches return nothing: what was wrong with one of them is asked for here.
+// Launches return nothing: this asks for their errors.
 const char* problem() {
   good(cudaGetLastError(), "a launch");
   return kept();
@@ -176,7 +176,7 @@ void* end_capture() {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t launches = nullptr;
   if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
-    // They are launched one by one then: what a library said of a launch that cannot be captured does not stay.
+    // They are then launched one by one: the error of a launch that cannot be captured is dropped.
     static_cast<void>(cudaGetLastError());
     forgive();
     launches = nullptr;

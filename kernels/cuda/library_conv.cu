@@ -1,4 +1,4 @@
-// Convolutions by cuDNN, where there is one and it takes the problem (op.h, kConv2d…).
+// Convolutions by cuDNN, if it is there and supports the problem (op.h, kConv2d…).
 #include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/product.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 // A convolution that is cuDNN's.
 struct LibraryConv {
-  Plan own;  // the same without the library, where that declines late
+  Plan own;  // the same without the library, if that declines late
   std::unique_ptr<cudnn::Convolution> convolution;
   Recast weights;
 };

@@ -5,7 +5,7 @@
 
 namespace mlx::kernels::cuda {
 
-const Device* first_device();  // null where there is none; description() says why
+const Device* first_device();  // null if there is none; description() says why
 const char* description();     // valid for as long as the module is loaded
 // Keeps for Device::wait that a library's call went wrong, unless something has before: "linear: cublasLtMatmul: …".
 // Of any thread; neither allocates nor throws.
