@@ -109,10 +109,10 @@ Added add_one(registry::Repository& repository, const std::string& path, Context
   return added;
 }
 
-// Files or folders inside a dataset: a new version of it with these as they stand, all else as the pointer says.
+// Adds files or folders inside a dataset: the new version has these as they are now, and all else as the pointer says.
 Added add_inside(registry::Repository& repository, const registry::Pointer& before,
                  const std::vector<std::string>& parts, Context& context) {
-  registry::need_files_of(repository, before.artifact, before.digest);  // a part is added to what is here
+  registry::need_files_of(repository, before.artifact, before.digest);  // the other parts must be here
   const std::string full = join_path(repository.root(), before.artifact);
   require_own_place(repository.root(), before.artifact);
   const std::vector<store::Entry> base = repository.store().entries(before.digest);
@@ -186,7 +186,7 @@ std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vec
   return tasks;
 }
 
-// A shell's `data/*` names pointers beside the data that they stand for.
+// A shell's `data/*` also names the pointers beside the data.
 void leave_out_pointers(std::vector<std::string>& paths, const std::vector<registry::Pointer>& pointers) {
   const std::set<std::string> named(paths.begin(), paths.end());
   std::erase_if(paths, [&](const std::string& path) {
@@ -203,7 +203,7 @@ int run_add(const std::vector<std::string>& words, Context& context) {
   std::vector<std::string> paths = expand_paths(words, context);
   leave_out_pointers(paths, pointers);
   const std::vector<Task> tasks = tasks_of(paths, pointers);
-  // All content first: where something can not be read, no pointer has moved.
+  // All content first: if something cannot be read, no pointer has moved.
   std::vector<Added> all;
   all.reserve(tasks.size());
   for (const Task& task : tasks) {

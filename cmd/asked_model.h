@@ -11,8 +11,8 @@
 
 namespace mlx::cmd {
 
-// Whether `word` names a folder with a model and not a version: where it begins as a path does (./, ../, /) in any
-// case, else where there is no version of this name.
+// Whether `word` names a folder with a model and not a version: if it begins like a path (./, ../, /) in any
+// case, else if there is no version of this name.
 bool names_model_folder(const std::string& word, Context& context);
 
 struct AskedModel {

@@ -231,7 +231,7 @@ registry::Operation find_operation(const std::string& id, registry::Repository& 
   return found.front();
 }
 
-// For checking with other tools than mlx: what was signed, or the signature in OpenSSH's form.
+// For checks with other tools than mlx: the signed bytes, or the signature in OpenSSH's form.
 int signature(const AuditOptions& options, Context& context) {
   const registry::Operation operation = find_operation(options.reference, context.repository());
   if (!operation.is_signed())

@@ -54,7 +54,7 @@ void print(const File& file, Context& context) {
   }
 }
 
-// With its content as "text" where it is UTF-8, else as "base64".
+// With its content as "text" if it is UTF-8, else as "base64".
 Json file_json(const File& file, Context& context) {
   if (file.entry.size > kLargestInJson) {
     throw Error(ErrorKind::kUsage,

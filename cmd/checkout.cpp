@@ -28,8 +28,8 @@ struct CheckoutOptions {
 struct Job {
   std::string name;
   Digest digest;
-  std::string artifact;                      // whose place it is; "" elsewhere
-  std::optional<registry::Pointer> pointer;  // that is to stand afterwards
+  std::string artifact;                      // the artifact whose folder it is; "" for another folder
+  std::optional<registry::Pointer> pointer;  // to be written afterwards
   std::string place;
   std::optional<store::CheckoutPlan> plan;  // none for a model: it is read from the store
   bool part = false;
@@ -77,7 +77,7 @@ std::vector<store::Entry> part_of(registry::Repository& repository, const regist
   return part;
 }
 
-// A part of a version into the folder where the artifact stands; all else there stays, and so does the pointer.
+// Brings a part of a version into the artifact's folder; the rest of the folder and the pointer stay.
 Job plan_part(const registry::Version& version, const std::string& path, const CheckoutOptions& options,
               Context& context) {
   registry::Repository& repository = context.repository();
@@ -99,7 +99,7 @@ Job plan_part(const registry::Version& version, const std::string& path, const C
   return job;
 }
 
-// Elsewhere. A folder's files stand directly in the new one; a single file is put into it.
+// With --to: a folder's files are written directly into the new folder, and so is a single file.
 Job plan_export(const registry::Version& version, const std::string& path, const CheckoutOptions& options,
                 Context& context) {
   registry::Repository& repository = context.repository();

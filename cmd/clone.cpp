@@ -91,8 +91,8 @@ std::vector<std::string> git_lines(const std::string& folder, std::vector<std::s
   return lines;
 }
 
-// A bare repository whose HEAD names a branch that nobody has pushed, as one made before the project chose another name
-// for its main branch: git then checks out nothing. The only branch that there is is meant.
+// A bare repository whose HEAD names a branch that nobody pushed, such as one made before the project chose another
+// name for its main branch: git then checks out nothing. The only branch that there is is meant.
 void check_out_branch(const CloneOptions& options, const std::string& folder) {
   if (!git_lines(folder, {"rev-parse", "--verify", "--quiet", "HEAD"}).empty()) return;
   const std::vector<std::string> branches =
@@ -120,7 +120,7 @@ void check_out_branch(const CloneOptions& options, const std::string& folder) {
                 "make sure that `git clone` of it works");
 }
 
-// Where git brought nothing that says what a project stands at: every artifact at its latest version.
+// Without git there are no pointers: every artifact gets its latest version.
 void point_at_latest(registry::Repository& repository) {
   const registry::Losses lost = registry::lost_versions(repository);
   for (const std::string& artifact : registry::artifact_names(repository)) {

@@ -1,4 +1,4 @@
-// mlx commit: names what was added as versions, with a message.
+// mlx commit: makes versions of what was added, with a message.
 #include <fmt/format.h>
 
 #include <memory>
@@ -39,7 +39,7 @@ struct CommitOptions {
   std::vector<std::string> paths;
 };
 
-// The artifacts to commit: those that are named, all where none is.
+// The artifacts to commit: those that are named, or all.
 std::set<std::string> chosen_artifacts(const CommitOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   std::set<std::string> chosen;

@@ -25,14 +25,14 @@ struct CompletionOptions {
   std::string typed;  // of the word that is completed, without the shell's quotes
 };
 
-// Nobody is asked for a passphrase while typing: what is encrypted completes no paths.
+// Nobody is asked for a passphrase while typing, so encrypted versions complete no paths.
 class Nobody final : public registry::Unlocker {
  public:
   std::vector<store::KeyPair> identities() override { return {}; }
   std::optional<store::Secret> passphrase(const std::string&) override { return std::nullopt; }
 };
 
-// Every way to name a version: NAME, and NAME@ with vN, aliases, tags, latest and, where an alias was moved, previous.
+// Every way to name a version: NAME, and NAME@ with vN, aliases, tags, latest and, if an alias was moved, previous.
 std::set<std::string> reference_words(registry::Repository& repository) {
   std::set<std::string> words;
   for (const registry::Version& version : registry::versions(repository)) {

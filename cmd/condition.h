@@ -12,7 +12,7 @@ namespace mlx::cmd {
 // What a condition looks at: a number, a text, or a list of them.
 struct Figure {
   std::optional<double> number;
-  std::string text;  // where it is no number; of a list its JSON
+  std::string text;  // if it is not a number; for a list its JSON
   bool is_list = false;
 };
 Figure figure_of(const Json& value);
@@ -22,7 +22,7 @@ struct Condition {
   std::string name, operation, text;  // operation: one of < <= > >= = !=
   std::optional<double> number;       // `text` as one
 };
-// kUsage, which names `option` and shows `example`, for what is none: `<` and its like want numbers.
+// kUsage, naming `option` and showing `example`, if `text` is not a condition: `<` and its like need numbers.
 Condition parse_condition(const std::string& text, const char* option, const char* example);
 
 // Numbers by their value, texts as they are; a list equals what is written like it, with or without brackets. NaN is

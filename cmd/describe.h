@@ -17,7 +17,7 @@
 namespace mlx::cmd {
 
 Json version_json(const registry::Version& version);
-Json erasure_json(const std::optional<registry::Erasure>& erasure);  // null where there was none
+Json erasure_json(const std::optional<registry::Erasure>& erasure);  // null if there was none
 std::string erasure_text(const registry::Erasure& erasure);  // "on 2026-01-31 12:00 by ID, with the domain 'main'"
 Json run_json(registry::Repository& repository, const registry::Run& run);
 Json entry_json(const store::Entry& entry);  // "path_hex" too where the path is not UTF-8

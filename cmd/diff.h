@@ -51,14 +51,14 @@ void print_diff(Context& context, const DiffOutcome& outcome, const DiffOptions&
 void print_tensors(Context& context, const diff::TensorsDiff& diff, std::size_t limit);
 void print_model(Context& context, const DiffOutcome& outcome);
 void print_values(Context& context, const char* title, const std::vector<diff::ValueChange>& changes);
-// Text cut to `width` columns (code points), with "…" where something is left out.
+// Text cut to `width` columns (code points), with "…" if something is left out.
 std::string cut_to(const std::string& text, std::size_t width);
 
 // diff_json.cpp
 Json diff_json(const DiffOutcome& outcome);
 Json values_json(const std::vector<diff::ValueChange>& changes);
 
-// diff_runs.cpp: two runs side by side. True where they differ in more than their time.
+// diff_runs.cpp: two runs side by side. True if they differ in more than their time.
 bool diff_runs(const std::string& before, const std::string& after, Context& context);
 
 }  // namespace mlx::cmd

@@ -12,7 +12,7 @@ Json document(const std::string& text) {
   return text.empty() ? Json::object() : parse_json(text, "run");
 }
 
-// Versions by name where this repository knows them.
+// Versions are shown by name if this repository knows them.
 Json inputs_json(registry::Repository& repository, const registry::Run& run) {
   Json json = Json::object();
   const std::vector<registry::Version> versions = registry::versions(repository);

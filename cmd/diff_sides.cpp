@@ -56,7 +56,7 @@ Named find(const std::string& text, Context& context) {
   return named;
 }
 
-// "A..B", "A.." and "A..SEL" (of the same artifact); nullopt where `text` is no range.
+// "A..B", "A.." and "A..SEL" (of the same artifact); nullopt if `text` is not a range.
 std::optional<std::pair<std::string, std::string>> split_range(const std::string& text, Context& context) {
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos || dots == 0 || text.starts_with("../") || text[dots - 1] == '/') return std::nullopt;
@@ -93,7 +93,7 @@ DiffSide of_worktree(const std::string& artifact, Context& context) {
            }}};
 }
 
-// Leaves what stands at `path`: a file as `file_name`, a folder's files by their paths below it.
+// Keeps only what is at `path`: a file as `file_name`, a folder's files by their paths below it.
 bool narrow(DiffSide& side, const std::string& path, const std::string& file_name) {
   std::vector<store::Entry>& entries = side.side.entries;
   const auto open = side.side.open;

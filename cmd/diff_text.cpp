@@ -1,4 +1,4 @@
-// What `mlx diff` found, for people: files, then what changed inside them. Fits 80 columns; --json has everything.
+// Prints what `mlx diff` found: files, then what changed inside them. Fits 80 columns; --json has everything.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -275,7 +275,7 @@ std::string cut_to(const std::string& text, std::size_t width) {
 void print_diff(Context& context, const DiffOutcome& outcome, const DiffOptions& options) {
   const diff::Comparison& comparison = outcome.comparison;
   if (options.name_only || options.name_status) {
-    // Of several datasets each path stands below its own.
+    // With several datasets, each path is shown below its dataset.
     const bool many = options.targets.empty();
     print_names(context, comparison, options.name_status, many ? outcome.pair.before.version->artifact : "");
     return;

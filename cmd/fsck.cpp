@@ -38,7 +38,7 @@ struct Findings {
   std::vector<registry::DamagedFile> hits;
   registry::MetadataCheck metadata;
   std::vector<std::string> own_files;  // of this clone alone
-  std::vector<std::string> lost;       // versions that were given up: no problem, since everybody is told
+  std::vector<std::string> lost;       // versions recorded as lost: no problem, everybody is told
   std::optional<Error> locked_out;     // which versions are hit could not be seen without keys
 
   std::size_t problems() const {
@@ -116,10 +116,10 @@ struct Repaired {
   registry::Restored restored;
 };
 
-// Sets damaged packs aside, and stores what was lost with them again. The projection comes first: it says what is lost.
+// Sets damaged packs aside, and stores lost objects again. The projection comes first: it says what is lost.
 Repaired repair(const FsckOptions& options, const Findings& findings, registry::Repository& repository,
                 Context& context) {
-  if (findings.locked_out) throw *findings.locked_out;  // what is lost has to be known before anything is set aside
+  if (findings.locked_out) throw *findings.locked_out;  // losses must be known before anything is set aside
   Repaired done;
   const std::vector<registry::RemoteConfig> remotes = remotes_to_ask(repository, options);  // before anything changes
   (void)registry::check_own_files(repository, true);

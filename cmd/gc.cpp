@@ -1,4 +1,4 @@
-// mlx gc: removes what nothing refers to; says what it would remove until it is told to.
+// mlx gc: removes what nothing refers to; without --yes it only says what it would remove.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -65,7 +65,7 @@ int run_gc(const GcOptions& options, Context& context) {
   const bool remove = options.yes && !context.dry_run();
   const store::GcOptions gc{.grace_seconds = seconds_of(options.grace), .remove = remove};
   store::GcReport report;
-  store::CacheUse cache;  // what no checkout shares; it can be made again at any time, so no grace period holds for it
+  store::CacheUse cache;  // files that no checkout shares; they can be made again, so no grace period applies
   std::string remote;
   if (options.remote.empty()) {
     cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove);  // first: it makes room

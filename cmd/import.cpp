@@ -16,7 +16,7 @@ namespace {
 
 using registry::ImportDataset;
 
-// Brings in each dataset and says so; what is left to do by hand is the caller's to say.
+// Imports each dataset and says so; the caller says what is left to do by hand.
 int import_all(const char* from, const std::vector<ImportDataset>& datasets, Context& context) {
   registry::Repository& repository = context.repository();
   std::vector<registry::Imported> imported;

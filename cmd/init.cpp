@@ -26,7 +26,7 @@ bool is_encrypted(const std::string& mlx, Context& context) {
   return store::Store(mlx, context.disk(), context.pool()).encrypted();
 }
 
-// The merge driver and the hook, where there is a git repository.
+// The merge driver and the hook, if there is a git repository.
 void tell_git(const std::string& folder, Context& context) {
   for (const std::string& note : registry::set_up_git(folder, true, context.disk()).notes) context.say(note);
 }

@@ -29,7 +29,7 @@ struct KeyOptions {
 registry::Keys& keys_of(const KeyOptions& options, Context& context) {
   registry::Keys& keys = context.repository().keys();
   keys.set_unlocker(make_unlocker(context, options.passphrase_file));
-  (void)keys.file();  // kNotFound where there are none
+  (void)keys.file();  // kNotFound if there are none
   return keys;
 }
 
@@ -45,7 +45,7 @@ void report(Context& context, const std::string& line, const Json& document) {
   context.json(json);
 }
 
-// What a change is told of; it reaches others with the next push.
+// Prints a change of the keys; it reaches others with the next push.
 void report_change(Context& context, const std::string& line, const char* status, Json document) {
   document["status"] = context.dry_run() ? "would be " + std::string(status) : status;
   document["dry_run"] = context.dry_run();
@@ -245,7 +245,7 @@ int assign(const KeyOptions& options, Context& context) {
   return 0;
 }
 
-// A pin only moves on: what this clone has may be older than what a colleague pinned, to keep somebody out.
+// A pin only moves forward: this clone's keys may be older than those that a colleague pinned to lock somebody out.
 void require_onwards(const store::KeyFile& own, const registry::RemoteConfig& remote) {
   if (remote.keys.empty() || store::find_fingerprint(own.chain, remote.keys) != nullptr) return;
   throw Error(ErrorKind::kRefused,

@@ -118,7 +118,7 @@ std::string own_name(Context& context) {
   return name.empty() || name.size() > 64 || name == "unsigned" ? "owner" : name;
 }
 
-// Whoever declares the first person stands there too, with every right: else nobody would count.
+// Whoever declares the first person is declared too, with every right: otherwise nobody would count.
 void declare_self(registry::Repository& repository, Context& context) {
   registry::TrustedPerson self{own_name(context), {repository.signer().public_key}, {}, {}};
   self.may.assign(std::begin(registry::kAllRights), std::end(registry::kAllRights));
@@ -127,7 +127,7 @@ void declare_self(registry::Repository& repository, Context& context) {
   context.say(fmt::format("'{}' is this clone's own key, with every right", self.name));
 }
 
-// What stands in the history already and would be refused by a fresh clone.
+// Operations in the history that a fresh clone would refuse.
 void say_who_is_missing(registry::Repository& repository, Context& context) {
   for (const Digest& key : registry::undeclared_signers(repository))
     context.say(fmt::format("the history holds operations of {}, which is not in [people]: fresh clones refuse them",

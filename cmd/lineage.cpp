@@ -12,7 +12,7 @@
 namespace mlx::cmd {
 namespace {
 
-// Draws `node` and what hangs on it in one direction. A node that was drawn before is named again without its branches.
+// Draws `node` and its branches in one direction. A node that was drawn before is named again without its branches.
 class Tree {
  public:
   Tree(const registry::Lineage& lineage, bool ancestors, Context& context)

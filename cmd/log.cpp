@@ -25,7 +25,7 @@ struct LogOptions {
   RunFilter filter;
 };
 
-// What was asked for, then final figures in a few words: "accuracy 0.931  loss 0.19". Of these only what is a number.
+// What was asked for, then final metrics in a few words: "accuracy 0.931  loss 0.19"; only those that are numbers.
 std::string figures_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
   std::string text;
   for (const auto& [name, value] : looked_at(filter, repository, run)) text += fmt::format("  {} {}", name, value);
@@ -51,7 +51,7 @@ struct Beside {
   std::vector<registry::AliasMove> moves;
 };
 
-// The move by which an alias came to stand on the version.
+// The move that put an alias on the version.
 const registry::AliasMove* last_move(const Beside& beside, const registry::Version& version, const std::string& alias) {
   const registry::AliasMove* last = nullptr;
   for (const registry::AliasMove& move : beside.moves) {
@@ -60,7 +60,7 @@ const registry::AliasMove* last_move(const Beside& beside, const registry::Versi
   return last;
 }
 
-// Why aliases stand here, of those for which somebody said so.
+// The reasons of aliases, if somebody gave them.
 void print_reasons(Context& context, const registry::Version& version, const Beside& beside) {
   for (const std::string& alias : version.aliases) {
     const registry::AliasMove* move = last_move(beside, version, alias);
@@ -91,7 +91,7 @@ void print_line(Context& context, const registry::Version& version, const std::o
                            names_text(context, version), erasure ? context.red(" (erased)") : "", first));
 }
 
-// Drops what is not between --since and --until.
+// Drops versions or runs that are not between --since and --until.
 template <typename T>
 void keep_between(std::vector<T>& list, const LogOptions& options, std::int64_t T::*time) {
   const std::int64_t since = options.since.empty() ? 0 : parse_moment(options.since, "--since");

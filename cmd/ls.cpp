@@ -15,9 +15,9 @@
 namespace mlx::cmd {
 namespace {
 
-// "  (production v2, staging v3)": where aliases stand.
+// "  (production v2, staging v3)": the versions of aliases.
 std::string aliases_text(Context& context, const std::vector<registry::Version>& versions) {
-  std::map<std::string, std::string> stand;  // several versions where an alias was moved on both sides
+  std::map<std::string, std::string> stand;  // several versions if an alias was moved on both sides
   for (const registry::Version& version : versions) {
     for (const std::string& alias : version.aliases)
       stand[alias] += fmt::format("{}v{}", stand[alias].empty() ? " " : " and ", version.number);
@@ -54,7 +54,7 @@ struct Row {
   std::uint64_t files = 0, bytes = 0;
 };
 
-// Files at `path` or below it, and instead of what is in deeper folders those folders.
+// Files at `path` or directly below it; deeper files are replaced by their folders.
 std::vector<Row> rows_of(const std::vector<store::Entry>& entries, const std::string& path) {
   std::vector<Row> rows;
   for (const store::Entry& entry : entries) {

@@ -1,4 +1,4 @@
-// mlx merge-file: merges what the versions of two pointers hold into one version. git runs it as the merge driver of
+// mlx merge-file: merges the versions of two pointers into one version. git runs it as the merge driver of
 // *.mlx in merge, rebase and cherry-pick; its exit code says whether the pointer is left in conflict.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string read_side(const std::string& path, Context& context) {
   return text;
 }
 
-// git runs a driver in the root of the worktree, and the folder of the path may not stand yet there.
+// git runs a driver in the root of the worktree, and the folder of the path may not exist yet.
 std::string start_of(const MergeFileOptions& options, Context& context) {
   std::string folder =
       parent_path(absolute_path(join_path(context.folder(), options.path.empty() ? options.current : options.path)));
@@ -51,7 +51,7 @@ registry::PointerMerge merge(const MergeFileOptions& options, const Texts& texts
   const std::string name = options.path.empty() ? options.current : options.path;
   const registry::Pointer ours = registry::decode_pointer(texts.ours, name + " (ours)");
   const registry::Pointer theirs = registry::decode_pointer(texts.theirs, name + " (theirs)");
-  std::optional<registry::Pointer> base;  // empty where both sides added it
+  std::optional<registry::Pointer> base;  // empty if both sides added it
   if (!texts.base.empty()) base = registry::decode_pointer(texts.base, name + " (base)");
   const store::Favour favour = options.ours     ? store::Favour::kOurs
                                : options.theirs ? store::Favour::kTheirs
@@ -114,7 +114,7 @@ int run_merge_file(const MergeFileOptions& options, Context& context) {
   try {
     merged = merge(options, texts, repository, context.dry_run());
   } catch (const Error& error) {
-    // So that nobody takes the pointer for merged: git leaves what stands there.
+    // Marks the pointer as unmerged, because git leaves the file as it is.
     if (error.kind == ErrorKind::kNotFound && !context.dry_run()) write_file_atomically(current, with_markers(texts));
     throw;
   }

@@ -1,4 +1,4 @@
-// Folders are opened once, by a name in their open parent and never through links, and emptied by what was opened.
+// Folders are opened once, by a name in their open parent and never through links, and emptied through that descriptor.
 #include "cmd/new_folder.h"
 
 #include <fcntl.h>
@@ -54,7 +54,7 @@ void remove_mark(int parent, const std::string& name) {
   (void)::unlinkat(parent, (name + std::string(kMark)).c_str(), 0);
 }
 
-// The mark goes last: until then the next clone finds what is left.
+// The mark is removed last: until then the next clone finds what is left.
 void remove_staging(int parent, int folder, const std::string& path) {
   remove_content(folder, path);
   (void)::unlinkat(parent, base_name(path).c_str(), AT_REMOVEDIR);

@@ -13,13 +13,13 @@ namespace mlx::cmd {
 // no project can bring one along.
 class NewFolder {
  public:
-  // `path` is absolute. kConflict where it stands and is not empty, or where another process makes it.
+  // `path` is absolute. kConflict if it exists and is not empty, or if another process is making it.
   explicit NewFolder(std::string path);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
-  const std::string& path() const { return made_; }  // where it is made: an empty folder
-  // Moves it to its place, an empty folder or none. One that someone stands in (the shell's own) is filled instead.
+  const std::string& path() const { return made_; }  // the empty folder in which it is made
+  // Moves it to its place, an empty folder or none. A folder that is in use (the shell's own) is filled instead.
   void keep(const std::string& current_folder);
 
  private:

@@ -1,4 +1,4 @@
-// A new ring has one member: a passphrase, or a recipient where one is named.
+// A new ring has one member: a passphrase, or the recipient that is named.
 #include "cmd/new_keys.h"
 
 #include "base/clock.h"

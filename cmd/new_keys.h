@@ -15,7 +15,7 @@ struct NewKeysOptions {
 };
 std::vector<Option> new_keys_options(NewKeysOptions& options);
 
-// False where the repository has keys already.
+// False if the repository has keys already.
 bool make_keys_where_missing(registry::Keys& keys, const NewKeysOptions& options, Context& context);
 
 // A public key as text, or the path of a file that holds one.

@@ -18,7 +18,7 @@ struct Ranked {
   double probability = 0;
 };
 
-// What an INPUT names: the path of a file, or a dataset's version where there is no such file.
+// What an INPUT names: the path of a file, or a dataset's version if there is no such file.
 struct PredictSource {
   std::string path;
   registry::Version dataset;

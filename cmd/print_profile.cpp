@@ -20,7 +20,7 @@ double gigabytes(const graph::NodeTime& time) {
   return time.seconds > 0 ? time.bytes / time.seconds / 1e9 : 0;
 }
 
-// Of what the machine can do at most, where that is known.
+// The share of the machine's peak, if that is known.
 std::string of_peak(double rate, double peak) {
   return peak > 0 ? fmt::format("{:>5.1f} %", 100e9 * rate / peak) : "      -";
 }
@@ -99,7 +99,7 @@ void print_profile(Context& context, const train::Profile& profile) {
 }
 
 Json profile_json(const train::Profile& profile) {
-  Json peak;  // null where it is not known
+  Json peak;  // null if it is not known
   if (profile.peak) peak = {{"flops_per_second", profile.peak->flops}, {"bytes_per_second", profile.peak->bytes}};
   return {{"steps", profile.steps},
           {"seconds", profile.seconds},

@@ -17,7 +17,7 @@ struct PromoteOptions {
   std::string reference, alias, message;
 };
 
-// NAME@previous is what this alias named before, where it named anything: there may be others.
+// NAME@previous is what this alias named before, if anything; otherwise other aliases decide.
 registry::Version wanted_version(const PromoteOptions& options, registry::Repository& repository) {
   const std::string& text = options.reference;
   if (!text.starts_with("run:") && registry::parse_reference(text).selector == "previous") {
@@ -30,7 +30,7 @@ registry::Version wanted_version(const PromoteOptions& options, registry::Reposi
 int run_promote(const PromoteOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = wanted_version(options, repository);
-  // Several where it was moved on both sides, which a move settles.
+  // Several if it was moved on both sides; a move settles that.
   const std::vector<registry::Version> before = registry::named_by_alias(repository, version.artifact, options.alias);
   const bool there = before.size() == 1 && before.front().digest == version.digest;
   if (!there) registry::require_may_record(repository, "alias.move");

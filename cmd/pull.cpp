@@ -32,7 +32,7 @@ struct PullOptions {
 void make_repository_of_clone(Context& context) {
   if (context.has_repository()) return;
   const std::string top = find_git_root(context.folder()).value_or(context.folder());
-  std::string root = context.folder();  // the project may stand below the root of its git repository
+  std::string root = context.folder();  // the project may be below the root of its git repository
   while (root != top && root != "/" && !path_exists(join_path(root, "mlx.toml"))) root = parent_path(root);
   if (!path_exists(join_path(root, "mlx.toml"))) return;  // opening says what is missing
   if (context.dry_run()) {

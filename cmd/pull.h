@@ -11,7 +11,7 @@ namespace mlx::cmd {
 // worktree already. kNotFound where a pointer's version is nowhere.
 Json check_out_pointers(registry::Repository& repository, bool force, Context& context);
 
-// What git is to know of this clone; what could not be set up is said.
+// Sets up git for this clone; says what could not be set up.
 void set_up_git_clone(registry::Repository& repository, Context& context);
 
 }  // namespace mlx::cmd

@@ -40,7 +40,7 @@ void say_mended(const registry::MendedHeads& heads, const registry::RemoteConfig
   }
 }
 
-// Before the push: that others are told comes with it.
+// Before the push, so that the push carries it to others.
 Json give_up_missing(const PushOptions& options, const registry::RemoteConfig& remote, Context& context) {
   Json list = Json::array();
   if (!options.without_missing) return list;
@@ -61,7 +61,7 @@ int push(const PushOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::RemoteConfig remote = chosen_remote(options.remote, context);
   const bool dry_run = context.dry_run();
-  // Also where nothing was recorded since the name was given.
+  // Also if nothing was recorded since the name was set.
   if (!dry_run && registry::may_record(repository, "actor.describe")) registry::introduce(repository);
   std::vector<std::string> mended;
   const std::optional<registry::MendedHeads> heads =
@@ -94,7 +94,7 @@ std::string read_stdin() {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
-// Exit 1 where the data of a pointer is on no remote.
+// Exit 1 if the data of a pointer is on no remote.
 int check(const PushOptions& options, Context& context) {
   std::vector<registry::Pointer> pointers;
   // A worktree without .mlx may push what names no data.

@@ -27,7 +27,7 @@ int list(Context& context) {
   return 0;
 }
 
-// New ones read nothing of what is under the old ones, and would be in the way when those come back.
+// New keys cannot read what the old ones encrypted, and would conflict with them when they come back.
 void require_no_lost_keys(registry::Repository& repository) {
   const std::string lost = repository.mlx_folder() + "/keys: the keys of this repository are missing";
   for (const registry::RemoteConfig& known : registry::remotes(repository.root())) {
@@ -40,7 +40,7 @@ void require_no_lost_keys(registry::Repository& repository) {
     throw Error(ErrorKind::kConflict, lost, "new keys could not read it: restore a backup of .mlx/keys");
 }
 
-// Those of the remote where it has some, else new ones; true where they are new.
+// The remote's keys if it has some, else new ones; true if they are new.
 bool get_keys(const registry::RemoteConfig& remote, const NewKeysOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
   if (repository.keys().exist()) return false;

@@ -82,7 +82,7 @@ void require_committed(registry::Repository& repository, const registry::Pointer
               "`mlx commit -m MESSAGE` makes one; --force removes it all the same");
 }
 
-// Files of a version that was erased stand nowhere else, whatever the packs still hold.
+// Files of an erased version are stored nowhere else, whatever the packs still hold.
 void require_stored(registry::Repository& repository, const registry::Pointer& pointer, const std::string& folder) {
   if (!registry::erasure_of(repository, pointer.digest) || !path_exists(folder)) return;
   throw Error(ErrorKind::kConflict,
@@ -124,7 +124,7 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
   }
 }
 
-// The worktree, then the pointer: what is cut off in between is a dataset that `mlx checkout` brings back.
+// First the worktree, then the pointer: after a crash in between, `mlx checkout` brings the dataset back.
 void remove(Task& task, Context& context) {
   registry::Repository& repository = context.repository();
   registry::Pointer& pointer = task.pointer;
@@ -136,7 +136,7 @@ void remove(Task& task, Context& context) {
     carry_out_version(repository, plan, pointer.digest, "", store::LinkMode::kCopy, context);
   }
   if (task.parts.empty()) {
-    // It stays where it is not empty.
+    // It stays if it is not empty.
     if (!task.remove.empty()) store::Beneath(repository.root()).remove_folder(pointer.artifact);
     registry::remove_pointer(repository, pointer);
     registry::unignore_in_git(repository, pointer.artifact);

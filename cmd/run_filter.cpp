@@ -26,7 +26,7 @@ Json document(const std::string& text, const registry::Run& run) {
   return text.empty() ? Json::object() : parse_json(text, "run:" + run.id);
 }
 
-// "train.optimizer.name" in nested objects; null where there is no such member.
+// "train.optimizer.name" in nested objects; null if there is no such member.
 const Json* member(const Json& object, std::string_view path) {
   if (!object.is_object()) return nullptr;
   const std::size_t dot = path.find('.');
@@ -35,7 +35,7 @@ const Json* member(const Json& object, std::string_view path) {
   return dot == std::string_view::npos ? &*found : member(*found, path.substr(dot + 1));
 }
 
-// Where a run keeps what its config has elsewhere.
+// Parameters that a run stores under another path than its config.
 struct Nested {
   std::string_view in_config, in_run;
 };
@@ -52,7 +52,7 @@ const Json* parameter(const Json& params, const std::string& path) {
   return nullptr;
 }
 
-// A table is no figure, but for one that has a name: an optimizer is said by that.
+// A table is not a value, except one with a `name`, such as an optimizer.
 bool is_table(const Json& value) {
   return value.is_object() && !(value.contains("name") && value["name"].is_string());
 }
@@ -105,7 +105,7 @@ void add_paths(const Json& object, const std::string& prefix, std::set<std::stri
               "`mlx show run:ID` lists figures and parameters");
 }
 
-// By run; throws where none of `all`, whatever was asked before, has it.
+// By run; throws if none of `all` has it, whatever the other conditions.
 std::vector<std::optional<Figure>> figures(registry::Repository& repository, const std::vector<registry::Run>& all,
                                            const std::vector<registry::Run>& runs, const std::string& name) {
   std::vector<std::optional<Figure>> found;
@@ -146,7 +146,7 @@ void sort_by(const RunFilter& filter, registry::Repository& repository, const st
 }  // namespace
 
 void apply(const RunFilter& filter, registry::Repository& repository, std::vector<registry::Run>& runs) {
-  std::vector<registry::Run> all;  // whose figures are known, for names that no run has
+  std::vector<registry::Run> all;  // to find names that no run has
   if (!filter.where.empty() || !filter.sort.empty()) all = runs;
   if (filter.reverse && filter.sort.empty()) std::ranges::reverse(runs);
   for (const std::string& text : filter.where) {

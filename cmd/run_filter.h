@@ -1,4 +1,4 @@
-// Which runs `mlx log --runs` lists and in which order: conditions over what is known of a run.
+// Which runs `mlx log --runs` lists, and in which order: conditions on parameters and metrics of a run.
 #pragma once
 
 #include <string>

@@ -31,7 +31,7 @@ void field(Context& context, const char* name, const std::string& value) {
   if (!value.empty()) context.line(fmt::format("{:<14}{}", name, value));
 }
 
-// A JSON document inside a version or an attachment; null where it is none.
+// A JSON document inside a version or an attachment; null if it is not JSON.
 Json read_json(registry::Repository& repository, const Digest& blob, std::uint64_t size, const std::string& what) {
   if (size > kLargestJson) return Json();
   const Bytes bytes = repository.store().read_blob(blob);
@@ -45,7 +45,7 @@ Json model_summary(registry::Repository& repository, const registry::Version& ve
   Json model = read_json(repository, entry->content, entry->size, version.name() + ":model.json");
   Json summary = Json::object();
   for (const auto& [key, value] : model.items()) {
-    // Numbers and names as they are; of what is larger only what people ask for.
+    // Numbers and names as they are; of larger values only the usual parts.
     const bool wanted = value.is_primitive() || key == "signature" || key == "labels" || key == "preprocessing";
     if (wanted) summary[key] = value;
   }
@@ -78,7 +78,7 @@ Json remarks_json(registry::Repository& repository, const registry::Version& ver
   return list;
 }
 
-// What operations say of its files and bytes and is not so, where its list of files is here and can be read.
+// Wrong numbers of files and bytes in operations, if its list of files is here and can be read.
 std::vector<std::string> false_claims(registry::Repository& repository, const registry::Version& version) try {
   if (!repository.store().has(store::ObjectKind::kManifest, version.digest)) return {};
   return registry::false_claims_of(repository, repository.store().summarize(version.digest));
@@ -103,7 +103,7 @@ void show_other_makers(Context& context, const registry::Version& version, const
   }
 }
 
-// "clf@v1  sha256:…": a version by name, where it has one here; of `artifact` where several have this content.
+// "clf@v1  sha256:…": a version by its name here, if any; that of `artifact` if several have this content.
 std::string version_label(registry::Repository& repository, const Digest& digest, const std::string& artifact = {}) {
   if (const auto own = registry::version_of(repository, artifact, digest)) return own->name() + "  " + digest.text();
   for (const registry::Version& version : registry::versions(repository)) {
@@ -165,7 +165,7 @@ void print_files(Context& context, const std::vector<store::Entry>& entries) {
   if (entries.size() > kShown) context.line(fmt::format("  and {} more (`mlx ls` lists all)", entries.size() - kShown));
 }
 
-// Every time that an alias came to stand on the version, oldest first.
+// Every move of an alias to the version, oldest first.
 std::vector<registry::AliasMove> moves_to(registry::Repository& repository, const registry::Version& version) {
   std::vector<registry::AliasMove> moves = registry::alias_moves(repository, version.artifact);
   std::erase_if(moves, [&](const registry::AliasMove& move) { return move.digest != version.digest; });

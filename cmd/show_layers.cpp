@@ -21,7 +21,7 @@ std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch
   return sizes;
 }
 
-// How long a sequence the model was made for; 1 where its config says nothing of it.
+// The length of sequence that the model was made for; 1 if its config does not say.
 std::int64_t context_of(const nn::Model& model) {
   const Json config = parse_json(model.config, "the model's config");
   const auto found = config.find("context");
@@ -29,7 +29,7 @@ std::int64_t context_of(const nn::Model& model) {
                                                              : 1;
 }
 
-// The batch that the version was trained with; 0 where that is not known.
+// The batch that the version was trained with; 0 if unknown.
 std::int64_t batch_of(registry::Repository& repository, const registry::Version& version) {
   if (version.run.empty()) return 0;
   const registry::Run run = registry::read_run(repository, version.run);
@@ -75,7 +75,7 @@ std::string short_count(double count) {
   return fmt::format("{:.0f}", count);
 }
 
-// "28x28x16" of one example; "u8" before it where it is no f32.
+// "28x28x16" of one example; with "u8" before it if it is not f32.
 std::string output_text(const graph::Graph& graph, const graph::LayerRow& row) {
   std::string text;
   for (const graph::Dim& dim : row.output) {

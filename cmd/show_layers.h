@@ -17,10 +17,10 @@ struct ModelLayers {
   nn::Model model;          // without tensors
   graph::Summary summary;   // for one example
   std::int64_t frozen = 0;  // how many of the parameters its training left as they were
-  std::int64_t length = 0;  // of the example, where the model takes sequences
+  std::int64_t length = 0;  // of the example, if the model takes sequences
   // Activations and workspaces; none where no kernel of this machine serves the model (`memory_problem` says which).
   std::optional<std::size_t> inference_bytes, training_bytes;
-  std::int64_t training_batch = 0;  // 0 where the version was not trained, or its run is not here
+  std::int64_t training_batch = 0;  // 0 if the version was not trained, or its run is not here
   std::string memory_problem;
 };
 

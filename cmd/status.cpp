@@ -28,12 +28,12 @@ struct State {
   std::optional<registry::Version> version;
   // "clean", "modified", "behind" (the folder is exactly another version), "missing" (not in the worktree), "not
   // fetched" (content not in the store), "erased" (nobody can read it any more),
-  // "unreadable" (what stands in its place is nothing that can be a dataset)
+  // "unreadable" (what is in its place cannot be a dataset)
   std::string status;
   std::string why;                         // of "unreadable"
   store::Difference difference;            // of the folder from the pointer
-  std::optional<Digest> checked_out;       // what the folder was made as, where that is known and not the pointer
-  std::optional<store::Difference> since;  // of the folder from `checked_out`, where that can be told
+  std::optional<Digest> checked_out;       // the version it was made as, if known and not the pointer's
+  std::optional<store::Difference> since;  // of the folder from `checked_out`, if known
   bool drifted() const { return checked_out.has_value(); }
 };
 

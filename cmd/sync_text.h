@@ -9,7 +9,7 @@
 
 namespace mlx::cmd {
 
-// The remote of this name; where it is "" the one of the setting remote.default, `origin`, or the only one.
+// The remote of this name; for "" the one of the setting remote.default, `origin`, or the only one.
 registry::RemoteConfig chosen_remote(const std::string& name, Context& context);
 std::string sync_text(const char* verb, const std::string& remote, const registry::SyncResult& result);
 // The artifacts of versions that a fetch brought or would bring, one line each, at most ten.

@@ -40,7 +40,7 @@ Json to_json(const train::TrainOutcome& outcome) {
   return json;
 }
 
-// The figures by which models of each kind are judged, of what was held out.
+// The validation metrics by which models of each kind are judged.
 std::string held_out_text(const Json& summary) {
   const auto number = [&](const char* key) { return json_number(summary, key, "summary"); };
   if (summary.contains("valid_bits_per_byte")) {
@@ -136,7 +136,7 @@ int run_train(const TrainOptions& options, Context& context) {
   train.notice = [&](const std::string& text) { context.say(text); };
   train.merge = options.merge;
   train.memory = allowed_memory(options.memory);
-  // Where nobody looks it is in the summary, unless it is about what was asked for.
+  // Off a terminal it is only in the summary, unless it was asked for.
   if (!options.memory.empty() || isatty(STDERR_FILENO))
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;

@@ -24,8 +24,7 @@ store::Secret first_passphrase(const Environment& environment, const std::string
 // One beside or in place of those that unlock: of its own file, or asked for; never what the environment unlocks with.
 store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what);
 
-std::string identity_path(const Environment& environment);  // MLX_IDENTITY, else ~/.config/mlx/identity
-store::KeyPair read_identity(
-    const Environment& environment);  // kNotFound with a hint, kRefused where others can read it
+std::string identity_path(const Environment& environment);     // MLX_IDENTITY, else ~/.config/mlx/identity
+store::KeyPair read_identity(const Environment& environment);  // kNotFound with a hint, kRefused if others can read it
 
 }  // namespace mlx::cmd

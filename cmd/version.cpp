@@ -1,4 +1,4 @@
-// mlx version: which mlx this is, and with -v on what it stands.
+// mlx version: the version; with -v, libraries, kernels and devices.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ std::string sqlite_version() {
   return query.step() ? query.text(0) : "";
 }
 
-// Opens oneDNN's module, where there is one.
+// Opens oneDNN's module, if there is one.
 std::string onednn_version() {
   try {
     kernels::onednn_kernels();

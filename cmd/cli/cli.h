@@ -70,15 +70,15 @@ class Context {
   virtual Progress& progress() = 0;
   virtual Pool& pool() = 0;
   virtual const Environment& environment() = 0;
-  virtual const std::string& folder() const = 0;   // where -C or the shell stands, absolute
+  virtual const std::string& folder() const = 0;   // that of -C or of the shell, absolute
   virtual registry::Repository& repository() = 0;  // opened when first asked for
   virtual bool has_repository() = 0;
   virtual const registry::SettingSources& setting_sources() = 0;
   virtual const registry::Settings& settings() = 0;     // read when first asked for; a command's own option is stronger
   virtual const std::string& command_line() const = 0;  // as typed, for a run's title
-  virtual store::Disk& disk() = 0;                      // for what has no repository yet (init)
+  virtual store::Disk& disk() = 0;                      // for commands without a repository yet (init)
   virtual void flush() = 0;                             // stdout is buffered until the end, and until say()
-  virtual void start_pager() = 0;  // stdout goes through $PAGER from here on, where it is a terminal
+  virtual void start_pager() = 0;                       // stdout goes through $PAGER from here on, if it is a terminal
 };
 
 struct Command {

@@ -1,4 +1,4 @@
-// One scan over the characters of a text; what is done with those that a terminal acts on differs.
+// One scan over the characters of a text; callers differ in how they treat those that a terminal acts on.
 #include "cmd/cli/foreign_text.h"
 
 #include <fmt/format.h>
@@ -32,14 +32,14 @@ Character first_of(std::string_view text) {
   return {text.substr(0, length), code, true};
 }
 
-// Unicode 15's categories Cf, Zl and Zp: what turns writing around, joins, breaks lines or is not seen at all. Without
+// Unicode 15's categories Cf, Zl and Zp: characters that reverse, join or break text, or are invisible. Without
 // the signs of Arabic, Syriac and Kaithi that are of Cf and seen.
 constexpr std::pair<std::uint32_t, std::uint32_t> kUnseen[] = {
     {0x00AD, 0x00AD}, {0x061C, 0x061C}, {0x180E, 0x180E},   {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x206F},
     {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
 };
 
-// A terminal would act on it, or show other text than stands there.
+// A terminal would act on it, or show other text than is there.
 bool is_acted_on(const Character& one) {
   const std::uint32_t c = one.code;
   if (!one.valid || c < 0x20 || (c >= 0x7F && c < 0xA0)) return true;

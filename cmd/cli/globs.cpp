@@ -26,7 +26,7 @@ bool is_pattern(std::string_view text) {
   return false;
 }
 
-// "data/x" of "data/x/*/y": what stands before the first part with a pattern.
+// "data/x" of "data/x/*/y": the part before the first pattern.
 std::string fixed_part(const std::string& pattern) {
   std::string fixed;
   for (std::size_t from = 0; from < pattern.size();) {
@@ -40,7 +40,7 @@ std::string fixed_part(const std::string& pattern) {
 
 struct Search {
   std::string root, pattern;
-  std::size_t depth = 0;  // parts of the pattern; no limit where it has "**"
+  std::size_t depth = 0;  // parts of the pattern; no limit if it has "**"
   bool hidden = false;    // the pattern names a dot somewhere
   std::vector<std::string> found;
 

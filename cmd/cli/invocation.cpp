@@ -19,7 +19,7 @@ Command root_command(Common& common) {
   return root;
 }
 
-// Moves the options that stand before the next bare word from the front of `rest` to `options`.
+// Moves the options before the next bare word from the front of `rest` to `options`.
 void take_leading_options(std::vector<std::string>& rest, std::vector<std::string>& options) {
   std::size_t count = 0;
   while (count < rest.size() && rest[count].size() > 1 && rest[count][0] == '-' && rest[count] != "--") {
@@ -55,7 +55,7 @@ const CommandRow& find_row(const std::string& word, const std::vector<std::strin
   fail_unknown("mlx", word, known, "mlx help");
 }
 
-// The subcommand that the next word names; the command itself where it runs without one.
+// The subcommand that the next word names; the command itself if it runs without one.
 bool descend(Command& command, std::string& title, std::vector<std::string>& rest) {
   if (rest.empty()) return false;
   std::vector<std::string> known;

@@ -7,7 +7,7 @@
 namespace mlx::cmd {
 namespace {
 
-// Text that roff prints as it stands: backslashes and dashes escaped, no line that begins a request.
+// Text that roff prints unchanged: backslashes and dashes escaped, no line that begins a request.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -43,7 +43,7 @@ std::string inline_roff(std::string_view text) {
 // "# TITLE", paragraphs, "- item", four spaces for code.
 std::string prose_to_roff(const std::string& prose) {
   std::string out;
-  bool code = false, fresh = true;  // fresh: a paragraph's macro stands already
+  bool code = false, fresh = true;  // fresh: a paragraph's macro is already there
   std::size_t from = 0;
   while (from < prose.size()) {
     const std::size_t to = std::min(prose.find('\n', from), prose.size());

@@ -11,7 +11,7 @@
 namespace mlx::cmd {
 namespace {
 
-// "3 days", "3days", "3d": so long before now. nullopt where it is none.
+// "3 days", "3days", "3d": that long before now. nullopt if it is not a duration.
 std::optional<std::int64_t> ago(const std::string& text) {
   std::int64_t count = 0;
   const char* const end = text.data() + text.size();

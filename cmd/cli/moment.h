@@ -7,10 +7,10 @@
 
 namespace mlx::cmd {
 
-// Unix microseconds; local time where no zone is given. kUsage naming `option`.
+// Unix microseconds; local time if no zone is given. kUsage naming `option`.
 std::int64_t parse_moment(const std::string& text, const std::string& option);
 
-// What is wrong with a machine's clock that says this, "" where nothing is: what is recorded under it misleads people.
+// The problem of a clock that says this, or "": a wrong time in the record misleads people.
 std::string clock_problem(std::int64_t unix_micros);
 
 }  // namespace mlx::cmd

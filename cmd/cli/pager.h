@@ -1,4 +1,4 @@
-// Long output on a terminal goes through $PAGER (less -FRX where it is unset). Used by terminal.cpp.
+// Long output on a terminal goes through $PAGER (less -FRX if it is unset). Used by terminal.cpp.
 #pragma once
 
 #include <sys/types.h>

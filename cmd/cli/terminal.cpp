@@ -138,7 +138,7 @@ const registry::Settings& Terminal::settings() {
 
 void Terminal::flush() {
   std::string text;
-  text.swap(buffer_);  // emptied even where writing fails: an error is reported once
+  text.swap(buffer_);  // emptied even if writing fails: an error is reported once
   write_stdout(text);
 }
 

@@ -19,7 +19,7 @@
 
 namespace mlx::cmd {
 
-// Thrown where stdout is a pipe that nobody reads any more: the program ends quietly, as if killed by SIGPIPE.
+// Thrown if stdout is a pipe that nobody reads any more: the program ends quietly, as if killed by SIGPIPE.
 struct PipeClosed {};
 
 class Terminal final : public Context {

@@ -36,12 +36,12 @@ struct Int8 {
   std::int64_t quads, stride;  // stride: bytes of a quad's weights
   std::int64_t step, width;    // bytes from window to window; channels of y
   const float *scale, *bias;   // of y's steps; per channel, padded
-  float low, high;             // what the activation keeps, in steps of y
+  float low, high;             // the range of the activation, in steps of y
   bool tame;                   // tame: no result is NaN or beyond 2^30, so that conversion and packing alone saturate
   void* y;                     // of this image
 };
 
-// y = round(clamp(real / scale_y)) of what may be NaN (0) or huge. Packing does the rest.
+// y = round(clamp(real / scale_y)); real may be NaN (gives 0) or huge. Packing does the rest.
 __m512i to_integers(__m512 value, bool tame) {
   if (tame) return _mm512_cvtps_epi32(value);
   const __mmask16 ordered = _mm512_cmp_ps_mask(value, value, _CMP_ORD_Q);
@@ -178,13 +178,13 @@ void copy_bytes(const Geometry& g, const std::uint8_t* x, std::uint8_t* image, s
   });
 }
 
-// What a step of y stands for.
+// The real value of a step of y.
 float step_of(const State* s) {
   return s->g.y_type == DType::kF32 ? 1.0f : s->attrs.scale_y;
 }
 
 // From sums to y's steps, per channel: scale and bias, each [channels padded]. Returns whether every result is `tame`;
-// false also where a scale or a bias is NaN, since no comparison with NaN holds.
+// also false if a scale or a bias is NaN, because no comparison with NaN holds.
 bool make_factors(const State* s, const Args& args, float* factors) {
   const Geometry& g = s->g;
   const std::int64_t channels = padded_channels(g);

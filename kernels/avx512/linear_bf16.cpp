@@ -34,7 +34,7 @@ inline Floats fma(Pairs a, Pairs b, Floats c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-// Pairs as what panels hold.
+// Pairs, as panels hold them.
 inline Floats as_floats(__m512i pairs) {
   return {_mm512_castsi512_ps(pairs)};
 }

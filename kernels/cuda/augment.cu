@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLongRun = 4, kRounds = 4;    // a block's threads make so many runs each
 constexpr int kSharedChannels = 8;          // tables of more stay where they are
-constexpr std::int64_t kMostLayers = 1024;  // of the grid; what is beyond, blocks loop over
+constexpr std::int64_t kMostLayers = 1024;  // of the grid; blocks loop over the rest
 
 struct Images {
   const std::uint8_t* pixels = nullptr;

@@ -17,7 +17,7 @@ inline constexpr int kKeep = 0, kTranspose = 1;                          // cubl
 inline constexpr unsigned kReduceInPlace = 1, kReduceInComputeType = 2;  // cublasLtReductionScheme_t
 // cublasLtEpilogue_t. The tanh form of GELU; the gradient of the bias from B is the sum over k of each column of op(B).
 inline constexpr unsigned kPlain = 1, kRelu = 2, kBias = 4, kGelu = 32, kBiasGradientB = 512;
-// With a matrix beside D, as D is: kGelu writes there what it is taken of, kGeluGradient reads it.
+// With a matrix beside D, of the same layout: kGelu writes the pre-activation there, kGeluGradient reads it.
 inline constexpr unsigned kAuxiliary = 128, kGeluGradient = 64 | kAuxiliary;
 // cublasLtMatmulDescAttributes_t, with the type of each value
 inline constexpr int kTransposeA = 3, kTransposeB = 4;  // int32_t
@@ -43,7 +43,7 @@ struct Heuristic {  // cublasLtMatmulHeuristicResult_t
   int reserved[4];
 };
 
-// The functions by their names in the library; handles and descriptors are pointers to what only it knows.
+// The library's functions by name; handles and descriptors are opaque pointers.
 struct Api {
   std::size_t (*get_version)();                                         // cublasLtGetVersion
   const char* (*get_status_string)(int status);                         // cublasLtGetStatusString
@@ -64,7 +64,7 @@ struct Api {
                 void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                 const Algorithm* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
 };
-// Null where there is no such library; opened once.
+// Null if there is no such library; opened once.
 const Api* api();
 
 // D[m,n] = op(A) · op(B), all of them column-major and dense: A is [m,k], or [k,m] where it is transposed, B likewise.
@@ -92,18 +92,18 @@ struct Matmul {
   ~Matmul();
 };
 
-// Null where there is no library, or it declines. Sums are in f32. Split sums are added
+// Null if there is no library, or it declines. Sums are in f32. Split sums are added
 // by a step of their own, from f32: neither in the result's type nor in the order in which blocks finish.
 std::unique_ptr<Matmul> plan_matmul(const Product& product);
 
-// What a product reads and writes, at multiples of kTensorAlignment; `vector` and `matrix` where its epilogue has them.
+// Operands of a product, at multiples of kTensorAlignment; `vector` and `matrix` if its epilogue has them.
 struct Operands {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  const void *vector = nullptr, *matrix = nullptr;  // written where the epilogue does
+  const void *vector = nullptr, *matrix = nullptr;  // written if the epilogue does so
   void* workspace = nullptr;
 };
-// Launches it on args.stream. What goes wrong is kept for Device::wait, with the operation's name.
+// Launches it on args.stream. An error is kept for Device::wait, with the operation's name.
 void run_matmul(const char* operation, const Args& args, const Matmul& plan, const Operands& on);
 
 }  // namespace mlx::kernels::cuda::cublas_lt

@@ -21,7 +21,7 @@ namespace mlx::kernels::cuda {
 
 inline constexpr int kWarp = 32;
 inline constexpr int kThreads = 256;               // of a block
-inline constexpr std::int64_t kMostBlocks = 4096;  // of elementwise work; what is beyond, threads loop over
+inline constexpr std::int64_t kMostBlocks = 4096;  // for elementwise work; threads loop over the rest
 
 inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);
@@ -33,7 +33,7 @@ inline constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 
 // Nothing is launched for an empty grid. A launch that fails is found by the device's check (kernels/device.h).
 // `shared_bytes`: of block_memory() (ptx.h), up to kMostShared.
-inline constexpr std::size_t kMostShared = std::size_t{99} << 10;  // what every chip from 8.0 on has for a block
+inline constexpr std::size_t kMostShared = std::size_t{99} << 10;  // per block, on every chip from 8.0 on
 template <typename... Expected, typename... Actual>
 void launch_with(const Args& args, std::size_t shared_bytes, void (*kernel)(Expected...), dim3 grid, int threads,
                  Actual&&... actual) {
@@ -99,7 +99,7 @@ __device__ inline void to_half(float x, F16* to) {
   *to = to_f16(x);
 #endif
 }
-// x rounded to what `type` holds.
+// x rounded to `type`.
 __device__ inline float rounded_to(DType type, float x) {
   if (type == DType::kBF16) {
     BF16 half;
@@ -114,7 +114,7 @@ __device__ inline float rounded_to(DType type, float x) {
   return x;
 }
 
-// Elements that are computed with in f32 and stored as f32, bf16 or f16. Null where the tensor is absent.
+// Elements that are computed in f32 and stored as f32, bf16 or f16. Null if the tensor is absent.
 struct Reals {
   const void* data = nullptr;
   DType type = DType::kF32;
@@ -189,7 +189,7 @@ __device__ inline float activate(Activation activation, float x) {
   }
   return x;
 }
-// Whether relu or relu6 let the gradient through where they gave y.
+// Whether relu or relu6 passes the gradient, given its output y.
 __device__ inline bool passes(Activation activation, float y) {
   return y > 0.0f && (activation != Activation::kRelu6 || y < 6.0f);
 }
@@ -250,7 +250,7 @@ __device__ inline double sum_of(const double* parts, std::int64_t count) {
 
 // Two sums down each column of a [rows, columns] matrix: a block takes kWarp columns and one of row_parts() shares of
 // the rows, a warp every kThreads / kWarp-th of them.
-struct Pair {  // without initializers: it stands in shared memory
+struct Pair {  // without initializers: it is in shared memory
   float first, second;
 };
 inline std::int64_t row_parts(std::int64_t rows) {
@@ -313,9 +313,9 @@ void each_row(const Args& args, std::int64_t rows, Body body) {
   launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
 }
 
-bool prepare_library_linear(const Problem& problem, Plan& plan);  // what NVIDIA's libraries take of it
+bool prepare_library_linear(const Problem& problem, Plan& plan);  // by NVIDIA's libraries, if they support it
 bool prepare_library_conv(const Problem& problem, Plan& plan);
-bool prepare_tensor_linear(const Problem& problem, Plan& plan);  // what tensor cores take of it
+bool prepare_tensor_linear(const Problem& problem, Plan& plan);  // on tensor cores, if they support it
 bool prepare_tensor_conv(const Problem& problem, Plan& plan);
 bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, half and quantized
 bool prepare_conv(const Problem& problem, Plan& plan);

@@ -17,7 +17,7 @@ inline constexpr int kTensorOpMath = 1, kFmaMath = 3;  // cudnnMathType_t; kFmaM
 // cudnnConvolutionFwdAlgo_t, BwdDataAlgo_t, BwdFilterAlgo_t: the deterministic ones that take NHWC and half types
 inline constexpr int kForwardPrecomputed = 1, kDataDeterministic = 1, kFilterDeterministic = 1;
 
-// The functions by their names in the library; handles and descriptors are pointers to what only it knows.
+// The library's functions by name; handles and descriptors are opaque pointers.
 struct Api {
   std::size_t (*get_version)();                          // cudnnGetVersion
   const char* (*get_error_string)(int status);           // cudnnGetErrorString
@@ -50,7 +50,7 @@ struct Api {
                          void* convolution, int algorithm, void* workspace, std::size_t bytes, const void* beta,
                          void* dw_desc, void* dw);
 };
-// Null where there is no such library; opened once.
+// Null if there is no such library; opened once.
 const Api* api();
 
 // One of the three directions of a convolution: x[n,h,w,c] * w[o,kh,kw,c/groups] = y[n,oh,ow,o].
@@ -65,7 +65,7 @@ struct Convolution {
   ~Convolution();
 };
 
-// Null where there is no library, or it declines; it knows no padding that differs between opposite sides. All three
+// Null if there is no library, or it declines; it knows no padding that differs between opposite sides. All three
 // tensors are of `type`, sums are in f32; of f32 with attrs.tf32 factors may count as tf32.
 std::unique_ptr<Convolution> plan_convolution(Op op, const Geometry& g, const Attrs& attrs, DType type);
 

@@ -80,7 +80,7 @@ struct Softmax {
     for (int i = 0; i < kRowTiles * kHead / 8; ++i) values[i / (kHead / 8)][i % (kHead / 8)] = {};
   }
 
-  // Turns scores into weights. `scale` is that of scores as powers of two, positive.
+  // Turns scores into weights. `scale` is positive and scales scores to powers of two.
   __device__ void weigh(FragmentC (&scores)[kRowTiles][kColumnTiles], float scale) {
     MLX_UNROLL
     for (int i = 0; i < 2 * kRowTiles; ++i)

@@ -77,7 +77,7 @@ __device__ FlashRows<T> outputs_of(const FlashSizes& s, T* y, std::int64_t batch
   return {y + batch * s.time * s.dim + std::int64_t{head} * s.head, s.dim};
 }
 
-// Eight elements, of which `count` exist: one access of 16 bytes where memory is aligned.
+// Eight elements, of which `count` exist: one access of 16 bytes if memory is aligned.
 struct alignas(16) Unit {
   std::uint16_t bits[8];
 };
@@ -251,7 +251,7 @@ __device__ void scale_sums(FragmentC (&sums)[kM][kN], float factor) {
   for (int i = 0; i < 4 * kM * kN; ++i) sums[i / (4 * kN)][i / 4 % kN].c[i % 4] *= factor;
 }
 
-// Where element c of fragment m or n stands among a warp's rows and a tile's columns.
+// The place of element c of fragment m or n among a warp's rows and a tile's columns.
 __device__ inline int row_in(int m, int c) {
   return 16 * m + 8 * (c / 2) + static_cast<int>(threadIdx.x) % kWarp / 4;
 }

@@ -6,7 +6,7 @@
 
 namespace mlx::kernels::cuda {
 
-inline constexpr int kGroupSlots = 64;                         // what a kernel's 4 KiB of arguments hold
+inline constexpr int kGroupSlots = 64;                         // as many as fit into a kernel's 4 KiB of arguments
 inline constexpr std::int64_t kGroupElements = 16 * kThreads;  // of a block
 
 // Slot has `count` elements; the blocks of slot i are first[i] … first[i + 1] - 1.
@@ -17,7 +17,7 @@ struct Group {
   int count;
 };
 
-// rule.begin() once a block, by one thread, then rule(slot, i, what begin() gave) for each of its elements.
+// One thread a block calls rule.begin(), then rule(slot, i, result of begin()) runs for each element.
 template <typename Slot, typename Rule>
 __global__ void group_kernel(const __grid_constant__ Group<Slot> group, const __grid_constant__ Rule rule) {
   __shared__ typename Rule::Begun begun;

@@ -9,7 +9,7 @@
 namespace mlx::kernels::cuda {
 
 // n / divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund & Montgomery 1994); divisor 1 … 2^31 - 1, or
-// 0 where nothing will be divided.
+// 0 if nothing will be divided.
 struct Divider {
   std::uint32_t divisor = 1, magic = 0x80000000u;
   int shift = 31;
@@ -75,7 +75,7 @@ struct Windows {
     if (row < 0 || row >= h || column < 0 || column >= w) return -1;
     return (std::int64_t{out.image} * h + row) * w + column;
   }
-  // Of y, whose window has `in` under `tap`; -1 where there is none.
+  // The index in y whose window has `in` under `tap`; -1 if there is none.
   constexpr std::int64_t output_at(const Pixel& in, const Tap& tap) const {
     const int row = in.row + pt - tap.row, column = in.column + pl - tap.column;
     if (row < 0 || column < 0 || row % sh != 0 || column % sw != 0) return -1;

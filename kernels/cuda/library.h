@@ -1,6 +1,6 @@
 // NVIDIA's libraries for products and convolutions, which are no part of mlx: they are opened when a GPU is first
 // asked for, and where one is missing its work is done by the kernels here. MLX_CUDA_LIBRARIES=0 goes without them.
-// What a plan that stands on one of them needs: aligned workspace. Used by
+// A plan that uses one of them needs aligned workspace. Used by
 // library_linear.cu, library_conv.cu and device.cu.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace mlx::kernels::cuda {
 // A handle for find(), or null where none of `names` ("libcudnn.so.9") is on the loader's path or where CUDA is
 // installed, or where libraries are not wanted. Never closed.
 void* open_library(std::initializer_list<const char*> names);
-// The address of an exported function; null where there is none.
+// The address of an exported function; null if there is none.
 void* find(void* library, const char* name);
 template <typename Function>
 bool find(void* library, const char* name, Function*& function) {
@@ -27,7 +27,7 @@ bool find(void* library, const char* name, Function*& function) {
 }
 
 // "cuBLASLt 13.1.0, cuDNN 9.19.0": what is used of them and must stand wherever it counts what results depend on;
-// "without cuBLASLt, without cuDNN" where there is neither.
+// "without cuBLASLt, without cuDNN" if there is neither.
 std::string library_versions();
 
 // The T of this thread's current GPU, made when it is first asked for and kept for the life of the process.

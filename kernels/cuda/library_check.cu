@@ -1,4 +1,4 @@
-// That what is declared of NVIDIA's libraries (cublas_lt.h, cudnn.h) is what their headers say, where nvcc finds them.
+// Checks that our declarations of NVIDIA's libraries (cublas_lt.h, cudnn.h) match their headers, if nvcc finds those.
 // Compiles to nothing.
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/cudnn.h"

@@ -7,7 +7,7 @@ namespace {
 
 // A convolution that is cuDNN's.
 struct LibraryConv {
-  Plan own;  // the same without the library, where that declines late
+  Plan own;  // the same without the library, if that declines late
   std::unique_ptr<cudnn::Convolution> convolution;
   Recast weights;
 };

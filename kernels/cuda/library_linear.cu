@@ -14,7 +14,8 @@ struct LibraryLinear {
   Op op{};
   std::unique_ptr<cublas_lt::Matmul> product;
   Recast weights, bias;
-  Activation then = Activation::kNone;  // what the product does not do itself: it, or its gradient, is done behind it
+  Activation then =
+      Activation::kNone;  // what the product does not do itself: it, or its gradient, runs after the product
 };
 
 cublas_lt::Operands with_weights(const LibraryLinear& s, const Args& args, Parts& parts) {
@@ -25,7 +26,7 @@ cublas_lt::Operands with_weights(const LibraryLinear& s, const Args& args, Parts
   return on;
 }
 
-// y of what the product gave: in place, or of pre, which is kept.
+// Computes y from the product: in place, or from the pre-activation, which is kept.
 void activate_all(const LibraryLinear& s, const State& own, const Args& args, const void* product) {
   const Geometry& g = own.g;
   const Reals before{product, g.y_type};

@@ -11,7 +11,7 @@ namespace mlx::kernels::cuda {
 inline constexpr int kLargeBlock = 512;
 inline constexpr std::int64_t kWide = 1024, kVeryWide = 16 * kWide;  // what blocks and large blocks take from
 template <int kTeam>
-inline constexpr int kTeamThreads = kTeam > kThreads ? kTeam : kThreads;  // of the block that the team stands in
+inline constexpr int kTeamThreads = kTeam > kThreads ? kTeam : kThreads;  // of the team's block
 template <int kTeam>
 inline constexpr int kTeamWarps = kTeamThreads<kTeam> / kWarp;
 
@@ -58,7 +58,7 @@ __device__ double team_sum(double value, double* shared) {
   return warp_sum(value);
 }
 
-// The largest element (NaN where there is one), where it stands first, and the sum of exp(x - max).
+// The largest element (NaN if there is one), its first place, and the sum of exp(x - max).
 struct SoftmaxRow {
   float max, sum;
   std::int64_t best;
@@ -217,7 +217,7 @@ __device__ double sum_of_targets(const Loss& loss, std::int64_t r, double* share
   return team_sum<kTeam>(sum, shared);
 }
 
-// The row's probabilities and what they shall be: the sum of the targets times exp(x - max) / sum, and targets.
+// The row's probabilities and targets: the sum of the targets times exp(x - max) / sum, and the targets.
 struct Wanted {
   std::int64_t label;  // without shares: the element of the tensor that it stands for
   float kept, share;   // a target is kept · (its share, or 1 at the label) + share
@@ -238,7 +238,7 @@ __device__ void targets_of(const Loss& loss, const Wanted& wanted, std::int64_t 
   }
 }
 
-// The gradient of row r, where it is wanted, and this thread's part of its loss: - sum of target · log p.
+// The gradient of row r, if wanted, and this thread's part of its loss: - sum of target · log p.
 template <int kTeam, bool kShares>
 __device__ double compare_row(const Loss& loss, const SoftmaxRow& row, const Wanted& wanted, std::int64_t r) {
   const float log_sum = logf(row.sum) + row.max;

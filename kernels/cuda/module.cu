@@ -1,5 +1,5 @@
-// What lib/mlx/mlx_cuda.so exports: its rows of the kernel table, its device and what that is. kernels/device.cpp opens
-// it; it needs no symbol of the executable, and no exception leaves it.
+// The exports of lib/mlx/mlx_cuda.so: its rows of the kernel table, its device and the description of that.
+// kernels/device.cpp opens it; it needs no symbol of the executable, and no exception leaves it.
 #include "kernels/cuda/module.h"
 
 #include "kernels/cuda/cuda.h"

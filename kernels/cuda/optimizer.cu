@@ -5,7 +5,7 @@
 namespace mlx::kernels::cuda {
 namespace {
 
-// A parameter, updated in place with what its optimizer keeps; null where it keeps less.
+// A parameter, updated in place with its optimizer state; null for state that the optimizer does not have.
 struct Updated {
   float* w;
   const float* dw;
@@ -14,7 +14,7 @@ struct Updated {
   float decay;
 };
 
-// What gradients count times; NaN where the step is left out.
+// The factor of gradients; NaN if the step is skipped.
 __device__ inline float factor_of(const float* factor) {
   return factor ? factor[0] : 1.0f;
 }
@@ -41,7 +41,7 @@ struct AdamW {
   const RandomKey* key;
   float beta1, beta2, epsilon;
   bool operator==(const AdamW&) const = default;
-  struct Begun {  // without initializers: it stands in shared memory
+  struct Begun {  // without initializers: it is in shared memory
     float scale, bias1, bias2;
   };
   __device__ Begun begin() const {  // the bias of the first steps in double

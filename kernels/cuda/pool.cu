@@ -43,7 +43,7 @@ void run_max_pool(const void* state, const Args& args, int, int) {
   max_pool(s, args, reals_in(s, args, 0, s.g.x_type), reals_out(s, args, 0, s.g.y_type));
 }
 
-// dx of one element: what the windows that chose it give, in order.
+// dx of one element: the sum over the windows that chose it, in order.
 void run_max_pool_backward(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;

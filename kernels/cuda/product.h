@@ -91,7 +91,7 @@ inline void add_parts(const Args& args, const ProductSize& size, const float* pa
   });
 }
 
-// A product whose sums go to out[group, m, n], by parts where the size says so; `parts` has product_bytes(size).
+// A product whose sums go to out[group, m, n], in parts if the size says so; `parts` has product_bytes(size).
 template <typename A, typename B>
 void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float* parts, float* out) {
   product<float>(args, size, a, b, part_sums(size, parts, out));
@@ -116,7 +116,7 @@ struct Recast {
   DType from = DType::kF32, to = DType::kF32;
   std::size_t bytes() const { return from == to ? 0 : static_cast<std::size_t>(count) * size_of(to); }
 };
-// The tensor as recast.to: itself, or what is written to `memory` of recast.bytes().
+// The tensor as recast.to: itself, or a copy in `memory` of recast.bytes().
 inline const void* recast_to(const Args& args, const Recast& recast, const void* tensor, void* memory) {
   if (recast.from == recast.to) return tensor;
   const Reals from{tensor, recast.from};
@@ -125,7 +125,7 @@ inline const void* recast_to(const Args& args, const Recast& recast, const void*
   return memory;
 }
 
-// What becomes of a sum in a forward pass: y[row, column] = act(sum · scales + bias).
+// Epilogue of a forward pass: y[row, column] = act(sum · scales + bias).
 struct Epilogue {
   const float *bias = nullptr, *scales = nullptr;  // by column; scales: of quantized weights
   float scale_x = 1.0f, scale_y = 1.0f;
@@ -156,7 +156,7 @@ inline Epilogue epilogue_of(const State& s, const Args& args) {
   return e;
 }
 
-// What becomes of a sum where what gelu is taken of is kept: pre = sum + bias, y = gelu of it.
+// Epilogue that keeps gelu's pre-activation: pre = sum + bias, y = gelu(pre).
 struct GeluBesidePre {
   const float* bias = nullptr;  // by column
   RealsOut pre, y;
@@ -170,7 +170,7 @@ inline GeluBesidePre gelu_beside_pre_of(const State& s, const Args& args) {
   return {f32_in(&s, args, 2), reals_out(s, args, 1, s.g.y_type), reals_out(s, args, 0, s.g.y_type)};
 }
 
-// What becomes of a sum in the gradient of a linear layer's input that was gelu(pre): dx[i] = sum · gelu'(pre[i]).
+// Epilogue of the gradient of a linear layer's input that was gelu(pre): dx[i] = sum · gelu'(pre[i]).
 struct GeluGradient {
   RealsOut dx;
   Reals pre;

@@ -119,7 +119,7 @@ __device__ inline std::uint32_t pack_as(float low, float high) {
   return bits;
 }
 
-// 2^x to about 2^-22 of it; what is not a normal number counts as 0.
+// 2^x with a relative error of about 2^-22; subnormal inputs and results count as 0.
 __device__ inline float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

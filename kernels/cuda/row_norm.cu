@@ -82,11 +82,11 @@ struct NormForward {
   Reals residual;  // null for none, and sum with it
   float* sum;
   RealsOut y;
-  float *means, *rstds;  // null where they are not wanted
+  float *means, *rstds;  // null if they are not wanted
   float epsilon;
 };
 
-// The tile that the norm is taken of; with a residual it is the sum, which is stored.
+// The tile to normalise; with a residual it is the sum, which is stored.
 template <typename Tile>
 __device__ Tile first_of(const NormForward& n, std::int64_t first, int left) {
   Tile x;
@@ -99,7 +99,7 @@ __device__ Tile first_of(const NormForward& n, std::int64_t first, int left) {
   return x;
 }
 
-// Layer norm where kCentred, else RMS norm.
+// Layer norm if kCentred, else RMS norm.
 template <bool kCentred, typename Tile>
 __global__ void __launch_bounds__(kThreads) norm_kernel(NormForward n) {
   __shared__ float shared[kThreads / kWarp];
@@ -152,7 +152,7 @@ struct NormBackward {
   std::int64_t rows, width;
   const float* x;
   Reals dy;
-  const float *gamma, *means, *rstds, *dsum;  // no means for RMS norm; no dsum where nothing is added
+  const float *gamma, *means, *rstds, *dsum;  // no means for RMS norm; no dsum if nothing is added
   float* dx;
   float* dgamma_parts;  // [parts, width], and for layer norm as many of dbeta
   float* dbeta_parts;
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, 1) norm_backward_kernel(NormBackward
         if (n.dsum != nullptr) dsum = *reinterpret_cast<const Vector*>(n.dsum + row + first + i);
         MLX_UNROLL for (int e = 0; e < Tile::kVector; ++e) {
           dx.at[e] = rstd * (dy.at[h + e] * gamma.at[e] - plain - x.at[h + e] * weighted);
-          // Rounded before it is added to, as where an addition of its own follows.
+          // Rounded before the addition, as in a separate addition.
           if (n.dsum != nullptr) dx.at[e] = __fadd_rn(dx.at[e], dsum.at[e]);
         }
         *reinterpret_cast<Vector*>(n.dx + row + first + i) = dx;

@@ -100,7 +100,7 @@ __device__ inline void multiply(WarpSums& sums, const unsigned char* left, const
   }
 }
 
-// Where a block's sums lie, and what of them there is.
+// The place of a block's sums, and how many of them exist.
 struct BlockTile {
   int top, side, m_count, n_count, group, part;
 };
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads)
       Right::load(stage + Left::kBytes, side, tile * kDeep, any,
                   [&](int n, int k) { return n < n_count && k < k_count ? b(group, n, k) : nullptr; });
     }
-    commit_copies();  // a group for each tile, also where there is none, so that waiting counts tiles
+    commit_copies();  // a group for each tile, even an absent one, so that waiting counts tiles
   };
   WarpSums sums{};
   MLX_UNROLL
@@ -229,7 +229,7 @@ bool whole_chunks(std::int64_t elements) {
   return elements % (kChunk / kElementBytes<kType>) == 0;
 }
 
-// Weights as factors: as they are stored where that is the type of the activations, else a copy in the workspace.
+// Weights as factors: as they are stored if that is the type of the activations, else a copy in the workspace.
 // `count`: of all elements.
 inline Recast recast_weights(const Geometry& g, std::int64_t count) {
   return {count, g.w_type, g.x_type};
@@ -240,7 +240,7 @@ const FactorOf<kType>* weight_factors(const State& s, const Args& args, std::int
   return static_cast<const FactorOf<kType>*>(w);
 }
 
-// body<type>() for the type that tensor cores take the problem's factors as; false where they do not.
+// body<type>() for the type in which tensor cores read the problem's factors; false if they do not support it.
 template <typename Body>
 bool with_mma_type(const Problem& problem, Body body) {
   if (problem.input_count < 1) return false;

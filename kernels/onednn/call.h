@@ -1,4 +1,4 @@
-// What every kernel of this module stands on: one oneDNN primitive bound to its memory objects, slices fixed by shape,
+// The base of every kernel of this module: one oneDNN primitive bound to its memory objects, slices fixed by shape,
 // and the way a state becomes a Plan. Used only inside kernels/onednn/.
 //
 // oneDNN's own OpenMP threading is never used: whatever thread prepares or runs is told to stay alone (its thread count
@@ -86,7 +86,7 @@ void give(Plan& plan, std::unique_ptr<State> state) {
   plan.state = state.release();
 }
 
-// A Kernel::prepare that lets no exception out: what oneDNN cannot do is a problem that this backend does not serve.
+// A Kernel::prepare that throws nothing: this backend does not serve problems that oneDNN cannot do.
 template <bool (*Prepare)(const Problem&, Plan&)>
 bool guarded(const Problem& problem, Plan& plan) {
   try {

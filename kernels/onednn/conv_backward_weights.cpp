@@ -29,7 +29,7 @@ struct BackwardWeights {
   Call reorder;                  // opaque dw → plain
   std::int64_t dw_elements = 0;  // of the opaque layout, padding included
   std::int64_t channels = 0;     // of y
-  std::size_t dw_stride = 0;     // bytes from one partial dw to the next; they stand first in the workspace
+  std::size_t dw_stride = 0;     // bytes from one partial dw to the next; they come first in the workspace
   std::size_t db_begin = 0, db_stride = 0;
   bool has_db = false;
 

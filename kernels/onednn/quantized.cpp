@@ -18,7 +18,7 @@ bool is_usable(float scale) {
   return std::isfinite(scale) && scale > 0.0f && std::isfinite(1.0f / scale);
 }
 
-// `post_scale` multiplies what the activation gives.
+// `post_scale` multiplies the result of the activation.
 void append_activation(dnnl::primitive_attr& attr, Activation activation, float post_scale) {
   if (activation == Activation::kNone) return;
   dnnl::post_ops post;
@@ -31,7 +31,7 @@ void append_activation(dnnl::primitive_attr& attr, Activation activation, float 
 // Without VNNI oneDNN adds two products of bytes in 16 bits, which saturates: other results than everywhere else.
 bool sums_bytes_exactly() {
   static const bool exact = [] {
-    constexpr unsigned kAvx512Vnni = 0x40, kAvx2Vnni = 0x400;  // what sets these apart in dnnl_cpu_isa_t
+    constexpr unsigned kAvx512Vnni = 0x40, kAvx2Vnni = 0x400;  // the bits that distinguish these in dnnl_cpu_isa_t
     return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & (kAvx512Vnni | kAvx2Vnni)) != 0;
   }();
   return exact;

@@ -95,7 +95,7 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
   }
 }
 
-// One query at `position`, its keys transposed on the way: 16 stand in the lanes.
+// One query at `position`; its keys are transposed on the way, 16 in the lanes.
 void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scratch& at, float* y) {
   by_vectors(0, size, [&](std::int64_t i, auto mask) {
     store(at.x + i, load(q + i, mask) * broadcast(scale_of(size)));

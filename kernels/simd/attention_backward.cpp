@@ -48,7 +48,7 @@ inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t positio
   }
 }
 
-// The queries from `start` on, `rows` of them. The formulas stand in ref/attention.cpp.
+// The queries from `start` on, `rows` of them. The formulas are in ref/attention.cpp.
 template <int kVectors>
 void backward_tile(const Head& head, const float* y, const float* dy, std::int64_t dim, const float* lse,
                    std::int64_t start, std::int64_t rows, const Scratch& at, Gradients to) {

@@ -28,7 +28,7 @@ void combine(const State* s, const Args& args, std::int64_t c, double* first, do
   }
 }
 
-// Sums of x - first row and of its square: shifted so, the variance loses no digits where the mean is large.
+// Sums of x - first row and of its square: with this shift, a large mean costs the variance no digits.
 template <typename X>
 void statistics(const State* s, const X* x, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
@@ -107,7 +107,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     const double variance = s->g.rows ? spread / n : 0.0;
     const auto rstd = static_cast<float>(1.0 / sqrt(variance + double{s->attrs.epsilon}));
     mean[c] = static_cast<float>(average);
-    scale[c] = rstd * f32_in(s, args, 1)[c];  // of what is saved, so that backward makes the same of it
+    scale[c] = rstd * f32_in(s, args, 1)[c];  // of the saved values, so that backward computes the same
     if (slice != 0) continue;
     const double unbiased = s->g.rows > 1 ? spread / (n - 1.0) : variance;
     f32_out(s, args, 1)[c] = mean[c];
@@ -150,7 +150,7 @@ Channels<N> channels_at(const State* s, const Args& args, std::int64_t c, M last
   return channels;
 }
 
-// dy where the activation let it through; what it was given, by forward's own steps from off = x - mean, tells.
+// dy where the activation passed it; that is decided by repeating forward's steps from off = x - mean.
 template <bool Activated>
 inline Floats passed(Floats dy, Floats off, Floats scale, Floats beta, Floats last) {
   return Activated ? keep(passes16(fma(off, scale, beta), last), dy) : dy;

@@ -1,4 +1,4 @@
-// What becomes of the sums of quantized layers: the real number or the next layer's bytes. Used by int8.cpp and
+// Epilogues of quantized layers: sums become real numbers or the next layer's bytes. Used by int8.cpp and
 // depthwise_int8.cpp. Internal linkage throughout (simd.h says why).
 #pragma once
 
@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::int64_t kMostProducts = INT32_MAX / (255 * 128);  // whose sum of bytes fits into 32 bits
 
-// How a sum becomes y, in steps of y but for gelu, which wants the real number. Per channel, padded to 16.
+// How a sum becomes y: in steps of y, except for gelu, which needs the real number. Per channel, padded to 16.
 struct Epilogue {
   const float *scale, *bias;
   Activation activation;
-  float low, high;  // what the activation and y's type keep
-  float step;       // what remains to be divided by
+  float low, high;  // the range of the activation and of y's type
+  float step;       // the remaining divisor
 };
 inline std::int64_t epilogue_floats(std::int64_t channels) {
   return 2 * ((channels + 15) / 16 * 16);

@@ -1,7 +1,7 @@
 // Depthwise 3x3 convolution, f32, stride 1 and 2: forward and the gradient to the images. Sliced by rows of the
 // result; an element's sum runs over its taps in order, whatever the slices.
 //
-// For where oneDNN is not: measured at MobileNetV2's shapes (96x96, batch 32) oneDNN 2.6 is 1.1-2.2 times as fast
+// Used without oneDNN: measured at MobileNetV2's shapes (96x96, batch 32) oneDNN 2.6 is 1.1-2.2 times as fast
 // forward, 1.1-1.7 times to the images and 1.4-3.7 times to the weights, so the table asks it first.
 #include "kernels/simd/depthwise.h"
 
@@ -235,7 +235,7 @@ void backward_data_apart(const void* opaque, const Args& args, int phase, int sl
   }
 }
 
-// w[C, taps] to [taps][C padded to 16], the taps backwards where `turned`.
+// w[C, taps] to [taps][C padded to 16], the taps reversed if `turned`.
 void pack_taps(const State* s, const void* weights, void* packed, bool turned) {
   const std::int64_t stride = padded_channels(s->g);
   const auto* w = static_cast<const float*>(weights);

@@ -1,4 +1,4 @@
-// Embedding and added positions with their gradients; what lies outside a table reads zeros and gives no
+// Embedding and added positions with their gradients; ids outside a table read zeros and give no
 // gradient.
 #include "kernels/simd/lanes.h"
 

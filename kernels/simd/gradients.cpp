@@ -19,7 +19,7 @@ void accumulate(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 
-// Sixteen running sums in double of the squares of what it is given.
+// Sixteen running sums, in double, of the squares of its inputs.
 struct Squares {
   Doubles sums = doubles(0.0);
   void add(Floats x) {

@@ -39,7 +39,7 @@ constexpr std::int64_t kRowsAtOnce = 96;
 bool is_one_line(const Lines& l) {
   return l.images == 1 && l.high == 1 && l.segments == 1 && l.step_w == 1 && l.pixel == l.run;
 }
-// Whether windows may read x as it stands: bytes of unsigned terms whose dots end with the run.
+// Whether windows may read x directly: bytes of unsigned terms whose dots end with the run.
 bool reads_plain(const Lines& l, DType x) {
   return sizeof(Term) == 1 && x == DType::kU8 && l.plain && l.run % kTerms == 0;
 }
@@ -181,7 +181,7 @@ void rows_of_line(const State* s, const Lines& l, const Args& args, const Epilog
   }
 }
 
-// Rows [begin, end) of what windows see of an image.
+// Rows [begin, end) of an image as windows read it.
 template <bool Signed>
 void copy_image(const Lines& l, const Copied& place, const std::uint8_t* x, Range rows, Term* to) {
   const std::int64_t before = smaller(l.left, place.wide);
@@ -234,7 +234,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 
-// w[O, segments, run] to panels of dots, then what the sums start from.
+// w[O, segments, run] to panels of dots, then the initial values of the sums.
 template <bool Signed>
 void pack(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);

@@ -4,7 +4,7 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// NaN where the row holds one.
+// NaN if the row holds one.
 float largest(const float* row, std::int64_t width) {
   Floats most = broadcast(-__builtin_inff());
   Mask numbers = every();
@@ -16,7 +16,7 @@ float largest(const float* row, std::int64_t width) {
   return is_full(numbers) ? lane_max(most) : __builtin_nanf("");
 }
 
-// Sum of e^(x - max); the terms are kept in `out` where it is not null.
+// Sum of e^(x - max); the terms are stored in `out` if it is not null.
 float exponentials(const float* row, std::int64_t width, float max, float* out) {
   Floats sum = zeros();
   by_vectors(0, width, [&](std::int64_t i, auto mask) {
@@ -60,7 +60,7 @@ bool is_first_largest(const float* row, float max, std::int64_t label) {
   return row[label] == max && !holds(row, label, max);
 }
 
-// Where the first of the largest shares stands.
+// The index of the first of the largest shares.
 std::int64_t label_of(const float* shares, std::int64_t width) {
   const float most = largest(shares, width);
   std::int64_t label = 0;
@@ -98,7 +98,7 @@ void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t 
   out->correct = is_first_largest(x, max, label);
   if (!dx) return;
   const double weight = 1.0 / static_cast<double>(counted), target = 1.0 - smoothing + share;
-  const double own = (dx[label] / double{sum} - target) * weight;  // in double: it cancels where the label is certain
+  const double own = (dx[label] / double{sum} - target) * weight;  // in double: it cancels if the label is certain
   scale_row(dx, width, static_cast<float>(weight / sum), static_cast<float>(share * weight));
   dx[label] = static_cast<float>(own);
 }

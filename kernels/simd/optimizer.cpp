@@ -4,7 +4,7 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// What gradients count times, input `i`; NaN where the step is left out.
+// The factor of gradients, input `i`; NaN if the step is skipped.
 float factor_at(const State* s, const Args& args, int i) {
   const float* factor = f32_in(s, args, i);
   return factor ? factor[0] : 1.0f;

@@ -4,7 +4,7 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// What an operation makes of sixteen elements of each input; the second input is the first where there is only one.
+// An operation on sixteen elements of each input; the second input is the first if there is only one.
 struct Relu {
   explicit Relu(const State*) {}
   Floats operator()(Floats x, Floats) const { return relu16(x); }
@@ -51,7 +51,7 @@ struct ScaledAdd {
   Floats operator()(Floats a, Floats b) const { return fma(scale_a, a, scale_b * b); }
 };
 
-// A, B and Y are what the inputs and the output are stored as, float or BF16.
+// A, B and Y are the storage types of the inputs and the output, float or BF16.
 template <typename Body, typename A, typename B, typename Y>
 void run(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);

@@ -69,7 +69,7 @@ void pack_term(std::int64_t p, std::int64_t terms, std::int64_t columns, float* 
     for (std::int64_t c = 0; c < width; c += 16) store(to + c, sixteen(j + c, lanes(columns - j - c)));
   }
 }
-// Where the columns stand one behind another at `from`.
+// For columns that are contiguous at `from`.
 inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed) {
   pack_term(p, terms, columns, packed, [&](std::int64_t j, Mask mask) { return load(from + j, mask); });
 }

@@ -29,7 +29,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// dx of one row; adds its share of dgamma to the slice's sums. The formula stands in ref/rms_norm.cpp.
+// dx of one row; adds its share of dgamma to the slice's sums. The formula is in ref/rms_norm.cpp.
 template <typename D>
 void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamma) {
   const std::int64_t width = s->g.width;

@@ -1,4 +1,4 @@
-// Rotary positions on the queries and keys of qkv, and their gradient. In place where the memory is the same.
+// Rotary positions on the queries and keys of qkv, and their gradient. In place if the memory is the same.
 #include "kernels/rope_table.h"
 
 #include "kernels/simd/lanes.h"

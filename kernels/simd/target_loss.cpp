@@ -51,7 +51,7 @@ Part binary(const State* s, const float* x, const float* t, float* dx, Range ran
     logs.add(keep(mask, e));
     correct += count(mask & ~((v > zero) ^ (truth > broadcast(0.5f))));
     if (!dx) return;
-    // (1 - t) sigmoid(x) - t sigmoid(-x): unlike sigmoid(x) - t it keeps its digits where the label is certain.
+    // (1 - t) sigmoid(x) - t sigmoid(-x): unlike sigmoid(x) - t it keeps its digits if the label is certain.
     const Mask below = v < zero;
     const Floats large = one / (one + e), small = e * large;
     const Floats up = select(below, small, large), down = select(below, large, small);

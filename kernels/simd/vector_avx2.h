@@ -231,7 +231,7 @@ inline Ints shifted_right(Ints x) {  // as unsigned numbers
 inline Floats to_floats(Ints x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
 }
-inline Ints to_integers(Floats x) {  // nearest even; the least integer where it does not fit
+inline Ints to_integers(Floats x) {  // nearest even; the least integer if it does not fit
   return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
 }
 inline void multiply_half(__m256i x, __m256i y, __m256i* high, __m256i* low) {

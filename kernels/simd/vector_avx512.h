@@ -198,7 +198,7 @@ inline Ints shifted_right(Ints x) {  // as unsigned numbers
 inline Floats to_floats(Ints x) {
   return {_mm512_cvtepi32_ps(x.v)};
 }
-inline Ints to_integers(Floats x) {  // nearest even; the least integer where it does not fit
+inline Ints to_integers(Floats x) {  // nearest even; the least integer if it does not fit
   return {_mm512_cvtps_epi32(x.v)};
 }
 // High and low halves of the unsigned products.

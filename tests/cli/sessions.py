@@ -100,7 +100,7 @@ def run(mlx, steps):
         shell = subprocess.Popen(["bash", script], cwd=work, env=environment, text=True, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            printed = shell.communicate(timeout=120)[0]
+            printed = shell.communicate(timeout=500)[0]
         except subprocess.TimeoutExpired:
             os.killpg(shell.pid, signal.SIGKILL)
             printed = shell.communicate()[0]

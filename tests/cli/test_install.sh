@@ -14,6 +14,7 @@ place="$work/else where/mlx"
 expect 0 "$place/bin/mlx" version -v
 has "$out" "onednn    2"
 [ -f "$place/share/man/man1/mlx-train.1" ] || fail "no man page"
+[ -f "$place/share/man/man7/mlx-security.7" ] || fail "no page on security"
 [ -f "$place/share/man/man7/mlx-tutorial.7" ] || fail "no tutorial"
 # For the executable and the modules that it opens.
 for binary in "$place/bin/mlx" "$place"/lib/mlx/mlx_*.so; do

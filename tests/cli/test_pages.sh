@@ -8,7 +8,7 @@ printf 'Text.\n\n```\n$ echo one; echo 0123456789abcdef; echo "took 1.5 s"\none\
 sed 's/^one$/two/' right.md >wrong.md
 expect 0 python3 "$here/sessions.py" "$mlx_binary" right.md
 expect 1 python3 "$here/sessions.py" "$mlx_binary" wrong.md
-has "$out" 'wrong.md:5: $ echo one'
+has "$out" 'wrong.md:4: $ echo one'
 expect 0 python3 "$here/sessions.py" "$mlx_binary" wrong.md --write
 expect 0 python3 "$here/sessions.py" "$mlx_binary" wrong.md
 same "$(sed -n 8,10p wrong.md)" $'$ seq 9\n1\n…'
