@@ -41,7 +41,7 @@ TomlReader model_table(const TrainConfig& config, const nn::Model* base) {
 nn::Built build_model(const TrainConfig& config, const data::Description& data, const nn::Model* base) {
   check_config(config, data);
   const TomlReader table = model_table(config, base);
-  nn::Built built = nn::build(table, input_spec(data));
+  nn::Built built = nn::build(table, input_spec(data), base ? &base->graph : nullptr);
   nn::read_freeze(table, built);
   nn::read_lora(table, built);
   return built;

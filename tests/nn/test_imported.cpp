@@ -83,7 +83,7 @@ std::vector<float> answers(const Model& model, const Data& asked) {
   Pool pool(1);
   graph::SessionOptions options;
   const Graph inference = graph::to_inference(model.graph);
-  graph::Session session(inference, model.tensors, options, pool);
+  graph::Session session(inference, model.weights, options, pool);
   session.run({{inference.inputs[0], asked.pixels.data(), {kBatch, 3, 4, 1}}});
   const ByteView out = session.output(inference.outputs[0]);
   std::vector<float> logits(static_cast<std::size_t>(kBatch * kClasses));
@@ -98,7 +98,7 @@ TEST_CASE("imported: a graph from outside trains, is stored, loads and predicts"
   CHECK(built.family == "imported");
   Model model;
   model.family = built.family, model.config = built.config, model.graph = built.graph;
-  model.tensors = weights_of(model.graph);
+  graph::Tensors tensors = weights_of(model.graph);
   model.preprocessing = {3, 4, 1, {{0.5f}, {0.5f}}};
   model.labels = {"top", "middle", "bottom"};
 
@@ -106,7 +106,7 @@ TEST_CASE("imported: a graph from outside trains, is stored, loads and predicts"
   Pool pool(1);
   graph::SessionOptions options;
   options.training = true;
-  graph::Session session(training.graph, model.tensors, options, pool);
+  graph::Session session(training.graph, tensors, options, pool);
   const Data taught = bright_rows();
   const float rate = 0.2f;
   const auto step = [&] {
@@ -120,7 +120,8 @@ TEST_CASE("imported: a graph from outside trains, is stored, loads and predicts"
   const float before = step();
   for (int i = 0; i < 300; ++i) step();
   CHECK(step() < 0.5f * before);
-  for (auto& [name, tensor] : model.tensors) std::memcpy(tensor.data.data(), session.state(name), tensor.data.size());
+  for (auto& [name, tensor] : tensors) std::memcpy(tensor.data.data(), session.state(name), tensor.data.size());
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
 
   TempFolder folder;
   const auto disk = store::real_disk();
