@@ -138,7 +138,7 @@ TEST_CASE("dims: a graph of sums, differences and products runs at several sizes
   validate(g);
   CHECK(to_json(graph_from_json(to_json(g), "g")).dump() == to_json(g).dump());
   Pool pool(1);
-  Session session(g, {}, {}, pool);
+  Session session(g, Tensors{}, {}, pool);
   const auto run = [&](std::int64_t batch, std::int64_t before, std::int64_t after) {
     std::vector<float> first(static_cast<std::size_t>(batch * before * 2)),
         second(static_cast<std::size_t>(batch * after * 2));
