@@ -24,6 +24,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
+constexpr int kClientClosed = 499;  // in logs and metrics, as nginx has it: the client left before its answer
 constexpr std::uint32_t kMaxHead = 16 * 1024;  // bytes of a request's line and header fields
 constexpr double kLingerSeconds = 2;           // for a client to read an answer that came before its request's end
 constexpr std::size_t kLingerBytes = 64 << 20;
@@ -120,7 +121,7 @@ void Connection::abort() {
 
 void Connection::close() {
   if (const std::shared_ptr<Turn> turn = turn_.lock()) turn->set_gone();
-  if (stream_) log(stream_->status, stream_->bytes);  // cut off
+  if (std::exchange(answering_, false)) log(kClientClosed, stream_ ? stream_->bytes : 0);
   stream_.reset();
   timer_.cancel();
   error_code ignored;
@@ -230,6 +231,7 @@ void Connection::answer() {
   timer_.cancel();
   const auto turn = std::make_shared<Turn>(shared_from_this(), parser_->get().keep_alive());
   turn_ = turn;
+  answering_ = true;
   shared_.service.answer({method_, target_, std::move(parser_->get().body())}, turn);
 }
 
@@ -254,6 +256,8 @@ std::string Connection::head_of(const Reply& reply, const std::string& length, b
 }
 
 void Connection::send(const Reply& reply, bool keep_alive) {
+  if (!socket_.is_open()) return;  // logged when it was closed
+  answering_ = false;
   state_ = State::kAnswer;
   keep_alive = keep_alive && !shared_.draining;
   log(reply.status, reply.body.size());
@@ -310,6 +314,7 @@ void Connection::flush_stream() {
     timer_.cancel();
     if (!stream_->ended) return;
     const bool keep_alive = stream_->keep_alive;
+    answering_ = false;
     log(stream_->status, stream_->bytes);
     stream_.reset();
     return written(keep_alive);
@@ -327,7 +332,7 @@ void Connection::flush_stream() {
 
 // Waits for the client to close its side. Where it sends another request ahead, its end is noticed by a failing write.
 void Connection::watch() {
-  if (watching_ || state_ != State::kAnswer || !socket_.is_open()) return;
+  if (watching_ || !answering_ || !socket_.is_open()) return;
   watching_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
     self->watching_ = false;
@@ -336,7 +341,7 @@ void Connection::watch() {
 }
 
 void Connection::on_readable() {
-  if (turn_.expired() || !socket_.is_open()) return;
+  if (!answering_ || !socket_.is_open()) return;
   char byte = 0;
   const ssize_t count = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) close();

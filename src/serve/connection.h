@@ -88,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::weak_ptr<Turn> turn_;  // of the request that is being answered
   std::optional<Stream> stream_;
   bool timed_out_ = false, watching_ = false;
+  bool answering_ = false;  // a request has been read, and its answer is not written yet
   std::size_t discarded_ = 0;
   double started_ = 0;
 };

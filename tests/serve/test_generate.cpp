@@ -157,6 +157,7 @@ TEST_CASE("generate: a client that leaves ends its text, waiting or under way") 
   CHECK(last.read().status == 200);  // none of the long ones is generated to its end
   const std::string metrics = ask(server.port(), get("/metrics")).body;
   CHECK(metrics.find("mlx_inference_seconds_count{model=\"gpt\"} 1\n") != std::string::npos);
+  CHECK(metrics.find("mlx_http_requests_total{code=\"499\"} 2\n") != std::string::npos);
 }
 
 TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") {
