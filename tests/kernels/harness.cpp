@@ -98,11 +98,11 @@ double value_at(const Tensor& tensor, std::int64_t i) {
 CudaTable emulated_cuda() {
   Module module = open_module("mlx_cuda_emulated.so");
   const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(module.symbol("mlx_cuda_kernels"));
-  const auto device = reinterpret_cast<const Device* (*)()>(module.symbol("mlx_cuda_device"));
-  if (!rows || !device || !device()) fail(ErrorKind::kMissing, "the emulated GPU: {}", module.problem);
+  const auto device = reinterpret_cast<const Device* (*)(int)>(module.symbol("mlx_cuda_device"));
+  if (!rows || !device || !device(0)) fail(ErrorKind::kMissing, "the emulated GPU: {}", module.problem);
   int count = 0;
   const Kernel* first = rows(&count);
-  return {{first, first + count}, *device()};
+  return {{first, first + count}, *device(0)};
 }
 
 Shape shape_of(DType dtype, std::vector<std::int64_t> dims) {
