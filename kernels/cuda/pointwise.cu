@@ -1,4 +1,5 @@
-// Activations, additions, casts, quantization and their gradients on CUDA (op_list.h): elementwise, one thread an element.
+// Activations, additions, casts, quantization and their gradients on CUDA (op_list.h): elementwise, one thread an
+// element.
 #include "kernels/cuda/group.h"
 
 namespace mlx::kernels::cuda {

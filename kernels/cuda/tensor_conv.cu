@@ -1,5 +1,6 @@
 // Convolutions on tensor cores, of channels that are whole chunks of 16 bytes in each group (tensor_product.h), as
-// implicit products on NHWC images, and their gradients (op_list.h, kConv2d…). What is left to conv.cu has few channels.
+// implicit products on NHWC images, and their gradients (op_list.h, kConv2d…). What is left to conv.cu has few
+// channels.
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/tensor_product.h"
 

@@ -30,7 +30,7 @@ class Loop {
         pool_(pool),
         progress_(progress),
         training_(built, config, data.train.about, options.level, pool),
-        source_(infer::batches_of(data.train, data.preprocessing, built.context, 
+        source_(infer::batches_of(data.train, data.preprocessing, built.context,
                                   batch_options(config, training_.takes_raw()), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();

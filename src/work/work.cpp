@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/progress.h"
-#include "registry/versions/domains.h"
 #include "registry/live_runs.h"
+#include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
 #include "work/code_state.h"
 

@@ -68,7 +68,6 @@ sed 's/batch = 16/batch = 10000/' chars.toml >bad.toml
 error 2 "windows of 16 tokens" mlx train -c bad.toml
 sed 's/family = "gpt2"/family = "cnn"/' chars.toml >bad.toml
 error 2 'takes images, the dataset holds text' mlx train -c bad.toml
-error 2 "takes no images" mlx serve chars
 
 # Eight bits: the loss stays close, and the text goes on from a prompt.
 quantized() { # NAME LAYERS

@@ -312,8 +312,8 @@ void Audit::compare_schema() {
 }  // namespace
 
 AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
-                           const store::StoreOptions& options, const std::string& head,
-                           const Environment& environment, const Kinds& kinds) {
+                           const store::StoreOptions& options, const std::string& head, const Environment& environment,
+                           const Kinds& kinds) {
   const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
   if (!path_exists(database)) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
