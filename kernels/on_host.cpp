@@ -90,8 +90,7 @@ Prepared prepare_on_host(const Problem& problem, Prepared host, const Device& de
   lay_out(problem, *run);
   Plan plan;
   plan.phases = phases + 2;
-  for (int i = 0; i < phases; ++i)
-    plan.slices[static_cast<std::size_t>(i + 1)] = run->kernel.plan().slices[static_cast<std::size_t>(i)];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(phases); ++i) plan.slices[i + 1] = run->kernel.plan().slices[i];
   plan.run = run_phase;
   plan.destroy = [](void* state) { delete static_cast<HostRun*>(state); };
   const Backend backend = run->kernel.backend();

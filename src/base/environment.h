@@ -19,7 +19,8 @@ struct Environment {
   }
 };
 
-// This process's own: the one place that reads it. For cmd/ and tests alone.
+// This process's own: the one place that reads it. For cmd/, for tests, and for what the C library reads itself
+// (work/numerics.cpp).
 Environment process_environment();
 
 }  // namespace mlx

@@ -280,7 +280,7 @@ void Connection::written(bool keep_alive) {
 void Connection::begin_stream(const Reply& head, bool keep_alive) {
   if (!socket_.is_open()) return;
   const bool chunked = parser_->get().version() != 10;
-  stream_.emplace();
+  stream_ = Stream{};
   stream_->status = head.status;
   stream_->chunked = chunked;
   stream_->keep_alive = keep_alive && chunked && !shared_.draining;

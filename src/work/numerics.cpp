@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <string_view>
+#include <optional>
+#include <string>
 
+#include "base/environment.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "compiled_by.h"
@@ -15,13 +16,19 @@
 namespace mlx::work {
 namespace {
 
-// The C library, and what it was told to take another machine for: its exp and log are chosen by that as it is loaded.
+// The C library, and the CPU that it was told to take this one for: it chooses its exp and log by that when it is
+// loaded. So this asks the process's own environment, and no other.
 std::string libm() {
   std::string version = gnu_get_libc_version();
-  const char* tunables = std::getenv("GLIBC_TUNABLES");
-  if (tunables && std::string_view(tunables).find("glibc.cpu.") != std::string_view::npos)
-    version += fmt::format(" {}", tunables);
+  const std::optional<std::string> tunables = process_environment().get("GLIBC_TUNABLES");
+  if (tunables && tunables->find("glibc.cpu.") != std::string::npos) version += fmt::format(" {}", *tunables);
   return version;
+}
+
+// A GPU leaves operations that it has no kernel for to the host.
+std::string isa_of(kernels::Level level) {
+  if (level != kernels::Level::kCuda) return kernels::isa_name();
+  return fmt::format("{}; host {}", kernels::cuda_description(), kernels::isa_name());
 }
 
 Json parts_of(const Numerics& numerics) {
@@ -29,7 +36,7 @@ Json parts_of(const Numerics& numerics) {
   if (!numerics.level) return out;
   const kernels::Level level = *numerics.level;
   out["compiler"] = MLX_COMPILED_BY;
-  out["isa"] = level == kernels::Level::kCuda ? kernels::cuda_description() : kernels::isa_name();
+  out["isa"] = isa_of(level);
   out["kernels"] = kernels::name_of(level);
   out["libm"] = libm();
   out["onednn"] = level == kernels::Level::kOneDnn ? kernels::onednn_version() : "";
