@@ -31,7 +31,7 @@ void print_classes(const train::Evaluation& e, Context& context) {
   context.line(context.dim(fmt::format("  {:<{}}  precision  recall      f1  support", "class", width)));
   const std::size_t classes = e.confusion.empty() ? e.classes.size() : e.confusion.size();
   for (std::size_t i = 0; i < classes; ++i) {
-    const train::ClassFigures f = train::class_figures(e, i);
+    const train::ClassMetrics f = train::class_metrics(e, i);
     context.line(fmt::format("  {:<{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>7}", e.labels[i], width, f.precision, f.recall,
                              f.f1, f.support));
   }
@@ -93,7 +93,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
   for (const std::string& label : e.labels) width = std::max(width, label.size());
   context.line(context.dim(fmt::format("  {:<{}}  {:>12}  {:>12}  {:>7}", "target", width, "rmse", "mae", "r2")));
   for (std::size_t i = 0; i < e.numbers.size(); ++i) {
-    const train::NumberFigures& n = e.numbers[i];
+    const train::NumberMetrics& n = e.numbers[i];
     context.line(fmt::format("  {:<{}}  {:>12.6g}  {:>12.6g}  {:>7.4f}", e.labels[i], width, n.rmse, n.mae, n.r2));
   }
 }

@@ -39,9 +39,9 @@ Json parameters_of(const Json& model) {
   return out;
 }
 
-using Figures = std::map<std::pair<std::string, std::string>, double>;  // (where, name)
+using Metrics = std::map<std::pair<std::string, std::string>, double>;  // (where, name)
 
-void read_evaluations(registry::Repository& repository, const registry::Version& version, Figures& figures) {
+void read_evaluations(registry::Repository& repository, const registry::Version& version, Metrics& metrics) {
   std::map<Digest, std::string> names;
   for (const registry::Version& other : registry::versions(repository)) names[other.digest] = other.name();
   std::vector<registry::Attachment> attached = registry::attachments(repository, version.digest, "evaluation");
@@ -52,28 +52,28 @@ void read_evaluations(registry::Repository& repository, const registry::Version&
         parse_json(as_text(repository.store().read_blob(attachment.blob)), "evaluation " + attachment.name));
     const auto named = names.find(evaluation.data);
     const std::string where = (named == names.end() ? evaluation.data.brief() : named->second) + " " + evaluation.split;
-    if (evaluation.has_accuracy()) figures[{where, "accuracy"}] = evaluation.accuracy();
-    for (const auto& [name, value] : evaluation.metrics) figures[{where, name}] = value;
-    figures[{where, "loss"}] = evaluation.loss;
-    figures[{where, std::string(data::unit_name(evaluation.kind)) + "/s"}] = evaluation.per_second;
+    if (evaluation.has_accuracy()) metrics[{where, "accuracy"}] = evaluation.accuracy();
+    for (const auto& [name, value] : evaluation.metrics) metrics[{where, name}] = value;
+    metrics[{where, "loss"}] = evaluation.loss;
+    metrics[{where, std::string(data::unit_name(evaluation.kind)) + "/s"}] = evaluation.per_second;
   }
 }
 
-Figures figures_of(registry::Repository& repository, const registry::Version& version,
+Metrics metrics_of(registry::Repository& repository, const registry::Version& version,
                    const std::optional<registry::Run>& run) {
-  Figures figures;
-  read_evaluations(repository, version, figures);
+  Metrics metrics;
+  read_evaluations(repository, version, metrics);
   if (run) {
     const Json summary = document(run->summary);
     for (const auto& [key, value] : summary.items())
-      if (value.is_number()) figures[{"", key}] = value.get<double>();
+      if (value.is_number()) metrics[{"", key}] = value.get<double>();
   }
-  return figures;
+  return metrics;
 }
 
-std::optional<double> figure(const Figures& figures, const Figures::key_type& key) {
-  const auto found = figures.find(key);
-  return found == figures.end() ? std::nullopt : std::optional(found->second);
+std::optional<double> figure(const Metrics& metrics, const Metrics::key_type& key) {
+  const auto found = metrics.find(key);
+  return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
@@ -91,8 +91,8 @@ ModelDiff diff_models(registry::Repository& repository, const registry::Version&
     // What model.json says already.
     std::erase_if(diff.training, [](const ValueChange& change) { return change.path.starts_with("model."); });
   }
-  const Figures here = figures_of(repository, before, old_run), there = figures_of(repository, after, new_run);
-  std::set<Figures::key_type> keys;
+  const Metrics here = metrics_of(repository, before, old_run), there = metrics_of(repository, after, new_run);
+  std::set<Metrics::key_type> keys;
   for (const auto& [key, value] : here) keys.insert(key);
   for (const auto& [key, value] : there) keys.insert(key);
   for (const auto& key : keys) diff.metrics.push_back({key.first, key.second, figure(here, key), figure(there, key)});

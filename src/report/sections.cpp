@@ -79,7 +79,7 @@ Table targets_table(const train::Evaluation& e) {
   Table table;
   table.columns = {{"Target", false}, {"RMSE", true}, {"Mean absolute error", true}, {"R²", true}};
   for (std::size_t i = 0; i < e.numbers.size(); ++i) {
-    const train::NumberFigures& n = e.numbers[i];
+    const train::NumberMetrics& n = e.numbers[i];
     table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), fmt::format("{:.4g}", n.rmse),
                           fmt::format("{:.4g}", n.mae), fmt::format("{:.4f}", n.r2)});
   }
@@ -95,7 +95,7 @@ Table classes_table(const train::Evaluation& e) {
   table.columns = {{"Class", false}, {"Precision", true}, {"Recall", true}, {"F1", true}, {"Support", true}};
   const std::size_t classes = e.confusion.empty() ? e.classes.size() : e.confusion.size();
   for (std::size_t i = 0; i < classes; ++i) {
-    const train::ClassFigures f = train::class_figures(e, i);
+    const train::ClassMetrics f = train::class_metrics(e, i);
     table.rows.push_back({escape(e.labels[i]), fmt::format("{:.4f}", f.precision), fmt::format("{:.4f}", f.recall),
                           fmt::format("{:.4f}{}", f.f1, bar(f.f1)), count(static_cast<double>(f.support))});
   }
@@ -164,7 +164,7 @@ std::string evaluation_section(const Facts& facts) {
   std::string content = fmt::format("<p class=\"soft\">{} on split <b>{}</b> of {}</p>\n",
                                     escape(facts.model.version.name()), escape(e.split), escape(main->dataset));
   if (!e.confusion.empty()) content += confusion_svg(e.labels, e.confusion);
-  if (!e.metrics.empty()) content += "<h3>Figures</h3>\n" + to_html(metrics_table(e));
+  if (!e.metrics.empty()) content += "<h3>Metrics</h3>\n" + to_html(metrics_table(e));
   if (!e.numbers.empty()) content += "<h3>By target</h3>\n" + to_html(targets_table(e));
   if (!e.classes.empty() || !e.confusion.empty()) content += "<h3>By class</h3>\n" + to_html(classes_table(e));
   if (facts.model.evaluations.size() > 1) {

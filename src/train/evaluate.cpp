@@ -111,13 +111,13 @@ const char* main_metric(const Evaluation& evaluation) {
   return evaluation.targets == data::TargetKind::kNumbers ? "r2" : "accuracy";
 }
 
-ClassFigures class_figures(const Evaluation& evaluation, std::size_t index) {
+ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index) {
   if (evaluation.confusion.empty()) return evaluation.classes.at(index);
   const std::int64_t right = evaluation.confusion[index][index];
   std::int64_t predicted = 0, there = 0;
   for (const std::vector<std::int64_t>& row : evaluation.confusion) predicted += row[index];
   for (const std::int64_t n : evaluation.confusion[index]) there += n;
-  return figures_of(right, predicted - right, there - right);
+  return metrics_of(right, predicted - right, there - right);
 }
 
 }  // namespace mlx::train

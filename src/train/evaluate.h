@@ -15,7 +15,7 @@
 
 namespace mlx::train {
 
-struct NumberFigures {
+struct NumberMetrics {
   double rmse = 0, mae = 0, r2 = 0;
 };
 
@@ -30,8 +30,8 @@ struct Evaluation {
   double loss = 0;                  // mean cross-entropy in nats; of numbers, squared error in units of their std
   std::vector<std::string> labels;  // of the outputs
   std::vector<std::vector<std::int64_t>> confusion;     // [truth][predicted]; of up to 1,024 classes
-  std::vector<ClassFigures> classes;                    // of classes and labels
-  std::vector<NumberFigures> numbers;                   // of numbers
+  std::vector<ClassMetrics> classes;                    // of classes and labels
+  std::vector<NumberMetrics> numbers;                   // of numbers
   std::vector<std::pair<std::string, double>> metrics;  // "accuracy", "rmse" …; only what is defined
   double per_second = 0;                                // images, rows or tokens; without the first, warm-up batch
 
@@ -44,7 +44,7 @@ struct Evaluation {
 
 const char* main_metric(const Evaluation& evaluation);  // by which it is judged: "accuracy", "r2", "bits_per_byte"
 // Of one class by the confusion matrix, or as measured.
-ClassFigures class_figures(const Evaluation& evaluation, std::size_t index);
+ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index);
 
 // How many examples evaluate() takes at once, for `split`'s kind and length.
 std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split);

@@ -19,12 +19,12 @@ Json classes_to_json(const Evaluation& e) {
   Json out = Json::array();
   const std::size_t count = e.confusion.empty() ? e.classes.size() : e.confusion.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const ClassFigures figures = class_figures(e, i);
+    const ClassMetrics metrics = class_metrics(e, i);
     out.push_back({{"label", label_of(e, i)},
-                   {"precision", figures.precision},
-                   {"recall", figures.recall},
-                   {"f1", figures.f1},
-                   {"support", figures.support}});
+                   {"precision", metrics.precision},
+                   {"recall", metrics.recall},
+                   {"f1", metrics.f1},
+                   {"support", metrics.support}});
   }
   return out;
 }
@@ -37,7 +37,7 @@ Json defined(double value) {
 Json numbers_to_json(const Evaluation& e) {
   Json out = Json::array();
   for (std::size_t i = 0; i < e.numbers.size(); ++i) {
-    const NumberFigures& n = e.numbers[i];
+    const NumberMetrics& n = e.numbers[i];
     out.push_back(
         {{"label", label_of(e, i)}, {"rmse", defined(n.rmse)}, {"mae", defined(n.mae)}, {"r2", defined(n.r2)}});
   }

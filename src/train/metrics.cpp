@@ -27,8 +27,8 @@ double squared_errors(std::span<const double> truth, std::span<const double> pre
 
 }  // namespace
 
-ClassFigures figures_of(std::int64_t right, std::int64_t wrong, std::int64_t missed) {
-  ClassFigures out;
+ClassMetrics metrics_of(std::int64_t right, std::int64_t wrong, std::int64_t missed) {
+  ClassMetrics out;
   out.support = right + missed;
   const auto hits = static_cast<double>(right);
   out.precision = right + wrong ? hits / static_cast<double>(right + wrong) : 0;
@@ -37,7 +37,7 @@ ClassFigures figures_of(std::int64_t right, std::int64_t wrong, std::int64_t mis
   return out;
 }
 
-double macro_f1(std::span<const ClassFigures> classes, std::span<const std::uint8_t> occurs) {
+double macro_f1(std::span<const ClassMetrics> classes, std::span<const std::uint8_t> occurs) {
   double sum = 0, count = 0;
   for (std::size_t i = 0; i < classes.size(); ++i)
     if (occurs[i]) sum += classes[i].f1, ++count;

@@ -11,14 +11,14 @@
 
 namespace mlx::train {
 
-struct ClassFigures {
+struct ClassMetrics {
   double precision = 0, recall = 0, f1 = 0;  // 0 where they are not defined
   std::int64_t support = 0;
 };
 // Of one class or label: found and right, found and wrong, not found.
-ClassFigures figures_of(std::int64_t right, std::int64_t wrong, std::int64_t missed);
+ClassMetrics metrics_of(std::int64_t right, std::int64_t wrong, std::int64_t missed);
 // Mean F1 over the classes that are there or were predicted; `occurs` says which.
-double macro_f1(std::span<const ClassFigures> classes, std::span<const std::uint8_t> occurs);
+double macro_f1(std::span<const ClassMetrics> classes, std::span<const std::uint8_t> occurs);
 
 // Whether fewer than `k` scores are larger than the label's, or equal and before it.
 bool in_top(std::span<const float> scores, std::int64_t label, std::int64_t k);

@@ -18,9 +18,9 @@ bool smaller_is_better(const std::string& metric) {
   return false;
 }
 
-double value_of(const Figures& figures, const std::string& metric) {
+double value_of(const Metrics& metrics, const std::string& metric) {
   std::string names;
-  for (const auto& [name, value] : figures) {
+  for (const auto& [name, value] : metrics) {
     if (name == metric) return value;
     names += (names.empty() ? "" : ", ") + name;
   }
@@ -29,22 +29,22 @@ double value_of(const Figures& figures, const std::string& metric) {
 }
 
 // Numbers have no accuracy: by default their loss is what they are judged by.
-std::string metric_of(const SelectionConfig& config, const Figures& figures) {
+std::string metric_of(const SelectionConfig& config, const Metrics& metrics) {
   if (!config.metric.empty() && config.metric != kMain) return config.metric;
-  const bool measured = std::ranges::any_of(figures, [](const auto& each) { return each.first == kMain; });
+  const bool measured = std::ranges::any_of(metrics, [](const auto& each) { return each.first == kMain; });
   return measured ? kMain : "loss";
 }
 
-Json figures_to_json(const Figures& figures) {
+Json metrics_to_json(const Metrics& metrics) {
   Json out = Json::object();
-  for (const auto& [name, value] : figures) out[name] = value;
+  for (const auto& [name, value] : metrics) out[name] = value;
   return out;
 }
 
-Figures figures_from_json(const Json& json, const char* key, const std::string& what) {
-  Figures out;
-  const Json& figures = json_object(json, key, what);
-  for (const auto& item : figures.items()) out.emplace_back(item.key(), json_number(figures, item.key(), what));
+Metrics metrics_from_json(const Json& json, const char* key, const std::string& what) {
+  Metrics out;
+  const Json& metrics = json_object(json, key, what);
+  for (const auto& item : metrics.items()) out.emplace_back(item.key(), json_number(metrics, item.key(), what));
   return out;
 }
 
@@ -72,16 +72,16 @@ void write_selection(const SelectionConfig& selection, Json& train) {
   if (!selection.metric.empty()) train["metric"] = selection.metric;
 }
 
-bool improves(Selection& selection, const SelectionConfig& config, const Figures& figures, std::int64_t step) {
-  const std::string metric = metric_of(config, figures);
-  const double now = value_of(figures, metric);
-  selection.last = figures;
+bool improves(Selection& selection, const SelectionConfig& config, const Metrics& metrics, std::int64_t step) {
+  const std::string metric = metric_of(config, metrics);
+  const double now = value_of(metrics, metric);
+  selection.last = metrics;
   selection.last_step = step;
   const double before = selection.best.empty() ? 0 : value_of(selection.best, metric);
   const bool better = selection.best.empty() || (smaller_is_better(metric) ? now < before : now > before);
   selection.epochs_since = better ? 0 : selection.epochs_since + 1;
   if (!better) return false;
-  selection.best = figures;
+  selection.best = metrics;
   selection.best_step = step;
   return true;
 }
@@ -91,17 +91,17 @@ bool out_of_patience(const Selection& selection, const SelectionConfig& config) 
 }
 
 Json to_json(const Selection& selection) {
-  return {{"best", figures_to_json(selection.best)},
+  return {{"best", metrics_to_json(selection.best)},
           {"best_step", selection.best_step},
           {"epochs_since", selection.epochs_since},
-          {"last", figures_to_json(selection.last)},
+          {"last", metrics_to_json(selection.last)},
           {"last_step", selection.last_step}};
 }
 
 Selection selection_from_json(const Json& json, const std::string& what) {
   Selection out;
-  out.best = figures_from_json(json, "best", what);
-  out.last = figures_from_json(json, "last", what);
+  out.best = metrics_from_json(json, "best", what);
+  out.last = metrics_from_json(json, "last", what);
   out.last_step = json_int(json, "last_step", what);
   out.best_step = json_int(json, "best_step", what);
   out.epochs_since = json_int(json, "epochs_since", what);

@@ -18,7 +18,7 @@ struct SelectionConfig {
   std::string metric;         // "" where nothing of this is asked for
 };
 
-using Figures = std::vector<std::pair<std::string, double>>;  // "accuracy", "loss" …
+using Metrics = std::vector<std::pair<std::string, double>>;  // "accuracy", "loss" …
 
 // Reads keep, patience, metric. They need validation data: refused where `validated` is false.
 SelectionConfig read_selection(TomlReader& train, bool validated);
@@ -26,12 +26,12 @@ void write_selection(const SelectionConfig& selection, Json& train);  // what is
 
 // What has been seen so far; part of a checkpoint.
 struct Selection {
-  Figures last, best;                         // empty before the first epoch's end
+  Metrics last, best;                         // empty before the first epoch's end
   std::int64_t last_step = 0, best_step = 0;  // steps that were done
   std::int64_t epochs_since = 0;              // without an improvement
 };
-// Takes the figures of an epoch in; whether they are the best so far. kUsage where the metric is not among them.
-bool improves(Selection& selection, const SelectionConfig& config, const Figures& figures, std::int64_t step);
+// Takes the metrics of an epoch in; whether they are the best so far. kUsage where the metric is not among them.
+bool improves(Selection& selection, const SelectionConfig& config, const Metrics& metrics, std::int64_t step);
 bool out_of_patience(const Selection& selection, const SelectionConfig& config);
 
 Json to_json(const Selection& selection);

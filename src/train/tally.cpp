@@ -40,10 +40,10 @@ class ClassTally final : public Tally {
     out.confusion = std::move(confusion_);
     out.metric("accuracy", out.accuracy());
     if (classes_ > 5) out.metric("top5_accuracy", mean(static_cast<double>(top5_), count_));
-    std::vector<ClassFigures> classes;
+    std::vector<ClassMetrics> classes;
     std::vector<std::uint8_t> occurs;
     for (std::size_t c = 0; c < right_.size(); ++c) {
-      classes.push_back(figures_of(right_[c], found_[c] - right_[c], there_[c] - right_[c]));
+      classes.push_back(metrics_of(right_[c], found_[c] - right_[c], there_[c] - right_[c]));
       occurs.push_back(found_[c] + there_[c] > 0);
     }
     out.metric("macro_f1", macro_f1(classes, occurs));
@@ -124,7 +124,7 @@ class LabelTally final : public Tally {
     out.correct = correct_;
     out.metric("accuracy", out.accuracy());
     for (std::size_t i = 0; i < right_.size(); ++i)
-      out.classes.push_back(figures_of(right_[i], found_[i] - right_[i], there_[i] - right_[i]));
+      out.classes.push_back(metrics_of(right_[i], found_[i] - right_[i], there_[i] - right_[i]));
     out.metric("macro_f1", macro_f1(out.classes, std::vector<std::uint8_t>(right_.size(), 1)));
     if (!scores_.empty()) out.metric("auc", macro_auc(scores_, truth_, static_cast<std::size_t>(labels_)));
   }
@@ -166,7 +166,7 @@ class NumberTally final : public Tally {
     out.loss = mean(loss_, count_) / targets;
     double rmse = 0, mae = 0, r2 = 0;
     for (std::size_t t = 0; t < schema_.targets.size(); ++t) {
-      NumberFigures one;
+      NumberMetrics one;
       one.rmse = root_mean_squared_error(truth_[t], predicted_[t]);
       one.mae = mean_absolute_error(truth_[t], predicted_[t]);
       one.r2 = r_squared(truth_[t], predicted_[t]);

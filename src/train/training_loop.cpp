@@ -208,20 +208,20 @@ class Loop {
     model.graph = built_.graph;
     model.weights = std::make_shared<const graph::Weights>(graph::Weights::viewing(tensors));
     model.preprocessing = data_.preprocessing;
-    const Figures figures = figures_of(model);
-    for (const auto& [name, value] : figures) sink_.log_metric(now_.step, "valid/" + name, value);
-    if (!improves(now_.selection, config_.selection, figures, now_.step)) return;
+    const Metrics metrics = metrics_of(model);
+    for (const auto& [name, value] : metrics) sink_.log_metric(now_.step, "valid/" + name, value);
+    if (!improves(now_.selection, config_.selection, metrics, now_.step)) return;
     improved_ = true;
     if (config_.selection.keep_best) now_.best = std::move(tensors);
   }
 
-  Figures figures_of(const nn::Model& model) {
+  Metrics metrics_of(const nn::Model& model) {
     NoProgress silent;
     try {
       const Evaluation evaluation = evaluate(model, data_.valid, options_.level, pool_, silent);
-      Figures figures{{"loss", evaluation.loss}};
-      figures.insert(figures.end(), evaluation.metrics.begin(), evaluation.metrics.end());
-      return figures;
+      Metrics metrics{{"loss", evaluation.loss}};
+      metrics.insert(metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
+      return metrics;
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) stop_interrupted();
       throw;
@@ -281,7 +281,7 @@ class Loop {
     std::string text = fmt::format("epoch {}/{}  loss {:.4f}", epoch + 1, config_.epochs,
                                    sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)));
     if (training_.counts()) text += fmt::format("  acc {:.2f} %", 100 * share(sums.correct, sums.counted));
-    const Figures& valid = now_.selection.last;
+    const Metrics& valid = now_.selection.last;
     for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 2); ++i)
       text += fmt::format("  valid {} {:.4f}", valid[i].first, valid[i].second);
     progress_.note(text);

@@ -26,7 +26,7 @@ struct TrainingResult {
   bool stopped_early = false;
   double loss = 0;                     // mean over the last epoch's training batches, each before its step
   std::optional<double> accuracy;      // over the same; none where targets are numbers
-  Figures valid;                       // of the model that is kept, where there is a validation split
+  Metrics valid;                       // of the model that is kept, where there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
   MemoryForecast memory;
 };

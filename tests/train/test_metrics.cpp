@@ -8,14 +8,14 @@
 using namespace mlx::train;
 
 TEST_CASE("metrics: precision, recall and F1, and their mean over the classes that occur") {
-  const ClassFigures f = figures_of(6, 2, 4);
+  const ClassMetrics f = metrics_of(6, 2, 4);
   CHECK(f.precision == doctest::Approx(0.75));
   CHECK(f.recall == doctest::Approx(0.6));
   CHECK(f.f1 == doctest::Approx(2 * 0.75 * 0.6 / 1.35));
   CHECK(f.support == 10);
-  CHECK(figures_of(0, 0, 0).f1 == 0);
-  CHECK(figures_of(0, 3, 0).precision == 0);
-  const std::vector<ClassFigures> classes = {figures_of(1, 0, 0), figures_of(1, 1, 0), figures_of(0, 0, 0)};
+  CHECK(metrics_of(0, 0, 0).f1 == 0);
+  CHECK(metrics_of(0, 3, 0).precision == 0);
+  const std::vector<ClassMetrics> classes = {metrics_of(1, 0, 0), metrics_of(1, 1, 0), metrics_of(0, 0, 0)};
   CHECK(macro_f1(classes, std::vector<std::uint8_t>{1, 1, 0}) == doctest::Approx((1 + 2.0 / 3) / 2));
   CHECK(macro_f1(classes, std::vector<std::uint8_t>{1, 1, 1}) == doctest::Approx((1 + 2.0 / 3) / 3));
   CHECK(std::isnan(macro_f1(classes, std::vector<std::uint8_t>{0, 0, 0})));
