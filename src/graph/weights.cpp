@@ -80,9 +80,10 @@ std::int64_t Weight::times_packed() const {
 }
 
 Weights::Weights(Tensors tensors) {
-  for (auto& [name, tensor] : tensors) {
-    const auto data = std::make_shared<const Bytes>(std::move(tensor.data));
-    weights_.emplace(name, std::make_shared<const Weight>(tensor.shape, *data, data));
+  while (!tensors.empty()) {
+    auto node = tensors.extract(tensors.begin());
+    const auto data = std::make_shared<const Bytes>(std::move(node.mapped().data));
+    weights_.emplace(std::move(node.key()), std::make_shared<const Weight>(node.mapped().shape, *data, data));
   }
 }
 

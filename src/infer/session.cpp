@@ -23,7 +23,7 @@ graph::SessionOptions options_of(const Model& model) {
 
 }  // namespace
 
-Session::Session(const Model& model, SessionOptions options)
+Session::Session(const Model& model, const SessionOptions& options)
     : model_(model),
       max_batch_(options.max_batch),
       session_(observed(model, options.observe), model.about().weights, options_of(model), model.pool()) {

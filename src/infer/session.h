@@ -27,7 +27,7 @@ struct Logits {
 class Session {
  public:
   // kUsage where max_batch is below 1. `model` outlives the session.
-  explicit Session(const Model& model, SessionOptions options = {});
+  explicit Session(const Model& model, const SessionOptions& options = {});
 
   const Model& model() const { return model_; }
 

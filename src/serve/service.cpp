@@ -93,7 +93,7 @@ void Service::finish() {
 }
 
 // NAME or NAME/versions/V; null for no model of this server.
-ServedModel* Service::model_named(std::string path) const {
+ServedModel* Service::model_named(const std::string& path) const {
   for (const auto& model : models_) {
     const ModelSpec& spec = model->spec();
     if (path == spec.name || path == spec.name + "/versions/" + spec.version) return model.get();

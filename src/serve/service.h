@@ -38,7 +38,7 @@ class Service {
   static const Route kRoutes[];
 
   Found find(const std::string& target) const;
-  ServedModel* model_named(std::string path) const;
+  ServedModel* model_named(const std::string& path) const;
   void live(const Found& found, const Request& request, const ExchangePtr& exchange);
   void ready(const Found& found, const Request& request, const ExchangePtr& exchange);
   void server(const Found& found, const Request& request, const ExchangePtr& exchange);
