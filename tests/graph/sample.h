@@ -163,7 +163,7 @@ inline Graph llama(std::int64_t vocabulary = 11, std::int64_t width = 16, std::i
 
 inline std::vector<float> floats(ByteView bytes) {
   std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
 }
 
