@@ -11,10 +11,6 @@ const char* input_name(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-const char* target_name(TargetKind targets) {
-  return targets == TargetKind::kClass || targets == TargetKind::kTokens ? "labels" : "targets";
-}
-
 const char* unit_name(Kind kind) {
   constexpr std::array<const char*, 3> kNames = {"images", "rows", "tokens"};
   return kNames[static_cast<std::size_t>(kind)];

@@ -14,7 +14,6 @@ enum class Kind : std::uint8_t { kImages, kFeatures, kTokens };
 enum class TargetKind : std::uint8_t { kClass, kLabels, kNumbers, kTokens };
 
 const char* input_name(Kind kind);
-const char* target_name(TargetKind targets);
 const char* unit_name(Kind kind);         // what is counted: "images", "rows", "tokens"
 const char* name_of(TargetKind targets);  // "class", "labels", "numbers", "tokens"
 

@@ -97,11 +97,6 @@ Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::L
   return out;
 }
 
-bool Evaluation::better_than(const Evaluation& other) const {
-  const bool by_accuracy = targets == data::TargetKind::kClass || targets == data::TargetKind::kLabels;
-  return by_accuracy ? accuracy() > other.accuracy() : loss < other.loss;
-}
-
 void Evaluation::metric(const char* name, double value) {
   if (std::isfinite(value)) metrics.emplace_back(name, value);
 }

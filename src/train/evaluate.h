@@ -37,8 +37,6 @@ struct Evaluation {
 
   double accuracy() const { return count ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
   bool has_accuracy() const { return targets != data::TargetKind::kNumbers; }
-  // Which of two evaluations is the better model's: the larger accuracy of classes and labels, else the smaller loss.
-  bool better_than(const Evaluation& other) const;
   void metric(const char* name, double value);  // left out where it is not finite
 };
 

@@ -127,20 +127,15 @@ void run(const std::string& folder, const How& how) {
             {training.learning_rate, &rate, {1}}};
   };
   const auto stage = [&](std::int64_t step) { session.stage(feeds(step), {.step = static_cast<std::uint64_t>(step)}); };
-  if (how.gpu) stage(0);
+  stage(0);
   for (std::int64_t step = 0; step < what.steps; ++step) {
     if (how.profile && step == 3) session.set_profiling(true);
     const double started = seconds_now();
     float loss = 0;
-    if (how.gpu) {  // as the training loop does it
-      session.run_staged();
-      session.collect({training.loss});
-      if (step + 1 < what.steps) stage(step + 1);
-      std::memcpy(&loss, session.collected().data(), sizeof loss);
-    } else {
-      session.run(feeds(step), static_cast<std::uint64_t>(step));
-      std::memcpy(&loss, session.output(training.loss).data(), sizeof loss);
-    }
+    session.run_staged();  // as the training loop does it
+    session.collect({training.loss});
+    if (step + 1 < what.steps) stage(step + 1);
+    std::memcpy(&loss, session.collected().data(), sizeof loss);
     losses.push_back(loss);
     seconds.push_back(seconds_now() - started);
   }
