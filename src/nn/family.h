@@ -43,7 +43,7 @@ struct InputSpec {
 // file and line. `given` is the graph of the model that the training starts from, null for none: the family "imported"
 // has no other.
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
-bool takes_text(const std::string& family);  // false for a name that is none
+bool takes_text(const std::string& family);  // and nothing else; false for a name that is none
 std::vector<std::string> family_names();     // in the order of the table; they stand in model.json and never change
 
 // Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise; for families of

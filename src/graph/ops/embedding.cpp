@@ -43,7 +43,7 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> embedding_ops() {
   return {
-      {.op = Op::kEmbedding, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kEmbedding, .infer = infer, .backward = backward, .cost = cost, .start = start_of_table<1>},
       {.op = Op::kEmbeddingBackward, .infer = infer_backward},
   };
 }

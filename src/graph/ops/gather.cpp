@@ -53,7 +53,7 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> gather_ops() {
   return {
-      {.op = Op::kGather, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kGather, .infer = infer, .backward = backward, .cost = cost, .start = start_of_table<0>},
       {.op = Op::kGatherBackward, .infer = infer_backward, .cost = per_output<1>},
   };
 }

@@ -85,6 +85,7 @@ std::vector<OpDef> pool_ops() {
        .optional_outputs = 1u << 1,
        .reads_half = 1u << 0,
        .stores_half = true,
+       .eight_bits = EightBits::kKeepsScale,
        .infer = infer_max,
        .backward = backward<Op::kMaxPoolBackward>,
        .cost = cost_max},
@@ -93,7 +94,11 @@ std::vector<OpDef> pool_ops() {
        .stores_half = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
-      {.op = Op::kAvgPool, .infer = infer_average, .backward = backward<Op::kAvgPoolBackward>, .cost = per_input<1>},
+      {.op = Op::kAvgPool,
+       .eight_bits = EightBits::kGivesF32,
+       .infer = infer_average,
+       .backward = backward<Op::kAvgPoolBackward>,
+       .cost = per_input<1>},
       {.op = Op::kAvgPoolBackward, .infer = infer_average_backward, .cost = per_output<1>},
   };
 }

@@ -40,7 +40,8 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
-  return {{.op = Op::kReshape, .infer = infer, .backward = backward, .cost = cost}};
+  return {
+      {.op = Op::kReshape, .eight_bits = EightBits::kKeepsScale, .infer = infer, .backward = backward, .cost = cost}};
 }
 
 }  // namespace mlx::graph

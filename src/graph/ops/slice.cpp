@@ -62,7 +62,11 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> slice_ops() {
   return {
-      {.op = Op::kSlice, .infer = infer, .backward = backward, .cost = per_output<0>},
+      {.op = Op::kSlice,
+       .eight_bits = EightBits::kKeepsScale,
+       .infer = infer,
+       .backward = backward,
+       .cost = per_output<0>},
       {.op = Op::kSliceBackward, .infer = infer_backward, .cost = per_output<0>},
   };
 }

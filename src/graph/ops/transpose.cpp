@@ -28,7 +28,11 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 }  // namespace
 
 std::vector<OpDef> transpose_ops() {
-  return {{.op = Op::kTranspose, .infer = infer, .backward = backward, .cost = per_output<0>}};
+  return {{.op = Op::kTranspose,
+           .eight_bits = EightBits::kKeepsScale,
+           .infer = infer,
+           .backward = backward,
+           .cost = per_output<0>}};
 }
 
 }  // namespace mlx::graph
