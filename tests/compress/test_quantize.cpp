@@ -116,7 +116,7 @@ void check_family(const std::string& family) {
   CHECK(sums > 0);
 }
 
-// bug: the name of a node that is also a parameter's could not be given to a value of the quantized graph.
+// bug: values of the quantized graph were named after nodes, so that the outputs of the model changed their names.
 TEST_CASE("a graph from outside quantizes: bytes pass what keeps their scale, and names stay") {
   using namespace graph;
   Graph g;
