@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli/moment.h"
 #include "cmd/describe.h"
 #include "cmd/run_filter.h"
@@ -25,17 +26,23 @@ struct LogOptions {
   RunFilter filter;
 };
 
-// What was asked for, then final metrics in a few words: "accuracy 0.931  loss 0.19"; only those that are numbers.
-std::string figures_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
+bool is_timing(std::string_view metric) {
+  return metric.ends_with("seconds") || metric.ends_with("per_second");
+}
+
+// The metrics that --where and --sort name, then the first few of the others: "accuracy 0.931  loss 0.19". How long
+// a run took has a column of its own.
+std::string metrics_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
   std::string text;
   for (const auto& [name, value] : looked_at(filter, repository, run)) text += fmt::format("  {} {}", name, value);
   if (run.summary.empty()) return text;
   const Json summary = parse_json(run.summary, "run:" + run.id);
-  const std::size_t most = text.size() + 60;
+  int left = 4;
   for (const auto& [name, value] : summary.items()) {
     const bool shown = text.find(fmt::format("  {} ", name)) != std::string::npos;
-    if (value.is_number_float() && !shown) text += fmt::format("  {} {:.4g}", name, value.get<double>());
-    if (text.size() > most) break;
+    if (!value.is_number_float() || shown || is_timing(name)) continue;
+    if (left-- == 0) break;
+    text += fmt::format("  {} {}", name, brief_number(value.get<double>()));
   }
   return text;
 }
@@ -135,7 +142,7 @@ void print_run(Context& context, const registry::Run& run, const RunFilter& filt
   context.line(fmt::format("{}  {}  {}  {:>9}  {}{}{}", context.yellow("run:" + run.id),
                            status_text(context, run.status), local_time(run.started),
                            known ? duration_text(end - run.started) : "-", context.bold(run.title), made,
-                           figures_text(filter, context.repository(), run)));
+                           metrics_text(filter, context.repository(), run)));
 }
 
 int log_runs(const LogOptions& options, Context& context) {

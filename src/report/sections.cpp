@@ -65,13 +65,13 @@ std::string main_figure(const train::Evaluation& e) {
   const char* const name = train::main_metric(e);
   if (name == std::string_view("accuracy")) return percent(e.accuracy());
   const std::optional<double> value = metric_of(e, name);
-  return value ? fmt::format("{:.4g}", *value) : "";
+  return value ? brief_number(*value) : "";
 }
 
 Table metrics_table(const train::Evaluation& e) {
   Table table;
   table.columns = {{"", false}, {"Value", true}};
-  for (const auto& [name, value] : e.metrics) table.rows.push_back({title_of(name), fmt::format("{:.4g}", value)});
+  for (const auto& [name, value] : e.metrics) table.rows.push_back({title_of(name), brief_number(value)});
   return table;
 }
 
@@ -80,8 +80,8 @@ Table targets_table(const train::Evaluation& e) {
   table.columns = {{"Target", false}, {"RMSE", true}, {"Mean absolute error", true}, {"R²", true}};
   for (std::size_t i = 0; i < e.numbers.size(); ++i) {
     const train::NumberMetrics& n = e.numbers[i];
-    table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), fmt::format("{:.4g}", n.rmse),
-                          fmt::format("{:.4g}", n.mae), fmt::format("{:.4f}", n.r2)});
+    table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), brief_number(n.rmse),
+                          brief_number(n.mae), fmt::format("{:.4f}", n.r2)});
   }
   return table;
 }
@@ -130,7 +130,7 @@ std::string tiles(const Facts& facts) {
     }
     for (const char* name : {"bits_per_byte", "r2", "rmse"}) {
       if (const std::optional<double> value = metric_of(e, name))
-        out += tile(title_of(name), fmt::format("{:.4g}", *value), escape(main->dataset + " " + e.split));
+        out += tile(title_of(name), brief_number(*value), escape(main->dataset + " " + e.split));
     }
     out += tile("Loss", fmt::format("{:.4f}", e.loss),
                 (e.has_accuracy() ? "cross-entropy, " : "mean squared error, scaled, ") + escape(e.split));
