@@ -42,16 +42,16 @@ bool equals_list(const std::string& list, const std::string& text) {
 
 }  // namespace
 
-Figure figure_of(const Json& value) {
+Value value_of(const Json& value) {
   if (value.is_number()) return {value.get<double>(), {}};
   if (value.is_array()) return {std::nullopt, value.dump(), true};
   // An optimizer is an object with its settings, and written by its name.
-  if (value.is_object() && value.contains("name") && value["name"].is_string()) return figure_of(value["name"]);
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) return value_of(value["name"]);
   return {std::nullopt, value.is_string() ? value.get<std::string>() : value.dump()};
 }
 
-std::string figure_text(const Figure& figure) {
-  return figure.number ? fmt::format("{}", *figure.number) : figure.text;
+std::string text_of(const Value& value) {
+  return value.number ? fmt::format("{}", *value.number) : value.text;
 }
 
 Condition parse_condition(const std::string& text, const char* option, const char* example) {
@@ -75,15 +75,15 @@ Condition parse_condition(const std::string& text, const char* option, const cha
   return condition;
 }
 
-bool holds(const Condition& condition, const Figure& figure, bool as_f32) {
+bool holds(const Condition& condition, const Value& value, bool as_f32) {
   const std::string& operation = condition.operation;
-  if (!figure.number || !condition.number) {
+  if (!value.number || !condition.number) {
     if (operation != "=" && operation != "!=") return false;
     const bool equal =
-        !figure.number && (figure.is_list ? equals_list(figure.text, condition.text) : figure.text == condition.text);
+        !value.number && (value.is_list ? equals_list(value.text, condition.text) : value.text == condition.text);
     return equal == (operation == "=");
   }
-  const std::partial_ordering order = order_of(*figure.number, *condition.number, as_f32);
+  const std::partial_ordering order = order_of(*value.number, *condition.number, as_f32);
   if (operation == "=") return order == 0;
   if (operation == "!=") return order != 0;
   if (operation == "<") return order < 0;

@@ -1,4 +1,4 @@
-// Header, key figures, evaluation, quantization and lineage.
+// Header, main metrics, evaluation, quantization and lineage.
 #include "report/sections.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::string title_of(std::string_view name) {
   return escape(std::string(name));
 }
 
-std::string main_figure(const train::Evaluation& e) {
+std::string main_metric_text(const train::Evaluation& e) {
   const char* const name = train::main_metric(e);
   if (name == std::string_view("accuracy")) return percent(e.accuracy());
   const std::optional<double> value = metric_of(e, name);
@@ -174,7 +174,7 @@ std::string evaluation_section(const Facts& facts) {
     all.columns = {
         {"Measured on", false}, {title_of(main_name), true}, {"Loss", true}, {"Examples", true}, {speed, true}};
     for (const Evaluated& other : facts.model.evaluations) {
-      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), main_figure(other.evaluation),
+      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), main_metric_text(other.evaluation),
                           fmt::format("{:.4f}", other.evaluation.loss),
                           count(static_cast<double>(other.evaluation.count)), count(other.evaluation.per_second)});
     }

@@ -29,7 +29,7 @@ Json classes_to_json(const Evaluation& e) {
   return out;
 }
 
-// Where a figure is not defined there is none.
+// A metric that is not defined is left out.
 Json defined(double value) {
   return value == value ? Json(value) : Json();
 }

@@ -1,5 +1,5 @@
 // One step of a training: its micro-batches through the session. On a GPU it is launched, and waited for once, when its
-// figures are asked for, so that the next batch can be made and sent meanwhile. Used by the training loop.
+// metrics are asked for, so that the next batch can be made and sent meanwhile. Used by the training loop.
 #pragma once
 
 #include <array>
