@@ -18,9 +18,14 @@ struct Value {
 Value value_of(const Json& value);
 std::string text_of(const Value& value);  // numbers in their shortest form
 
+enum class Comparison { kLess, kAtMost, kGreater, kAtLeast, kEqual, kUnequal };
+const char* sign_of(Comparison comparison);  // < <= > >= = !=
+
 struct Condition {
-  std::string name, operation, text;  // operation: one of < <= > >= = !=
-  std::optional<double> number;       // `text` as one
+  std::string name;
+  Comparison comparison = Comparison::kEqual;
+  std::string text;
+  std::optional<double> number;  // `text` as one
 };
 // kUsage, naming `option` and showing `example`, if `text` is not a condition: `<` and its like need numbers.
 Condition parse_condition(const std::string& text, const char* option, const char* example);

@@ -47,9 +47,15 @@ std::string metrics_text(const RunFilter& filter, registry::Repository& reposito
   return text;
 }
 
-std::string status_text(Context& context, const std::string& status) {
-  if (status == "done") return context.green(status);
-  return status == "running" ? context.yellow(status) : context.red(status);
+std::string status_text(Context& context, registry::RunStatus status) {
+  if (status == registry::RunStatus::kDone) return context.green(name_of(status));
+  return status == registry::RunStatus::kRunning ? context.yellow(name_of(status)) : context.red(name_of(status));
+}
+
+std::vector<std::string> status_names() {
+  std::vector<std::string> names;
+  for (const registry::RunStatus status : registry::kRunStatuses) names.emplace_back(name_of(status));
+  return names;
 }
 
 // What is shown beside versions, read once for all of them.
@@ -135,7 +141,7 @@ void keep_of_artifact(const std::string& reference, registry::Repository& reposi
 
 void print_run(Context& context, const registry::Run& run, const RunFilter& filter) {
   const std::int64_t end = run.ended ? run.ended : unix_micros();
-  const bool known = run.status != "killed";  // when it was is not
+  const bool known = run.status != registry::RunStatus::kKilled;  // when it was is not
   std::string made;
   for (const registry::Version& version : registry::made_by(context.repository(), run))
     made += fmt::format("{}{}", made.empty() ? "  -> " : ", ", context.bold(version.name()));
@@ -219,7 +225,7 @@ Command add_log() {
                         "Only versions of this dataset or model; with @VERSION that one and those before it",
                         Complete::kReference),
       flag("--runs", options->runs, "List runs instead: state, time, duration, metrics"),
-      choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
+      choice("--status", "STATUS", status_names(), options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),
       where,
       option("--sort", "NAME", options->filter.sort, "Sort runs by this metric or parameter, smallest first"),

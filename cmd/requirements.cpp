@@ -24,7 +24,7 @@ std::map<std::string, double> named_numbers(const Json& evaluation) {
 }
 
 std::string written(const Condition& condition) {
-  return fmt::format("{} {} {}", condition.name, condition.operation, condition.text);
+  return fmt::format("{} {} {}", condition.name, sign_of(condition.comparison), condition.text);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ const Json* leaf(const Json* found) {
 
 std::optional<Value> look_up(registry::Repository& repository, const registry::Run& run, const std::string& name) {
   if (name == "command") return Value{std::nullopt, run.command};
-  if (name == "status") return Value{std::nullopt, run.status};
+  if (name == "status") return Value{std::nullopt, name_of(run.status)};
   if (name == "title") return Value{std::nullopt, run.title};
   if (name == "seconds" && run.ended != 0) return Value{static_cast<double>(run.ended - run.started) / 1e6, {}};
   if (name.find('/') != std::string::npos) {
@@ -159,7 +159,10 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
     }
     runs = std::move(kept);
   }
-  if (!filter.status.empty()) std::erase_if(runs, [&](const auto& run) { return run.status != filter.status; });
+  if (!filter.status.empty()) {
+    const std::optional<registry::RunStatus> wanted = registry::parse_run_status(filter.status);
+    std::erase_if(runs, [&](const registry::Run& run) { return run.status != wanted; });
+  }
   if (!filter.sort.empty()) sort_by(filter, repository, all, runs);
 }
 

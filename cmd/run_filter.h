@@ -10,7 +10,7 @@
 namespace mlx::cmd {
 
 struct RunFilter {
-  std::string status;              // "" for any
+  std::string status;              // name of a RunStatus; "" for any
   std::vector<std::string> where;  // "valid_accuracy>0.9", "train.optimizer.name=adamw"; all of them hold
   std::string sort;                // a name as in a condition; "" leaves the order
   bool reverse = false;            // the largest first

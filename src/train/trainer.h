@@ -35,7 +35,7 @@ struct TrainOutcome {
 // Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next
 // version of config.name, moves models/NAME.mlx to it and ends the run. Where a run of the same key was stopped it goes
 // on from its last checkpoint. Where the run to resume had other epochs, rates or another schedule, it goes on from its
-// last state as a run of its own. Interrupted (check_interrupted): makes a checkpoint, ends the run as "interrupted"
+// last state as a run of its own. Interrupted: makes a checkpoint, ends the run as "interrupted"
 // and throws kInterrupted with the hint how to resume. NaN or Inf: ends the run as failed, kDiverged names the step.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);

@@ -120,7 +120,7 @@ CheckoutReport Placer::report() const {
 
 // 0, or the errno of the link that failed.
 int Placer::link_once(const Entry& entry, const std::string& temporary) {
-  NoProgress silent;  // a file that is then copied counts once
+  NoProgress silent(progress_.interruption());  // a file that is then copied counts once
   const std::string cached = cache_->obtain(entry, silent);
   if (link_ == LinkMode::kHardlink) return place_.root.hard_link(cached, temporary);
   try {

@@ -174,7 +174,7 @@ TEST_CASE("bug: a run could not be named where the version is meant that it made
   made.run = run;
   const Version version = create_version(c.repo(), made).version;
   make(c.repo(), "copy", "one");  // the same content by another name
-  end_run(c.repo(), run, "done", {{"model", version.digest}}, Json::object());
+  end_run(c.repo(), run, RunStatus::kDone, {{"model", version.digest}}, Json::object());
   CHECK(resolve(c.repo(), "run:" + run.substr(0, 6)).name() == "clf@v1");
   CHECK(made_by(c.repo(), read_run(c.repo(), run)).size() == 1);
   CHECK(fails_with(ErrorKind::kNotFound, "no run has this id", [&] { resolve(c.repo(), "run:0000"); }) == "");

@@ -70,7 +70,7 @@ std::vector<Entry> add_contents(Repository& repository, store::Batch& batch, con
       entries.back().content = batch.add_blob(as_bytes(content));
       require(dataset, file, entries.back());
     }
-    check_interrupted();
+    progress.check_interrupted();
   }
   std::vector<Entry> added = store::add_files(batch, to_read, progress);
   for (std::size_t i = 0; i < added.size(); ++i) {

@@ -105,7 +105,7 @@ void write_object(Repository& repository, const store::Entry& entry, const std::
       disk.write(fd, {block.data(), count}, temporary);
       at += count;
       progress.advance(count);
-      check_interrupted();
+      progress.check_interrupted();
     }
     disk.sync(fd, temporary);
   }

@@ -10,6 +10,7 @@
 #include "registry/operations/content.h"
 #include "registry/operations/history.h"
 #include "registry/operations/operation_stage.h"
+#include "registry/operations/run_status.h"
 #include "registry/operations/schema.h"
 #include "registry/sync/claims.h"
 #include "store/pack/usage.h"
@@ -283,7 +284,7 @@ void Audit::note_unsealed() {
     const bool sealed = runs.null(2) || store_.has_blob(runs.digest(2));
     const bool rows = any.bind(runs.text(0)).step();
     any.reset();
-    if (runs.text(1) == "running" || !sealed || !rows) insert.bind(runs.text(0)).run();
+    if (parse_run_status(runs.text(1)) == RunStatus::kRunning || !sealed || !rows) insert.bind(runs.text(0)).run();
   }
 }
 

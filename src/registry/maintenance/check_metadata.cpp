@@ -62,7 +62,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
   operations.settle();
   store::Database fresh = scratch_database();
   fresh.migrate(kMigrations);
-  NoProgress quiet;
+  NoProgress quiet(repository.interruption());
   {
     store::Transaction transaction(fresh);
     rebuild_projection(fresh, repository.store(), repository.kinds(), operations, quiet);

@@ -42,6 +42,7 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
     repair ? check_published(there, before, heads, kinds) : check_pushed(there, before, heads, kinds);
   };
   options.repair = repair;
+  options.interruption = &repository.interruption();
   try {
     return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
                               repository.pool());

@@ -170,7 +170,8 @@ Version by_run(Repository& repository, const std::string& reference) {
   std::string list;
   for (const Version& version : made) list += (list.empty() ? "" : " and ") + label_of(version);
   if (!made.empty()) throw Error(ErrorKind::kConflict, fmt::format("run:{} made {}", run.id, list), "name one of them");
-  throw Error(ErrorKind::kNotFound, fmt::format("run:{} made no version: it is {} ({})", run.id, run.status, run.title),
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("run:{} made no version: it is {} ({})", run.id, name_of(run.status), run.title),
               "`mlx log --runs` shows what each run made");
 }
 

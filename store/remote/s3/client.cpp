@@ -39,10 +39,10 @@ double wait_before(int attempt, const std::string& retry_after) {
   return seconds;
 }
 
-void wait_for(double seconds) {
+void wait_for(double seconds, const Interruption& interruption) {
   const double until = seconds_now() + seconds;
   for (double left = seconds; left > 0; left = until - seconds_now()) {
-    check_interrupted();
+    interruption.check();
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, 0.05)));
   }
 }
@@ -134,7 +134,7 @@ HttpResponse Client::perform(Call& call, Problem& problem) {
                               : "check the network and AWS_ENDPOINT_URL_S3");
     }
     call.lost |= !response || response->status >= 500;
-    wait_for(wait_before(attempt, retry_after));
+    wait_for(wait_before(attempt, retry_after), interruption());
   }
 }
 

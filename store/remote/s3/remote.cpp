@@ -253,7 +253,7 @@ class S3Remote final : public Remote {
 
 std::unique_ptr<Remote> open_s3_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool) {
   Settings settings = resolve_settings(url, options.environment);
-  std::unique_ptr<HttpClient> http = open_http({settings.ca_bundle, settings.stall_seconds});
+  std::unique_ptr<HttpClient> http = open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
   return std::make_unique<S3Remote>(std::move(settings), std::move(http), options, disk, pool);
 }
 
