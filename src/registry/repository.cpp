@@ -329,7 +329,7 @@ Operation Repository::record(const std::string& kind, const Json& body) {
 void Repository::require_history() {
   if (!is_history_lost(db()) || is_history_given_up(db())) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: what was recorded here before is lost, so nothing is added to it", state_->folder),
+              fmt::format("{}: its recorded history is lost, so nothing can be added", state_->folder),
               "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
 }
 

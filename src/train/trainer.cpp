@@ -126,7 +126,7 @@ void prepare(Training& t, work::Work& work) {
 
 // "go on with: mlx train …", as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
+  return fmt::format("to continue: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
 nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult& result) {

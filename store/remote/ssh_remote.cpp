@@ -62,7 +62,7 @@ class SshTransport final : public wire::Transport {
         if (said.find(known.text) != std::string::npos) return {ErrorKind::kMissing, message, with_setting(known.hint)};
       }
     }
-    return {ErrorKind::kIo, message, "what got through is not sent again: run the command once more"};
+    return {ErrorKind::kIo, message, "run the command again: what arrived is not sent twice"};
   }
 
  private:

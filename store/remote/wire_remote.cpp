@@ -213,7 +213,7 @@ class WireRemote final : public Remote {
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
     if (expected.size() > kMaxHeads || heads.size() > kMaxHeads)
-      fail(ErrorKind::kConflict, "a remote can not have more than {} heads", kMaxHeads);
+      fail(ErrorKind::kConflict, "a remote cannot have more than {} heads", kMaxHeads);
     return talk([&](Connection& there) {
       there.put(Type::kPublish, encode(Publish{expected, heads}));
       there.flush();

@@ -56,7 +56,7 @@ bool reflink(const std::string& from, const Beneath& root, const std::string& to
 }  // namespace
 
 void fail_folder_in_the_way(const std::string& path) {
-  throw Error(ErrorKind::kConflict, fmt::format("{}: a folder with other files stands where a file must go", path),
+  throw Error(ErrorKind::kConflict, fmt::format("{}: a folder with other files is where a file must go", path),
               "move it away, then try again");
 }
 

@@ -202,7 +202,7 @@ TEST_CASE("a journal that was cut off, edited or reordered") {
   SUBCASE("reordered") {
     std::swap(operations[4], operations[5]);
     write_journal(c, operations);
-    CHECK(finds(c, "stands before its parent") == "");
+    CHECK(finds(c, "comes before its parent") == "");
   }
   SUBCASE("edited") {
     std::string text(operations[3].begin(), operations[3].end());

@@ -192,7 +192,7 @@ TEST_CASE("bug: a second tag of a name made the first one unusable") {
   create_tag(o.ada.repo(), "begun", one);
   o.after("tag.create", {{"artifact", "clf"}, {"digest", two.digest.text()}, {"tag", "begun"}});
   CHECK(resolve(o.ada.repo(), "clf@begun").digest == one.digest);
-  CHECK(o.tells(fmt::format("by {} has no effect: the tag stands on {} already, put there by {}", o.bob.repo().actor(),
+  CHECK(o.tells(fmt::format("by {} has no effect: the tag is on {} already, put there by {}", o.bob.repo().actor(),
                             one.digest.brief(), o.ada.repo().actor())));
   CHECK(o.is_projection());
   o.ada.repo().merge({beside});  // who could not know of hers: neither has the better right

@@ -162,7 +162,7 @@ TEST_CASE("keys of the command line count as those of the file") {
   CHECK(refused("train.epochs=many") ==
         "--set train.epochs=many: [train] epochs: expected an integer from 1 to 1000000, got \"many\" | ");
   CHECK(refused("train.epochs") == "--set train.epochs: expected KEY=VALUE | like --set train.epochs=20");
-  CHECK(refused("train.epochs.x=1").starts_with("--set train.epochs.x=1: what stands before 'x' is no table"));
+  CHECK(refused("train.epochs.x=1").starts_with("--set train.epochs.x=1: the part before 'x' is no table"));
   CHECK(refused("a b=1").starts_with("--set a b=1: expected a key"));
 }
 

@@ -50,7 +50,7 @@ void write_hook(const std::string& git_root, const std::string& command, store::
   if (path_exists(path)) {
     if (as_text(read_regular_file(path, kMaxHook)).find(kHookMark) == std::string::npos) {
       setup.notes.push_back(
-          fmt::format("{} stands already: add '{}' to it, and pushes without their data are refused", path, command));
+          fmt::format("{} exists already: add '{}' to it, and pushes without their data are refused", path, command));
     }
     return;
   }

@@ -48,8 +48,7 @@ bool stands(const Planned& planned) {
                  ((info.st_mode & 0100) != 0) == (planned.mode == store::kModeExecutable)) {
     return true;
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{}: something else stands there", planned.path),
-              "export into a new folder");
+  throw Error(ErrorKind::kConflict, fmt::format("{}: another file is there", planned.path), "export into a new folder");
 }
 
 // Every folder between `folder` and the path is a real one, or not there yet: nothing is written through a link.

@@ -97,7 +97,7 @@ class Audit {
 
   void check_order() {
     if (const auto wrong = known_.first_misplaced()) {
-      problem("meta.db: operations: {} stands where {} belongs: rows were reordered", wrong->first.brief(),
+      problem("meta.db: operations: {} is where {} belongs: rows were reordered", wrong->first.brief(),
               wrong->second.brief());
     }
   }
@@ -121,7 +121,7 @@ class Audit {
         const Operation operation = decode(bytes);
         for (const Digest& parent : operation.parents) {
           if (journal.contains(parent) || store_.has(store::ObjectKind::kOperation, parent)) continue;
-          problem("journal: {} stands before its parent {}, or that was removed", id.brief(), parent.brief());
+          problem("journal: {} comes before its parent {}, or the parent was removed", id.brief(), parent.brief());
         }
         journal.insert(id);
         if (!known_.has(id)) absent.add(operation);

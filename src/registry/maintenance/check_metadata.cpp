@@ -133,7 +133,7 @@ void check_journal(Repository& repository, MetadataCheck& check) {
   operations->visit([&](const Operation& operation) {
     if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id)) return;
     check.problems.push_back(
-        fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
+        fmt::format("{}: operation {} ({}) is in the database only", path, operation.id.brief(), operation.kind));
     check.rebuild = true;
   });
 }

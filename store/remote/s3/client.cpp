@@ -205,7 +205,7 @@ Written Client::put(const std::string& name, ByteView bytes, const Condition& co
 void Client::create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent) {
   Call call{.method = "PUT", .name = name, .headers = kContentType, .body = bytes, .sent = std::move(sent)};
   if (put_if(call, {}).status == 200 || size_of(name) == bytes.size()) return;
-  log("s3: {} stands there with another size: replaced", url_of(name));
+  log("s3: {} exists with another size: replaced", url_of(name));
   call.headers = kContentType;
   (void)put_if(call, {.anything = true});
 }
