@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/not_finite.h"
 #include "graph/passes.h"
 #include "nn/family.h"
@@ -58,7 +58,7 @@ class TrainingStep {
   bool counts() const { return training_.correct != graph::kNone; }
   // Whether the loss is scaled: then a step whose gradients are not finite changes nothing but the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
-  // Whether its batches are raw (data/loader.h): of images on a GPU.
+  // Whether its batches are raw (data/batches.h): of images on a GPU.
   bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }

@@ -98,7 +98,7 @@ inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, b
 inline nn::Model text_model() {
   nn::Model model = initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n",
                                 nn::InputSpec::tokens(256), 10);
-  model.tokenizer = data::Tokenizer::bytes();
+  model.preprocessing.tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::bytes());
   return model;
 }
 

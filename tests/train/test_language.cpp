@@ -122,7 +122,7 @@ TEST_CASE("language models: the same bits with any number of threads, and stoppe
     CHECK(runs[0].status == registry::RunStatus::kInterrupted);
     CHECK(two.train(silent, "run:" + runs[0].id).version.digest == whole.version.digest);
     CHECK(registry::metrics(*two.repository, runs[0].id, "train/loss").size() == static_cast<std::size_t>(kSteps));
-    CHECK(nn::load_model(one.repository->store(), whole.version.digest).tokenizer->kind() == "chars");
+    CHECK(nn::load_model(one.repository->store(), whole.version.digest).preprocessing.tokenizer->kind() == "chars");
   }
 }
 
