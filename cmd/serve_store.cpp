@@ -20,7 +20,7 @@ struct ServeStoreOptions {
 
 constexpr int kLookForSignals = 200;  // milliseconds
 
-std::size_t read_stdin(void* data, std::size_t count) {
+std::size_t read_request(void* data, std::size_t count) {
   for (;;) {
     check_interrupted();
     pollfd wait = {STDIN_FILENO, POLLIN, 0};
@@ -32,7 +32,7 @@ std::size_t read_stdin(void* data, std::size_t count) {
   }
 }
 
-void write_stdout(ByteView bytes) {
+void write_answer(ByteView bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (put >= 0) {
@@ -62,7 +62,7 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   serving.check_heads = [repair = options.repair](const store::Store& store, const auto& before, const auto& heads) {
     repair ? registry::judge_published(store, before, heads) : registry::judge_pushed(store, before, heads);
   };
-  store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
+  store::wire::serve(read_request, write_answer, serving, context.disk(), context.pool());
   return 0;
 }
 
