@@ -91,13 +91,13 @@ class Calibrator {
   graph::Tensors run(Progress& progress) {
     const std::int64_t count = std::min(most_, source_->examples());
     progress.begin("calibrating", static_cast<std::uint64_t>(2 * count), "examples");
-    pass(progress, [](Histogram& h, const float* x, std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i) h.largest = std::max(h.largest, std::fabs(x[i]));
+    pass(progress, [](Histogram& h, const float* x, std::size_t values) {
+      for (std::size_t i = 0; i < values; ++i) h.largest = std::max(h.largest, std::fabs(x[i]));
     });
-    pass(progress, [](Histogram& h, const float* x, std::size_t count) {
+    pass(progress, [](Histogram& h, const float* x, std::size_t values) {
       if (h.largest == 0) return;
       const float per = static_cast<float>(kBins) / h.largest;
-      for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t i = 0; i < values; ++i)
         ++h.bins[std::min(kBins - 1, static_cast<std::size_t>(std::fabs(x[i]) * per))];
     });
     progress.end();

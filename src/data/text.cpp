@@ -10,7 +10,7 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
 void append_file(const store::Store& store, const store::Entry& file, std::string& to, Progress& progress) {
   const store::BlobReader blob = store.open_blob(file.content);
@@ -18,11 +18,11 @@ void append_file(const store::Store& store, const store::Entry& file, std::strin
   for (;;) {
     progress.check_interrupted();
     const std::size_t had = to.size();
-    to.resize(had + kPiece);
-    const std::size_t got = stream->read(to.data() + had, kPiece);
+    to.resize(had + kReadPiece);
+    const std::size_t got = stream->read(to.data() + had, kReadPiece);
     to.resize(had + got);
     progress.advance(got);
-    if (got < kPiece) return;
+    if (got < kReadPiece) return;
   }
 }
 

@@ -16,10 +16,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 // A node of the forward pass that adds gives the sum beside what is made of it (op_def.h). As a sum it goes on: it is
 // kept, and the rest is made of it again.
 ValueId sum_of(const Node& node) {

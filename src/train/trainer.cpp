@@ -30,10 +30,10 @@ struct Training {
   Progress& progress;
 
   registry::Version dataset;
-  data::Description data;            // of the train split
-  std::optional<Base> base;          // what the model starts from
-  std::optional<nn::Start> start;    // its tensors, once it is known that they are needed
-  std::optional<Digest> checkpoint;  // of another run, which this one goes on from
+  data::Description data;                  // of the train split
+  std::optional<Base> base;                // what the model starts from
+  std::optional<nn::FinetuneStart> start;  // its tensors, once it is known that they are needed
+  std::optional<Digest> checkpoint;        // of another run, which this one goes on from
   nn::Built built;
   work::Work work;
 
