@@ -10,6 +10,11 @@
 
 namespace mlx::graph {
 
+struct WithWeights {
+  Graph graph;
+  std::shared_ptr<const Weights> weights;
+};
+
 // Which values, with what they hold, a training graph adds to the forward one.
 struct OptimizerSpec {
   std::string name = "sgd";  // one of optimizer_names()
@@ -107,6 +112,12 @@ Graph add_lora(const Graph& forward, const LoraSpec& spec);
 // The graph as it was before add_lora, with the weights (in `tensors`) that make up for its adapters.
 Graph merge_lora(const Graph& forward, Tensors& tensors);
 
+// The primitive operations of an imported graph, forward or for inference, as core ones where these compute the same up
+// to rounding: products with a matrix of weights, and the bias added to them, as linear layers; means over height and
+// width as average pooling; sums of equal shapes. Names stay. Weights [K,N] become [N,K], biases [1,N] become [N]; all
+// others are shared. Weights that others read too are not turned: their products stay.
+WithWeights raise(const Graph& forward, const Weights& weights);
+
 // Drops dropout, makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
 // A language model's inference graph, decoding: it also takes positions s32[batch], how many tokens each sequence
@@ -121,11 +132,7 @@ DecodingGraph to_decoding(const Graph& inference);
 // For inference: folds batch norm into the convolution or linear before it (changing `tensors`), fuses activations.
 Graph fuse(const Graph& inference, Tensors& tensors);
 // The same with weights that others use too: those that change are new, and all others are shared.
-struct Fused {
-  Graph graph;
-  std::shared_ptr<const Weights> weights;
-};
-Fused fuse(const Graph& inference, const Weights& weights);
+WithWeights fuse(const Graph& inference, const Weights& weights);
 // Adds the loss (labels input, loss, correct, counted outputs) to an inference graph, for evaluation.
 TrainingGraph with_loss(const Graph& inference);
 // Removes nodes and values that no output or state write needs; renumbers.

@@ -30,7 +30,7 @@ constexpr Family kFamilies[] = {
     {"resnet", build_resnet},
     {"gpt2", nullptr, kTokens, read_gpt2},
     {"llama", nullptr, kTokens, read_llama},
-    {kImported, nullptr, kImages | kFeatures},
+    {kImported, nullptr, kImages | kFeatures | kTokens},
 };
 
 unsigned bit_of(InputKind kind) {
@@ -73,9 +73,11 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
 }
 
 void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* given, Built& built) {
+  const bool text = input.kind == InputKind::kTokens;
+  const std::int64_t context = text ? model.integer("context", 1, kLongestContext) : 0;
   model.finish();
   if (!given) model.fail_at("family", fmt::format("\"{}\" needs a model to start from: init = \"NAME\"", kImported));
-  at_key(model, "family", [&] { built = built_from(*given, input); });
+  at_key(model, "family", [&] { built = built_from(*given, input, context); });
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::
 constexpr std::int64_t kProcess = std::int64_t{6} << 20;
 
 std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
-  std::vector<std::int64_t> sizes;
-  for (const std::string& symbol : graph.symbols) sizes.push_back(symbol == "batch" ? batch : sequence);
+  std::vector<std::int64_t> sizes(graph.symbols.size(), std::max<std::int64_t>(1, sequence));
+  const int of_batch = graph.value(graph.inputs.at(0)).dims.at(0).symbol();
+  if (of_batch >= 0) sizes[static_cast<std::size_t>(of_batch)] = batch;
   return sizes;
 }
 

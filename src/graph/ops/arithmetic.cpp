@@ -63,11 +63,22 @@ Ids backward_arithmetic(Graph& graph, const Node& node, const Ids& gradients) {
   return {da, sum_to(graph, wide[1], b, node.name + ".backward_sum_b")};
 }
 
+// What leaves the other operand as it is.
+StartValue start_of_operand(const Node& node, std::size_t, const kernels::Shape&) {
+  const Arithmetic kind = node.attrs.arithmetic;
+  return {kind == Arithmetic::kMul || kind == Arithmetic::kDiv || kind == Arithmetic::kPow ? StartValue::kOne
+                                                                                           : StartValue::kZero};
+}
+
 }  // namespace
 
 std::vector<OpDef> arithmetic_ops() {
   return {
-      {.op = Op::kArithmetic, .infer = infer_arithmetic, .backward = backward_arithmetic, .cost = per_output<1>},
+      {.op = Op::kArithmetic,
+       .infer = infer_arithmetic,
+       .backward = backward_arithmetic,
+       .cost = per_output<1>,
+       .start = start_of_operand},
       {.op = Op::kArithmeticBackward,
        .optional_outputs = 0b11,
        .infer = infer_arithmetic_backward,

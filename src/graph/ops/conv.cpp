@@ -89,6 +89,14 @@ Cost cost_conv2d_backward_weights(const Node&, std::span<const kernels::Shape> i
   return with_bytes(products(inputs[1], outputs[0]), inputs, outputs);
 }
 
+// w[O,KH,KW,C/groups]: an output has KH·KW·C/groups terms, and as many inputs share O/groups outputs.
+StartValue start_of_conv(const Node& node, std::size_t input, const kernels::Shape& shape) {
+  if (input != 1) return {};
+  const auto outputs = static_cast<double>(shape.dims[0]), window = static_cast<double>(shape.dims[1] * shape.dims[2]);
+  return {StartValue::kWeights, static_cast<double>(shape.dims[3]) * window,
+          outputs * window / static_cast<double>(node.attrs.groups)};
+}
+
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
@@ -97,10 +105,12 @@ std::vector<OpDef> conv_ops() {
        .stores_half = true,
        .product = true,
        .layer = true,
+       .eight_bits = EightBits::kLayer,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_conv2d,
        .backward = backward_conv2d,
-       .cost = cost_conv2d},
+       .cost = cost_conv2d,
+       .start = start_of_conv},
       {.op = Op::kConv2dBackwardData,
        .stores_half = true,
        .product = true,

@@ -44,7 +44,11 @@ Cost cost_embedding(const Node&, std::span<const kernels::Shape>, std::span<cons
 
 std::vector<OpDef> embedding_ops() {
   return {
-      {.op = Op::kEmbedding, .infer = infer_embedding, .backward = backward_embedding, .cost = cost_embedding},
+      {.op = Op::kEmbedding,
+       .infer = infer_embedding,
+       .backward = backward_embedding,
+       .cost = cost_embedding,
+       .start = start_of_table<1>},
       {.op = Op::kEmbeddingBackward, .infer = infer_embedding_backward},
   };
 }

@@ -54,7 +54,11 @@ Cost cost_gather(const Node&, std::span<const kernels::Shape>, std::span<const k
 
 std::vector<OpDef> gather_ops() {
   return {
-      {.op = Op::kGather, .infer = infer_gather, .backward = backward_gather, .cost = cost_gather},
+      {.op = Op::kGather,
+       .infer = infer_gather,
+       .backward = backward_gather,
+       .cost = cost_gather,
+       .start = start_of_table<0>},
       {.op = Op::kGatherBackward, .infer = infer_gather_backward, .cost = per_output<1>},
   };
 }

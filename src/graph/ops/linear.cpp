@@ -71,6 +71,11 @@ Cost cost_linear_backward_weights(const Node&, std::span<const kernels::Shape> i
   return with_bytes(2.0 * count_of(inputs[0]) * static_cast<double>(outputs[0].dims[0]), inputs, outputs);
 }
 
+StartValue start_of_linear(const Node&, std::size_t input, const kernels::Shape& shape) {
+  if (input != 1) return {};
+  return {StartValue::kWeights, static_cast<double>(shape.dims[1]), static_cast<double>(shape.dims[0])};
+}
+
 }  // namespace
 
 std::vector<OpDef> linear_ops() {
@@ -80,10 +85,12 @@ std::vector<OpDef> linear_ops() {
        .stores_half = true,
        .product = true,
        .layer = true,
+       .eight_bits = EightBits::kLayer,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6) | bit_of(Activation::kGelu),
        .infer = infer_linear,
        .backward = backward_linear,
-       .cost = cost_linear},
+       .cost = cost_linear,
+       .start = start_of_linear},
       {.op = Op::kLinearBackwardData,
        .stores_half = true,
        .product = true,

@@ -50,10 +50,22 @@ Cost cost_matmul(const Node& node, std::span<const kernels::Shape> inputs, std::
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(a.dims[terms]), inputs, outputs);
 }
 
+// Of either factor: the size that the sums run over, and the other one.
+StartValue start_of_factor(const Node& node, std::size_t input, const kernels::Shape& shape) {
+  const auto last = static_cast<std::size_t>(shape.rank - 1);
+  const auto rows = static_cast<double>(shape.dims[last - 1]), columns = static_cast<double>(shape.dims[last]);
+  const bool over_rows = input == 0 ? node.attrs.transpose_a : !node.attrs.transpose_b;
+  return over_rows ? StartValue{StartValue::kWeights, rows, columns} : StartValue{StartValue::kWeights, columns, rows};
+}
+
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {{.op = Op::kMatmul, .infer = infer_matmul, .backward = backward_matmul, .cost = cost_matmul}};
+  return {{.op = Op::kMatmul,
+           .infer = infer_matmul,
+           .backward = backward_matmul,
+           .cost = cost_matmul,
+           .start = start_of_factor}};
 }
 
 }  // namespace mlx::graph

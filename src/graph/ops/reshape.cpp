@@ -40,7 +40,11 @@ Cost cost_reshape(const Node&, std::span<const kernels::Shape>, std::span<const 
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
-  return {{.op = Op::kReshape, .infer = infer_reshape, .backward = backward_reshape, .cost = cost_reshape}};
+  return {{.op = Op::kReshape,
+           .eight_bits = EightBits::kKeepsScale,
+           .infer = infer_reshape,
+           .backward = backward_reshape,
+           .cost = cost_reshape}};
 }
 
 }  // namespace mlx::graph

@@ -96,6 +96,14 @@ ValueId sum_to(Graph& graph, ValueId gradient, const Dims& dims, const std::stri
 // The output's shape, where it does not follow from the inputs.
 void require_given(const Rule& rule, const Dims* output);
 
+// OpDef::start of operations whose input 1 is a scale of all that passes, and of those that look up rows of input
+// `kInput`.
+StartValue start_of_scale(const Node& node, std::size_t input, const kernels::Shape& shape);
+template <std::size_t kInput>
+StartValue start_of_table(const Node&, std::size_t input, const kernels::Shape&) {
+  return {input == kInput ? StartValue::kTable : StartValue::kZero};
+}
+
 // The rows of each family, defined in the family's file of this folder.
 #define MLX_OP(op, name, family, ...) std::vector<OpDef> family##_ops();
 #include "kernels/op_list.h"

@@ -63,7 +63,11 @@ Ids backward_slice(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> slice_ops() {
   return {
-      {.op = Op::kSlice, .infer = infer_slice, .backward = backward_slice, .cost = per_output<0>},
+      {.op = Op::kSlice,
+       .eight_bits = EightBits::kKeepsScale,
+       .infer = infer_slice,
+       .backward = backward_slice,
+       .cost = per_output<0>},
       {.op = Op::kSliceBackward, .infer = infer_slice_backward, .cost = per_output<0>},
   };
 }

@@ -28,7 +28,11 @@ Ids backward_transpose(Graph& graph, const Node& node, const Ids& gradients) {
 }  // namespace
 
 std::vector<OpDef> transpose_ops() {
-  return {{.op = Op::kTranspose, .infer = infer_transpose, .backward = backward_transpose, .cost = per_output<0>}};
+  return {{.op = Op::kTranspose,
+           .eight_bits = EightBits::kKeepsScale,
+           .infer = infer_transpose,
+           .backward = backward_transpose,
+           .cost = per_output<0>}};
 }
 
 }  // namespace mlx::graph
