@@ -378,7 +378,8 @@ std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteC
                                               ? open_plain(repository, config, false)
                                               : open_or_make(repository, config, direction, before_sending);
   if (!Exchange{repository, *remote, config, direction, before_sending}.run()) return remote;
-  auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
+  auto encrypted =
+      std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring(), repository.interruption());
   encrypted->expect_operations(recorded_operations(repository.db()));
   return encrypted;
 }
