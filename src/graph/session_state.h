@@ -29,7 +29,7 @@ inline std::size_t index(ValueId id) {
 
 struct Session::State {
   State(Graph&& g, const SessionOptions& o, Pool& p)
-      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level, o.gpu)) {}
+      : graph(std::move(g)), options(o), pool(p), device(o.backend.device()) {}
 
   Graph graph;
   SessionOptions options;

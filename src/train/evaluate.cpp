@@ -88,10 +88,10 @@ std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split) 
   return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
 }
 
-Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Backend backend, Pool& pool,
                     Progress& progress) {
   infer::check_fits(model, split.about);
-  Evaluation out = Evaluator(infer::Model(model, level, pool), split).run(progress);
+  Evaluation out = Evaluator(infer::Model(model, backend, pool), split).run(progress);
   out.labels = model.labels;
   if (out.labels.empty()) out.labels = split.about.names;
   return out;

@@ -20,7 +20,7 @@ std::int64_t count(const Graph& graph, Op op) {
 Tensors trained(const Graph& forward, int steps) {
   const TrainingGraph training = to_training(forward, {}, 0);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   options.training = true;
   Pool pool(1);
   Session session(training.graph, sample::random_tensors(sample::cnn()), options, pool);

@@ -46,9 +46,9 @@ TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress&
   Pool pool(2);
   TrainingData data = make_training_data(config, data::as_split(synthetic::make_examples(300, 1)), std::nullopt);
   LoopOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   options.resume = resume;
-  config.precision = name_of(precision_of(config, data.train.about, options.level));
+  config.precision = name_of(precision_of(config, data.train.about, options.backend));
   const nn::Built built = build_model(config, data.train.about, nullptr);
   return run_training(config, built, data, options, sink, pool, progress);
 }
