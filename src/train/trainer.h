@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config.h"
 #include "train/profile.h"
@@ -17,7 +17,7 @@ struct TrainOptions {
   bool fresh = false;  // from the first step, although a run of the same key has a checkpoint; force implies it
   std::string resume;  // run id; "" for a new run, or one of the same key that was stopped
   std::string title;   // the command as typed
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
   Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
   std::int64_t memory = 0;       // bytes that the training may take; 0: as many as it wants. Changes no bit.
   std::function<void(const std::string&)> tell;    // gets lines for people, such as how much it will take

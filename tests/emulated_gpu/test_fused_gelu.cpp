@@ -31,7 +31,7 @@ std::map<std::string, std::size_t> launches_of(std::int64_t width, Precision pre
   const TrainingGraph training = to_training(perceptron(width), {}, LossSpec{}, {precision, true});
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const std::vector<float> features = sample::random_floats(kBatch * 16, 5);

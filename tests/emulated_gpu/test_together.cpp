@@ -36,7 +36,7 @@ struct Ran {
 Ran train(const TrainingGraph& training, bool one_by_one) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kRows * kWidth), 7);

@@ -15,7 +15,7 @@ namespace {
 SessionOptions ref_training_options() {
   SessionOptions options;
   options.training = true;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   return options;
 }
 

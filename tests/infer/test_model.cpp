@@ -120,7 +120,7 @@ TEST_CASE("infer: a model whose parts contradict one another is refused") {
 
 TEST_CASE("infer: a batch that is filled up says of each example what it says of it alone") {
   Pool pool(2);
-  const Model model(image_model(), kernels::best_level(), pool);
+  const Model model(image_model(), kernels::best_backend(), pool);
   Bytes pixels(static_cast<std::size_t>(7 * 40));
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 % 251);
   Session session(model, {.max_batch = 6});
@@ -142,7 +142,7 @@ TEST_CASE("infer: a batch that is filled up says of each example what it says of
 
 TEST_CASE("infer: sessions of one model answer in several threads at once") {
   Pool pool(2);
-  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_level(), pool);
+  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_backend(), pool);
   std::string rows;
   for (int i = 0; i < 40; ++i)
     rows += fmt::format("{{\"rooms\":{},\"city\":\"{}\"}}\n", i, i % 3 == 0 ? "Bonn" : "Ulm");
@@ -168,7 +168,7 @@ TEST_CASE("infer: rows given as named values are what the same rows of a file ar
   CHECK(rows.numbers == file.numbers);
   CHECK(rows.codes == file.codes);
   CHECK(rows_of(first, schema, "the request").count == 1);
-  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_level(), pool);
+  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_backend(), pool);
   CHECK(answers_of(model, rows, 8) == answers_of(model, file, 8));
 
   const auto wrong = [&](const char* text) {
@@ -189,7 +189,7 @@ TEST_CASE("infer: values inside the graph can be observed, and tensors fed as th
   Pool pool(1);
   nn::Model bare = image_model();
   bare.preprocessing = {};
-  const Model model(bare, kernels::Level::kRef, pool);
+  const Model model(bare, kernels::backend_named("ref"), pool);
   const graph::ValueId hidden = model.graph().nodes.at(1).outputs.at(0);
   Session session(model, {.observe = {hidden}});
   const std::vector<float> x(80, 0.5f);
