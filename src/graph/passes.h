@@ -39,7 +39,10 @@ struct LossSpec {
 // state kLossScale.
 enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
-  Precision precision = Precision::kF32;
+  // Not an aggregate: {precision, true} would set a capability.
+  PrecisionSpec(Precision wanted = Precision::kF32, const kernels::Capabilities& backend = {})
+      : precision(wanted), can(backend) {}
+  Precision precision;
   kernels::Capabilities can;
 };
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0

@@ -28,7 +28,7 @@ Graph perceptron(std::int64_t width) {
 
 // Launches of each node in one step, by its name.
 std::map<std::string, std::size_t> launches_of(std::int64_t width, Precision precision) {
-  const TrainingGraph training = to_training(perceptron(width), {}, LossSpec{}, {precision, true});
+  const TrainingGraph training = to_training(perceptron(width), {}, LossSpec{}, {precision, sample::gpu()});
   Pool pool(1);
   SessionOptions options;
   options.backend = kernels::cuda_backend();

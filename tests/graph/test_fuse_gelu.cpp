@@ -213,13 +213,13 @@ TEST_CASE("what is stored in different types is not fused") {
 
 TEST_CASE("graphs for CPUs keep gelu as it is; those for GPUs are read again from their text") {
   for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
-    const Graph cpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, false}).graph;
+    const Graph cpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision}).graph;
     CHECK(sample::count_of(cpu, Op::kGelu) == 2);
     CHECK(sample::count_of(cpu, Op::kGeluBackward) == 2);
     for (const Node& each : cpu.nodes) CHECK(each.attrs.activation == Activation::kNone);
   }
   for (const Precision precision : {Precision::kF32, Precision::kTF32, Precision::kBF16, Precision::kF16}) {
-    const Graph gpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, true}).graph;
+    const Graph gpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, sample::gpu()}).graph;
     CHECK(sample::count_of(gpu, Op::kGelu) + sample::count_of(gpu, Op::kGeluBackward) == 0);
     const Graph back = graph_from_json(to_json(gpu), "model.json");
     CHECK(to_json(back) == to_json(gpu));

@@ -157,7 +157,7 @@ TEST_CASE("fused residuals want no more memory, and part where the residual stre
   clipped.clip = 1.0f;  // updates come last on a CPU too
   const Graph forward = sample::llama(11, 32, 64);
   const TrainingGraph fused = to_training(forward, clipped, LossSpec{}, {Precision::kF32, sample::gpu()});
-  const TrainingGraph plain = to_training(forward, clipped, LossSpec{}, {Precision::kF32, false});
+  const TrainingGraph plain = to_training(forward, clipped, LossSpec{}, {Precision::kF32});
   const auto wanted = [&](const TrainingGraph& training) {
     return planned_memory(training.graph, sizes, kernels::backend_named("ref"), true).arena;
   };
