@@ -58,8 +58,8 @@ class Dataset {
   // What preprocessing takes from these examples. What `base`, the preprocessing of a model that the training starts
   // from, has decided stays as it is. Null: none.
   virtual Preprocessing measure(const Preprocessing* base) const = 0;
-  // Examples as a graph is fed them. `pool` outlives the source; the dataset need not. kUsage where the options do not
-  // fit the data.
+  // Examples as a graph is fed them. `pool` outlives the source; the dataset need not. kUsage where preprocessing or
+  // options do not fit the data.
   virtual std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                                Pool& pool) const = 0;
 

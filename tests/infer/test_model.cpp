@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "../nn/built.h"
-#include "data/batches.h"
+#include "data/images_dataset.h"
 #include "infer/answers.h"
 #include "infer/examples.h"
 
@@ -104,6 +104,26 @@ TEST_CASE("infer: a signature names inputs and outputs as the inference protocol
   CHECK(tensors.takes == Takes::kTensors);
   CHECK(text_of(tensors.inputs) == "images FP32 [-1,4,5,2]");
   CHECK(text_of(tensors.outputs) == "logits FP32 [-1,3]");
+}
+
+TEST_CASE("infer: a model takes the kind of data whose input its graph has") {
+  data::Description images;
+  images.kind = &data::images_kind;
+  images.height = 4, images.width = 5, images.channels = 2, images.outputs = 3;
+  check_fits(image_model(), images);
+  images.width = 6;
+  CHECK(says(complaint([&] { check_fits(image_model(), images); }, ErrorKind::kUsage),
+             "the model takes images of 4x5x2, the data holds 4x6x2"));
+  CHECK(says(complaint([&] { check_fits(text_model(), images); }, ErrorKind::kUsage),
+             "the model takes text, the data holds images"));
+  // bug: a graph whose input no dataset has was taken for one of images.
+  nn::Model other = image_model();
+  other.graph.values[static_cast<std::size_t>(other.graph.inputs[0])].name = "x";
+  CHECK(kind_of(other) == nullptr);
+  CHECK(says(complaint([&] { check_kind(other, data::images_kind); }, ErrorKind::kUsage),
+             "the model takes other inputs, the data holds images"));
+  CHECK(context_of(other) == 0);
+  CHECK(context_of(text_model()) == 12);
 }
 
 TEST_CASE("infer: a model whose parts contradict one another is refused") {
