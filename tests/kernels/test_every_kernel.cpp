@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "harness.h"
+#include "tests/stride.h"
 
 namespace mlx::kernels::test {
 namespace {
@@ -89,8 +90,10 @@ void check_case(const Rows& rows, const Kernel& kernel, const Case& test, const 
   RunOptions options;
   options.reverse = true, options.fill = '\xff';  // workspace full of NaN
   if (!device.host) options.offset = 64;          // nothing on a GPU is less aligned (kernel.h), or cut into slices
-  CHECK_MESSAGE(same_bits(outputs, run(options)), title(rows, test)
-                                                      << ": depends on the order of slices or on old memory");
+  if (device.host || mlx::test::stride() == 1) {  // a GPU's second run takes the same way through its code
+    CHECK_MESSAGE(same_bits(outputs, run(options)), title(rows, test)
+                                                        << ": depends on the order of slices or on old memory");
+  }
   if (device.host) {
     options = {};
     options.offset = misaligned(test);
