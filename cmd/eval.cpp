@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/asked_model.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
-#include "cmd/level.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
@@ -71,7 +71,7 @@ std::string data_folder(const std::string& word, Context& context) {
 }
 
 // "accuracy 91.20 %", "r2 0.8312", "bits_per_byte 2.1043".
-std::string main_figure(const train::Evaluation& e) {
+std::string main_metric_text(const train::Evaluation& e) {
   const std::string name = train::main_metric(e);
   if (name == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * e.accuracy());
   for (const auto& [known, value] : e.metrics)
@@ -101,7 +101,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 // Of a folder with a model's files: recorded where it is a version of the repository, else measured alone, on a dataset
 // of the repository or on a folder of data.
 train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& context) {
-  const kernels::Level level = chosen_level(context, options.device);
+  const kernels::Backend backend = chosen_backend(context, options.device);
   std::string reference = options.model;
   train::EvaluateOutcome outcome;
   std::optional<registry::Version> data;
@@ -113,16 +113,16 @@ train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& conte
       outcome.recorded = false;
       outcome.model = asked.version;
       outcome.evaluation =
-          data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, level,
+          data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, backend,
                                     context.pool(), context.progress())
-               : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, level,
+               : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, backend,
                                            context.disk(), context.pool(), context.progress());
       return outcome;
     }
     reference = known->name();
   }
   return train::evaluate_version(context.repository(), reference, options.data, options.split, options.force,
-                                 context.command_line(), level, context.progress());
+                                 context.command_line(), backend, context.progress());
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
@@ -141,8 +141,8 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
-                           options.data, e.split, context.bold(main_figure(e)), e.loss, e.per_second,
-                           data::unit_name(e.kind), outcome.unchanged ? "  " + context.green("unchanged") : ""));
+                           options.data, e.split, context.bold(main_metric_text(e)), e.loss, e.per_second, e.unit,
+                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
   print_metrics(e, context);
   if (!e.numbers.empty()) {
     context.line("");

@@ -7,7 +7,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
 #include "data/image_files.h"
-#include "data/split.h"
+#include "data/images.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
 
@@ -25,28 +25,28 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return {word, data::read_image_file(source.path, context.progress())};
   const registry::Version& version = source.dataset;
-  data::Examples examples =
-      data::load_split(context.repository().store(), version.digest, options.split, context.progress());
+  data::Images images =
+      data::load_images(context.repository().store(), version.digest, options.split, context.progress());
   return {fmt::format("{}:{}", version.name(), options.split),
-          {examples.count, examples.height, examples.width, examples.channels, std::move(examples.pixels)}};
+          {images.count, images.height, images.width, images.channels, std::move(images.pixels)}};
 }
 
 // `-` stands for the names on standard input, one a line.
-std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
+std::vector<std::string> expanded(const std::vector<std::string>& inputs, Context& context) {
   std::vector<std::string> all;
   for (const std::string& word : inputs) {
     if (word != "-") {
       all.push_back(word);
       continue;
     }
-    const std::vector<std::string> listed = lines_of_standard_input();
+    const std::vector<std::string> listed = lines_of_standard_input(context.progress().interruption());
     all.insert(all.end(), listed.begin(), listed.end());
   }
   return all;
 }
 
 void check_size(const Source& source, const PredictInputs& inputs) {
-  const nn::Preprocessing& p = inputs.model.about().preprocessing;
+  const data::Preprocessing& p = inputs.model.about().preprocessing;
   const data::IdxImages& images = source.images;
   if (images.height == p.height && images.width == p.width && images.channels == p.channels) return;
   throw Error(
@@ -66,14 +66,14 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
   Predictions predictions("image", options, inputs, context);
   std::vector<Source> sources;
   sources.reserve(options.inputs.size());
-  for (const std::string& word : expanded(options.inputs)) {
+  for (const std::string& word : expanded(options.inputs, context)) {
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
   infer::Session session(inputs.model);
   const auto classes = static_cast<std::size_t>(inputs.model.signature().width());
   for (const Source& source : sources) {
-    const infer::Answers answers = infer::answer_images(session, source.images.pixels);
+    const infer::Answers answers = infer::answer_images(session, source.images.pixels, context.progress());
     for (std::int64_t i = 0; i < answers.count; ++i) {
       const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
                                                   classes);

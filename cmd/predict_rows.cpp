@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
-#include "data/split.h"
+#include "data/rows_dataset.h"
 #include "data/table.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
@@ -28,7 +28,8 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
   if (!kind)
     throw Error(ErrorKind::kUsage, fmt::format("{}: not a table by its name", word),
                 "the name must end in .csv, .tsv or .jsonl, or in one of these and .gz");
-  const data::RowFile file{data::inflated(data::disk_source(path), word), *kind, word};
+  const data::RowFile file{data::inflated(data::disk_source(path, context.progress().interruption()), word), *kind,
+                           word};
   context.progress().begin(fmt::format("reading {}", word), 0, "B");
   Table table{word, data::read_rows(file, schema, false, context.progress())};
   context.progress().end();
@@ -46,7 +47,7 @@ data::TableKind kind_of_text(const std::string& text) {
 Table read_standard_rows(const data::RowSchema& schema, Context& context) {
   constexpr std::size_t kLargest = std::size_t{1} << 36;
   const std::string name = "standard input";
-  const std::string text = read_standard_input(kLargest);
+  const std::string text = read_standard_input(kLargest, context.progress().interruption());
   const data::RowFile file{data::memory_source(text), kind_of_text(text), name};
   context.progress().begin("reading " + name, 0, "B");
   Table table{"-", data::read_rows(file, schema, false, context.progress())};
@@ -60,13 +61,12 @@ Table read_table(const std::string& word, const PredictOptions& options, const d
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return read_file_rows(word, source.path, schema, context);
   const registry::Version& version = source.dataset;
-  const store::Store& store = context.repository().store();
-  if (data::kind_of(store, version.digest, options.split) != data::Kind::kFeatures)
-    fail(ErrorKind::kUsage, "{}:{} holds no rows", version.name(), options.split);
+  data::Preprocessing fitted;
+  fitted.rows = schema;
   data::Reading reading;
-  reading.schema = std::make_shared<data::RowSchema>(schema);
+  reading.fitted = std::make_shared<data::Preprocessing>(std::move(fitted));
   return {fmt::format("{}:{}", version.name(), options.split),
-          data::load(store, version.digest, options.split, reading, context.progress()).rows};
+          data::load_rows(context.repository().store(), version.digest, options.split, reading, context.progress())};
 }
 
 void add_labels(const std::string& name, const data::RowSchema& schema, const double* probabilities, Predictions& out) {

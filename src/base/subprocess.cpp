@@ -24,6 +24,13 @@
 extern "C" char** environ;
 
 namespace mlx {
+// A program that has been started, and our ends of its pipes; `error` is the errno of what failed, or 0.
+struct RunningProgram {
+  pid_t pid = -1;
+  int error = 0;
+  Fd in, out, err;
+};
+
 namespace {
 
 struct Pipe {
@@ -184,15 +191,8 @@ int wait_for(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// A program that has been started, and our ends of its pipes; `error` is the errno of what failed, or 0.
-struct Running {
-  pid_t pid = -1;
-  int error = 0;
-  Fd in, out, err;
-};
-
-Running start(const std::vector<std::string>& argv, const std::string& folder, const std::vector<std::string>& without,
-              const sigset_t& mask) {
+RunningProgram start(const std::vector<std::string>& argv, const std::string& folder,
+                     const std::vector<std::string>& without, const sigset_t& mask) {
   CHECK(!argv.empty());
   Pipe in = make_pipe(argv[0]), out = make_pipe(argv[0]), err = make_pipe(argv[0]);
   SpawnPlan plan;
@@ -201,7 +201,7 @@ Running start(const std::vector<std::string>& argv, const std::string& folder, c
   plan.connect(err.write.get(), STDERR_FILENO);
   if (!folder.empty()) plan.start_in(folder);
   plan.signals(mask);
-  Running program;
+  RunningProgram program;
   program.error = plan.start(argv, without, program.pid);
   program.in = std::move(in.write);
   program.out = std::move(out.read);
@@ -219,7 +219,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
                           const std::vector<std::string>& without) {
   ProcessResult result;
   const BlockSigpipe blocked;
-  Running program = start(argv, folder, without, blocked.before());
+  RunningProgram program = start(argv, folder, without, blocked.before());
   if (program.error != 0) {
     result.exit_code = 127;
     result.err = cannot_start(argv[0], program.error);
@@ -231,7 +231,10 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
 }
 
 struct Conversation::State {
-  Running program;
+  const Interruption& interruption;
+  explicit State(const Interruption& the_interruption) : interruption(the_interruption) {}
+
+  RunningProgram program;
   std::string heard;      // said by the program, not yet read
   std::size_t taken = 0;  // of `heard`
   std::string errors;
@@ -239,14 +242,14 @@ struct Conversation::State {
 
   // Serves the pipes once; `rest` may be null.
   void serve(std::string_view* rest) {
-    check_interrupted();
+    interruption.check();
     const bool more = heard.size() - taken < kMaxHeard;
     std::array<pollfd, 3> waits = {pollfd{rest ? program.in.get() : -1, POLLOUT, 0},
                                    {more ? program.out.get() : -1, POLLIN, 0},
                                    {program.err.get(), POLLIN, 0}};
     if (::poll(waits.data(), waits.size(), kLookForSignals) < 0 && errno != EINTR)
       fail_errno(errno, "a program's pipes", "poll");
-    check_interrupted();
+    interruption.check();
     if (waits[0].revents != 0) feed(program.in, *rest, false);
     if (waits[1].revents != 0) receive(program.out, heard);
     if (waits[2].revents != 0) receive(program.err, errors);
@@ -280,7 +283,8 @@ struct Conversation::State {
   static constexpr int kLookForSignals = 200, kStep = 5;  // milliseconds
 };
 
-Conversation::Conversation(const std::vector<std::string>& argv) : state_(std::make_unique<State>()) {
+Conversation::Conversation(const std::vector<std::string>& argv, const Interruption& interruption)
+    : state_(std::make_unique<State>(interruption)) {
   const BlockSigpipe blocked;
   state_->program = start(argv, {}, {}, blocked.before());
   if (const int error = state_->program.error; error != 0)
@@ -330,7 +334,7 @@ std::size_t Conversation::read(void* data, std::size_t count) {
 int Conversation::wait() {
   State& state = *state_;
   while (state.exit_code < 0 && !state.ended_within(10)) {
-    check_interrupted();
+    state.interruption.check();
     state.drain_errors();
   }
   state.drain_errors();

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "data/split.h"
+#include "data/dataset.h"
 #include "infer/model.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
 
@@ -19,11 +19,11 @@ struct Calibration {
   std::uint64_t seed = 1;
 };
 // How many are taken unless told: 1,024 images or rows, 128 windows of text.
-std::int64_t calibration_examples(data::Kind kind);
+std::int64_t calibration_examples(const data::Kind& kind);
 
 // Magnitudes by which every quantized layer's input and output is scaled, by value name. kUsage where the model does
-// not take what the split holds.
-graph::Tensors calibrate(const infer::Model& model, const data::Split& split, const Calibration& calibration,
+// not take what the dataset holds.
+graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset, const Calibration& calibration,
                          Progress& progress);
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 
@@ -33,7 +33,7 @@ struct QuantizeOptions {
   bool point = false;  // move models/NAME.mlx too
   bool force = false;
   std::string title;
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
 };
 struct QuantizeOutcome {
   bool unchanged = false;

@@ -16,7 +16,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::size_t kMostCategories = 4096;
-constexpr std::size_t kMostClasses = 65536;
+constexpr std::size_t kMostTargetClasses = 65536;
 constexpr std::int64_t kMostFeatures = 1 << 20;
 
 struct TextHash {
@@ -92,7 +92,7 @@ Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& 
   const bool feature =
       options.features.empty() ? seen.declared != ColumnKind::kIgnore : is_one_of(options.features, name);
   seen.wanted = target || feature;
-  if (target) seen.most = kMostClasses;
+  if (target) seen.most = kMostTargetClasses;
   return seen;
 }
 
@@ -287,7 +287,7 @@ void choose_targets(const RowFile& file, const RowOptions& options, const Scan& 
     check_present(file, scan, seen, true, Missing::kError);
     if (is_one_of({options.targets.begin(), options.targets.begin() + static_cast<std::ptrdiff_t>(targets.size())},
                   name))
-      refuse_target(options, seen, "stands twice");
+      refuse_target(options, seen, "occurs twice");
     targets.push_back(&seen);
   }
   schema.kind = kind_of(options, targets);
@@ -311,7 +311,7 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
     if (is_one_of(options.targets, name))
       fail(ErrorKind::kUsage, "{}: column '{}' is a target", options.features_place, name);
     if (std::ranges::find(features, &seen) != features.end())
-      fail(ErrorKind::kUsage, "{}: column '{}' stands twice", options.features_place, name);
+      fail(ErrorKind::kUsage, "{}: column '{}' occurs twice", options.features_place, name);
     features.push_back(&seen);
   }
   for (const Seen* seen : features) {

@@ -13,10 +13,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 float* floats(const Graph& graph, Tensors& tensors, ValueId id) {
   const auto found = tensors.find(graph.value(id).name);
   const kernels::Shape shape = concrete(graph.value(id), std::vector<std::int64_t>(graph.symbols.size(), 1));

@@ -16,10 +16,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 // A node of the forward pass that adds gives the sum beside what is made of it (op_def.h). As a sum it goes on: it is
 // kept, and the rest is made of it again.
 ValueId sum_of(const Node& node) {
@@ -216,12 +212,12 @@ TrainingGraph recompute(const TrainingGraph& training, const std::vector<NodeRan
   return out;
 }
 
-Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Level level,
+Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                   std::size_t bytes) {
   const auto wanted = [](const Fitted& fitted) { return fitted.memory.arena + fitted.memory.packed; };
   const auto tried = [&](TrainingGraph graph) {
     Fitted out{std::move(graph), {}, 0, false};
-    out.memory = planned_memory(out.training.graph, sizes, level, true);
+    out.memory = planned_memory(out.training.graph, sizes, backend, true);
     out.nodes = out.training.graph.nodes.size() - training.graph.nodes.size();
     out.fits = wanted(out) <= bytes;
     return out;

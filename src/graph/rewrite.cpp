@@ -11,10 +11,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 bool written_in_place(const Graph& graph, ValueId id) {
   return id != kNone && graph.value(id).role != Role::kActivation;
 }

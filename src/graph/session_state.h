@@ -23,13 +23,9 @@
 
 namespace mlx::graph {
 
-inline std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 struct Session::State {
   State(Graph&& g, const SessionOptions& o, Pool& p)
-      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level, o.gpu)) {}
+      : graph(std::move(g)), options(o), pool(p), device(o.backend.device()) {}
 
   Graph graph;
   SessionOptions options;

@@ -21,7 +21,7 @@ void append_answers(const Model& model, const Logits& logits, Answers& to);
 
 // Of images one behind another, height x width x channels bytes each, and of rows that the model's schema has read.
 // Their targets are not looked at. kUsage for a model that takes something else.
-Answers answer_images(Session& session, ByteView pixels);
+Answers answer_images(Session& session, ByteView pixels, Progress& progress);
 Answers answer_rows(Session& session, const data::Rows& rows, Progress& progress);
 
 std::vector<double> softmax(std::span<const float> logits);  // the largest is taken out first

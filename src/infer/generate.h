@@ -25,7 +25,8 @@ class Generator {
  public:
   // kUsage where the model is no language model. `model` outlives the generator. `check` is called between the parts of
   // a prompt and between tokens; what it throws ends the generation.
-  explicit Generator(const Model& model, std::function<void()> check = check_interrupted);
+  explicit Generator(
+      const Model& model, std::function<void()> check = [] {});
   ~Generator();
   std::int64_t context() const;
   void warm_up();  // plans every number of tokens that go through the graph at once

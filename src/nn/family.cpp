@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "data/dataset.h"
 #include "nn/families.h"
 #include "nn/imported.h"
 
@@ -81,9 +82,17 @@ void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* 
 
 }  // namespace
 
-bool takes_text(const std::string& family) {
+InputSpec InputSpec::of(const data::Description& data) {
+  if (data.kind->form == InputKind::kTokens) return tokens(data.outputs);
+  InputSpec spec = images(data.height, data.width, data.channels, data.outputs);
+  spec.kind = data.kind->form;
+  spec.features = data.features;
+  return spec;
+}
+
+bool takes(const std::string& family, InputKind input) {
   const auto* const found = std::ranges::find(kFamilies, family, &Family::name);
-  return found != std::end(kFamilies) && found->takes == kTokens;
+  return found != std::end(kFamilies) && (found->takes & bit_of(input)) != 0;
 }
 
 std::vector<std::string> family_names() {

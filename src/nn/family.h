@@ -9,6 +9,10 @@
 #include "base/toml.h"
 #include "nn/model.h"
 
+namespace mlx::data {
+struct Description;
+}
+
 namespace mlx::nn {
 
 struct Built {
@@ -22,7 +26,7 @@ struct Built {
 };
 
 // What the data gives to the network, and how wide its answer is.
-enum class InputKind { kImages, kFeatures, kTokens };
+using InputKind = data::Form;
 struct InputSpec {
   InputKind kind = InputKind::kImages;
   std::int64_t height = 0, width = 0, channels = 0;  // images: input "images" f32[batch,H,W,C]
@@ -30,6 +34,7 @@ struct InputSpec {
   std::int64_t vocabulary = 0;  // tokens: input "ids" s32[batch,sequence], logits for each position
   std::int64_t outputs = 0;     // of images and features: classes, labels or numbers
 
+  static InputSpec of(const data::Description& data);
   static InputSpec images(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t outputs) {
     return {InputKind::kImages, height, width, channels, 0, 0, outputs};
   }
@@ -43,8 +48,8 @@ struct InputSpec {
 // file and line. `given` is the graph of the model that the training starts from, null for none: the family "imported"
 // has no other.
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
-bool takes_text(const std::string& family);  // and nothing else; false for a name that is none
-std::vector<std::string> family_names();     // in the order of the table; they stand in model.json and never change
+bool takes(const std::string& family, InputKind input);  // false for a name that is none
+std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
 
 // Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise; for families of
 // tokens N(0, 0.02²), divided by the root of how many there are where a layer's output is added to what passes it by.

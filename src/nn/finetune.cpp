@@ -133,10 +133,10 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
   return table;
 }
 
-Start start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
+FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
   check_base(base);
   base = merged(std::move(base));
-  Start start;
+  FinetuneStart start;
   start.tensors = initialize(built, seed);
   const std::set<std::string> head = labels == base.labels ? std::set<std::string>{} : head_of(built.graph);
   std::string misfits;

@@ -17,7 +17,7 @@ namespace mlx::nn {
 // keys that it has itself in place of the base's.
 TomlNode with_base_config(const TomlNode& model, const Model& base);
 
-struct Start {
+struct FinetuneStart {
   graph::Tensors tensors;          // of every parameter and state
   std::vector<std::string> fresh;  // which of them the base did not give, by name
 };
@@ -25,7 +25,7 @@ struct Start {
 // not the base's labels, the layer that gives the logits is fresh. Throws kUsage that names all tensors that do not fit
 // with both shapes, and where nothing at all is the base's. Adapters are fresh, and are not named; with them all else
 // must be the base's. A base with adapters has them merged first (merged()).
-Start start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed);
+FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed);
 
 // Reads `freeze` from the table that `built` was built from: its frozen parameters, and the patterns in its config.
 void read_freeze(TomlReader model, Built& built);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/interruption.h"
 #include "base/json_fwd.h"
 #include "base/parallel.h"
 #include "registry/operations/operation.h"
@@ -43,9 +44,9 @@ class Repository {
   static std::optional<std::string> find_root(const std::string& start);
   // Opens what find_root() finds. kNotFound with the hint `mlx init`. Where a git clone has mlx.toml
   // or *.mlx pointers but no .mlx/ yet, the hint is `mlx pull`.
-  // `kinds` outlive it.
+  // `kinds` and `interruption` outlive it. Work in the repository that takes a Progress looks at the same interruption.
   Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment, RepositoryHooks hooks,
-             const Kinds& kinds);
+             const Kinds& kinds, const Interruption& interruption);
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
@@ -55,6 +56,7 @@ class Repository {
   store::Disk& disk();
   const Environment& environment() const;
   const Kinds& kinds() const;                 // of operations
+  const Interruption& interruption() const;   // of what is done in it
   store::Store& store();                      // opened when first used
   store::StoreOptions store_options() const;  // what this repository's store is opened with
   // Opened and brought up to date when first used: in the file, or where that cannot be written in a private copy, with

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "data/split.h"
-#include "kernels/table.h"
+#include "data/dataset.h"
+#include "kernels/backend.h"
 #include "nn/model.h"
 #include "train/metrics.h"
 
@@ -22,7 +22,7 @@ struct NumberMetrics {
 struct Evaluation {
   std::string split;
   Digest data;
-  data::Kind kind = data::Kind::kImages;
+  std::string unit = "images";  // what is counted (data::Kind)
   data::TargetKind targets = data::TargetKind::kClass;
   // Examples; of several labels, decisions; of text, tokens that were predicted. How many of them were right, except of
   // numbers.
@@ -44,16 +44,16 @@ const char* main_metric(const Evaluation& evaluation);  // by which it is judged
 // Of one class by the confusion matrix, or as measured.
 ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index);
 
-// How many examples evaluate() takes at once, for `split`'s kind and length.
-std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split);
-Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
+// How many examples evaluate() takes at once; `context` is the length of a window of text.
+std::int64_t evaluation_batch(const data::Description& about, std::int64_t context);
+Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Backend backend, Pool& pool,
                     Progress& progress);
 // On a split of a stored dataset; kUsage where that holds what the model does not take.
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
-                       const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress);
+                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress);
 // On a split of a folder of files, which is stored for it in a temporary folder.
 Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
-                              kernels::Level level, store::Disk& disk, Pool& pool, Progress& progress);
+                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress);
 Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
 

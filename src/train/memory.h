@@ -14,11 +14,13 @@ namespace mlx::train {
 
 // Bytes, but for `recomputed`.
 struct MemoryForecast {
-  bool gpu = false;             // all of it is the GPU's memory; checkpoints and the program take none of that
+  // As --device has it: all of it is memory of that device, of which checkpoints and the program take none. Empty: the
+  // host's.
+  std::string device;
   std::int64_t process = 0;     // the program and the data that it has read
   std::int64_t weights = 0;     // parameters, the optimizer's state, statistics; what kernels pack of them
   std::int64_t arena = 0;       // activations and workspaces
-  std::int64_t batches = 0;     // inputs and labels, and their order; of a GPU, those of two micro-batches
+  std::int64_t batches = 0;     // inputs and labels, and their order; on a device, those of two micro-batches
   std::int64_t validation = 0;  // beside all of these, at the end of an epoch
   std::int64_t checkpoint = 0;  // the same, while one is stored
   std::int64_t peak = 0;
@@ -35,7 +37,7 @@ struct TrainingSize {
 // Before `training` has started. Throws kUsage that says what is needed, and what would help, where it is not allowed
 // as much as it needs at least.
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
-                           const TrainingData& data, const TrainingSize& size, kernels::Level level);
+                           const TrainingData& data, const TrainingSize& size, kernels::Backend backend);
 
 std::string to_text(const MemoryForecast& forecast);  // a line for people
 Json to_json(const MemoryForecast& forecast);

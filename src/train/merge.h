@@ -13,7 +13,7 @@ struct MergeOutcome {
 };
 
 // A run of its own, known by the digest of `from`; the next version of the same name, and a child of it. Of the options
-// the level, `force` and the title count.
+// the backend, `force` and the title count.
 MergeOutcome merge_version(registry::Repository& repository, const registry::Version& from, const TrainOptions& options,
                            Progress& progress);
 

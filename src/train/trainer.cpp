@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "base/text.h"
-#include "infer/examples.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
@@ -31,10 +30,10 @@ struct Training {
   Progress& progress;
 
   registry::Version dataset;
-  data::Description data;            // of the train split
-  std::optional<Base> base;          // what the model starts from
-  std::optional<nn::Start> start;    // its tensors, once it is known that they are needed
-  std::optional<Digest> checkpoint;  // of another run, which this one goes on from
+  data::Description data;                  // of the train split
+  std::optional<Base> base;                // what the model starts from
+  std::optional<nn::FinetuneStart> start;  // its tensors, once it is known that they are needed
+  std::optional<Digest> checkpoint;        // of another run, which this one goes on from
   nn::Built built;
   work::Work work;
 
@@ -46,9 +45,12 @@ void read_base_model(Training& t) {
   t.base = read_base(t.repository, t.config);
   if (!t.base) return;
   // Columns and tokens mean to the base's weights what they meant when those were trained.
-  const data::Reading before = infer::reading_of(t.base->model);
-  t.config.reading.base = before.schema;
-  t.config.reading.known_tokenizer = before.known_tokenizer;
+  t.config.reading.base = std::make_shared<data::Preprocessing>(t.base->model.preprocessing);
+}
+
+std::int64_t examples_of(const Training& t) {
+  return data::training_examples(t.repository.store(), t.dataset.digest, t.config.train_split, t.config.reading, t.data,
+                                 t.config.hold_out, t.built.context, kEnoughExamples);
 }
 
 // From here on the config names everything that it left to the data or the device.
@@ -58,13 +60,10 @@ void read_inputs(Training& t) {
   t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
   for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
   t.built = build_model(config, t.data, t.base ? &t.base->model : nullptr);
-  settle(config, t.data.kind,
-         config.batch_given
-             ? 0
-             : training_examples(t.repository.store(), t.dataset.digest, config, t.data, t.built.context));
+  settle(config, *t.data.kind, config.batch_given ? 0 : examples_of(t));
   if (t.options.merge && !t.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
-  config.precision = name_of(precision_of(config, t.data, t.options.level));
+  config.precision = name_of(precision_of(config, t.data, t.options.backend));
 }
 
 work::Work describe(const Training& t) {
@@ -74,7 +73,7 @@ work::Work describe(const Training& t) {
   work.inputs = {{"data", t.dataset.digest}};
   if (t.base) work.inputs.emplace_back("init", t.base->version.digest);
   work.params = resolved(t.config, t.built);
-  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.level, t.config.portable};
+  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.backend, t.config.portable};
   work.makes = {t.config.name};
   work.force = t.options.force;
   work.resume = t.options.resume;
@@ -90,7 +89,7 @@ void go_on_from(Training& t) {
   const registry::Run run = registry::read_run(t.repository, t.work.resume);
   if (run.command != "train")
     fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
-  const bool stays = run.status == "done" || registry::is_own_run(t.repository, run.id);
+  const bool stays = run.status == registry::RunStatus::kDone || registry::is_own_run(t.repository, run.id);
   if (stays && run.key == key_of(t.work)) return;
   work::Work as_it_began = t.work;
   const std::optional<Digest> began_with = checkpoint_input(run);
@@ -114,7 +113,7 @@ void take_up(const Training& t, work::Work& work) {
   t.options.notice(
       fmt::format("run:{} is the same training, {}, and has a checkpoint at step {}: going on from it "
                   "(--fresh begins anew)",
-                  run->id, run->status, registry::checkpoints(t.repository, run->id).back().step));
+                  run->id, name_of(run->status), registry::checkpoints(t.repository, run->id).back().step));
 }
 
 // What comes before the run: which one it is, and what may still be wrong.
@@ -126,7 +125,7 @@ void prepare(Training& t, work::Work& work) {
 
 // "go on with: mlx train …", as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
+  return fmt::format("to continue: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
 nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult& result) {
@@ -138,29 +137,29 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.preprocessing = data.preprocessing;
   model.labels = t.data.names;
   if (t.config.portable) model.numerics = "portable";
-  if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
   const TrainConfig& config = t.config;
-  model.data = canonical({{"dataset", t.dataset.digest.text()},
-                          {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
-                          {"train", config.train_split},
-                          {"valid", config.valid_split}});
+  model.data =
+      canonical({{"dataset", t.dataset.digest.text()},
+                 {"hold_out", config.hold_out.share > 0 ? Json(config.hold_out.share) : Json(config.hold_out.count)},
+                 {"train", config.train_split},
+                 {"valid", config.valid_split}});
   return model;
 }
 
 // The most that was held at once, of the memory that the forecast is about.
-std::int64_t held_at_peak(const MemoryForecast& forecast) {
-  return forecast.gpu ? static_cast<std::int64_t>(kernels::cuda_device().peak_bytes()) : peak_memory();
+std::int64_t held_at_peak(kernels::Backend backend) {
+  return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
 }
 
 Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
               {"memory", to_json(result.memory)},
-              {"peak_memory", held_at_peak(result.memory)},
+              {"peak_memory", held_at_peak(t.options.backend)},
               {"precision", t.config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
-              {std::string(data::unit_name(t.data.kind)) + "_per_second", result.per_second}};
+              {std::string(t.data.kind->unit) + "_per_second", result.per_second}};
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
@@ -181,7 +180,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   LoopOptions loop;
   loop.resume = !run.work.resume.empty();
   if (t.checkpoint) loop.from = [&t] { return read_checkpoint(t.repository.store(), *t.checkpoint); };
-  loop.level = t.options.level;
+  loop.backend = t.options.backend;
   loop.profiler = t.options.profiler;
   loop.memory = t.options.memory;
   loop.tell = t.options.tell;
@@ -195,9 +194,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
-  TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
-  // The base's weights expect what they were trained on.
-  if (t.base) data.preprocessing.normalization = t.base->model.preprocessing.normalization;
+  const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);
   RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
   TrainingResult result = run_training(t.config, t.built, data, loop, sink, t.repository.pool(), t.progress);
@@ -243,7 +240,7 @@ TrainOutcome finish(const Training& t, work::Outcome done) {
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress) {
   Training t{repository, config, options, progress};
-  if (config.portable) t.options.level = kernels::portable_level(options.level);
+  if (config.portable) t.options.backend = kernels::portable_backend(options.backend);
   read_base_model(t);
   read_inputs(t);
   t.work = describe(t);

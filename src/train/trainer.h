@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config.h"
 #include "train/profile.h"
@@ -17,7 +17,7 @@ struct TrainOptions {
   bool fresh = false;  // from the first step, although a run of the same key has a checkpoint; force implies it
   std::string resume;  // run id; "" for a new run, or one of the same key that was stopped
   std::string title;   // the command as typed
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
   Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
   std::int64_t memory = 0;       // bytes that the training may take; 0: as many as it wants. Changes no bit.
   std::function<void(const std::string&)> tell;    // gets lines for people, such as how much it will take
@@ -35,7 +35,7 @@ struct TrainOutcome {
 // Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next
 // version of config.name, moves models/NAME.mlx to it and ends the run. Where a run of the same key was stopped it goes
 // on from its last checkpoint. Where the run to resume had other epochs, rates or another schedule, it goes on from its
-// last state as a run of its own. Interrupted (check_interrupted): makes a checkpoint, ends the run as "interrupted"
+// last state as a run of its own. Interrupted: makes a checkpoint, ends the run as "interrupted"
 // and throws kInterrupted with the hint how to resume. NaN or Inf: ends the run as failed, kDiverged names the step.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_use.h"
-#include "infer/examples.h"
 #include "train/diverged.h"
 #include "train/evaluate.h"
 #include "train/training_step.h"
@@ -29,15 +28,13 @@ class Loop {
         sink_(sink),
         pool_(pool),
         progress_(progress),
-        training_(built, config, data.train.about, options.level, pool),
-        source_(infer::batches_of(data.train, data.preprocessing, built.context,
-                                  batch_options(config, training_.takes_raw()), pool)),
+        training_(built, config, data.train->describe(), options.backend, pool),
+        source_(data.train->batches(data.preprocessing, batch_options(built, config, training_.takes_raw()), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {
-      const bool text = data.train.about.kind == data::Kind::kTokens;
       fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} {}", config.file, config.batch,
-           source_->examples(), text ? fmt::format("windows of {} tokens", built.context) : "training examples");
+           source_->examples(), data.train->describe().examples_text(built.context));
     }
     total_steps_ = steps_per_epoch_ * config.epochs;
   }
@@ -45,7 +42,7 @@ class Loop {
   TrainingResult run() {
     const MemoryForecast memory =
         plan_memory(training_, built_, config_, data_,
-                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.level);
+                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.backend);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps that an earlier process did count neither in the bar's rate nor in its share.
@@ -65,13 +62,14 @@ class Loop {
   }
 
  private:
-  static data::Loader::Options batch_options(const TrainConfig& config, bool raw) {
-    data::Loader::Options options;
+  static data::BatchOptions batch_options(const nn::Built& built, const TrainConfig& config, bool raw) {
+    data::BatchOptions options;
     options.raw = raw;
+    options.context = built.context;
     options.batch = config.batch;
     options.seed = config.seed;
     options.shuffle = options.drop_last = true;
-    options.augment = config.augment;
+    options.augment = config.reading.augment;
     return options;
   }
 
@@ -144,7 +142,7 @@ class Loop {
       }
       sink_.end_step();
       if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
-      if (g_interrupted.load() != 0) stop_interrupted();
+      if (progress_.interruption().signal() != 0) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
   }
@@ -191,7 +189,7 @@ class Loop {
   void end_epoch(std::int64_t units, double seconds, double cpu) {
     training_seconds_ += seconds;
     trained_units_ += units;
-    sink_.log_metric(now_.step, fmt::format("speed/{}_per_second", data::unit_name(data_.train.about.kind)),
+    sink_.log_metric(now_.step, fmt::format("speed/{}_per_second", data_.train->describe().kind->unit),
                      static_cast<double>(units) / seconds);
     sink_.log_metric(now_.step, "system/cores", cpu / seconds);
     sink_.log_metric(now_.step, "system/memory", static_cast<double>(resident_memory()));
@@ -199,7 +197,7 @@ class Loop {
   }
 
   void validate() {
-    if (data_.valid.about.count == 0) return;
+    if (!data_.valid) return;
     sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
     graph::Tensors tensors = training_.model();
     check_finite(tensors);
@@ -216,9 +214,9 @@ class Loop {
   }
 
   Metrics metrics_of(const nn::Model& model) {
-    NoProgress silent;
+    NoProgress silent(progress_.interruption());
     try {
-      const Evaluation evaluation = evaluate(model, data_.valid, options_.level, pool_, silent);
+      const Evaluation evaluation = evaluate(model, *data_.valid, options_.backend, pool_, silent);
       Metrics metrics{{"loss", evaluation.loss}};
       metrics.insert(metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
       return metrics;
@@ -261,14 +259,12 @@ class Loop {
     throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
   }
 
-  // The signal is put aside while the checkpoint is written; a second one ends that too.
   [[noreturn]] void stop_interrupted() {
-    const int signal = g_interrupted.exchange(0);
+    const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
     checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
-    g_interrupted = signal;
     progress_.end();
     throw Error(ErrorKind::kInterrupted,
                 kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/session.h"
 #include "nn/model.h"
 #include "train/config.h"
@@ -37,7 +37,7 @@ struct LoopOptions {
   // again, where the origin of a number that is not finite is looked for.
   std::function<CheckpointState()> from;
   bool keep_state = false;  // a checkpoint of the end, too
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
   Profiler* profiler = nullptr;
   const graph::Tensors* initial = nullptr;       // where the training starts; null: drawn by the seed
   std::int64_t memory = 0;                       // bytes that it may take at its peak; 0: as many as it wants

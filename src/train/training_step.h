@@ -1,5 +1,5 @@
 // One step of a training: its micro-batches through the session. On a GPU it is launched, and waited for once, when its
-// figures are asked for, so that the next batch can be made and sent meanwhile. Used by the training loop.
+// metrics are asked for, so that the next batch can be made and sent meanwhile. Used by the training loop.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/not_finite.h"
 #include "graph/passes.h"
 #include "nn/family.h"
@@ -31,8 +31,8 @@ graph::Tensor first_loss_scale();
 class TrainingStep {
  public:
   // All of them outlive it.
-  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data, kernels::Level level,
-               Pool& pool);
+  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+               kernels::Backend backend, Pool& pool);
 
   // From here on: weights, and what else outlives a step, as `tensors` says. Averages that it lacks start as the
   // weights.
@@ -58,7 +58,7 @@ class TrainingStep {
   bool counts() const { return training_.correct != graph::kNone; }
   // Whether the loss is scaled: then a step whose gradients are not finite changes nothing but the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
-  // Whether its batches are raw (data/loader.h): of images on a GPU.
+  // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
   bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }
@@ -77,7 +77,7 @@ class TrainingStep {
 
   const nn::Built& built_;
   const TrainConfig& config_;
-  kernels::Level level_;
+  kernels::Backend backend_;
   Pool& pool_;
   bool raw_;
   graph::TrainingGraph training_;

@@ -35,9 +35,9 @@ struct NewPack {
 };
 
 // The new packs, searched before the store.
-class Received {
+class ReceivedPacks {
  public:
-  Received(const StoreState& store, const KeyRing* ring) : store_(store), ring_(ring) {}
+  ReceivedPacks(const StoreState& store, const KeyRing* ring) : store_(store), ring_(ring) {}
   void add(const std::string& temporary, const Digest& id) { packs_.emplace_back(temporary, id); }
 
   void check_packs() const {
@@ -74,7 +74,10 @@ class Received {
     if (!read_new(key, file, bytes, {})) fail(ErrorKind::kIo, "{}: is not where it was written", what);
     const ChunkList list = decode_chunk_list(bytes, what);
     if (list.size > most) return false;
-    const ReadChunk read = [&](const Digest& chunk, Bytes& plain) { read_chunk(chunk, plain, what); };
+    const ReadChunk read = [&](const Digest& chunk, Bytes& plain) {
+      store_.options.interruption->check();
+      read_chunk(chunk, plain, what);
+    };
     if (hash_whole(list, read, store_.pool, what) == file) return true;
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: the chunks that it names are not the file", what),
                 "whoever stored it there was wrong or lied; `mlx push --repair` from a whole clone replaces it");
@@ -139,7 +142,7 @@ class Received {
 
 void verify_received(const StoreState& store, const KeyRing* ring, const std::vector<ReceivedPack>& packs,
                      const std::vector<ReceivedList>& lists) {
-  Received received(store, ring);
+  ReceivedPacks received(store, ring);
   for (const ReceivedPack& pack : packs) received.add(pack.temporary, pack.id);
   received.check_packs();
   received.check_lists(lists);

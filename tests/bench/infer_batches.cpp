@@ -46,15 +46,15 @@ void print_profile(const graph::Session& session) {
 
 void run(const std::string& folder, const std::string& inputs, double seconds, const How& how) {
   const nn::Model model = nn::load_model_folder(folder).model;
-  const nn::Preprocessing& image = model.preprocessing;
+  const data::Preprocessing& image = model.preprocessing;
   const Bytes images = read_file(inputs);
   const std::int64_t count =
       static_cast<std::int64_t>(images.size() / sizeof(float)) / (image.height * image.width * image.channels);
   const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
   Pool pool(how.threads);
   graph::SessionOptions options;
-  const char* const level = std::getenv("MLX_KERNELS");
-  options.level = kernels::parse_level(level ? level : "");
+  const char* const backend = std::getenv("MLX_KERNELS");
+  options.backend = kernels::parse_backend(backend ? backend : "");
   graph::Session session(graph, weights, options, pool);
   const std::vector<graph::Feed> feeds{
       {graph.inputs.at(0), images.data(), {count, image.height, image.width, image.channels}}};

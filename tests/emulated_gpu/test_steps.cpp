@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <csignal>
 
 #include "base/json.h"
+#include "data/rows_dataset.h"
 #include "probe.h"
 #include "tests/train/world.h"
 #include "train/repository_sink.h"
@@ -21,20 +21,20 @@ constexpr const char* kImages =
     "[train]\nepochs = 3\nbatch = 32\nseed = 5\ncheckpoint_every = 0.5\n";
 
 struct GpuWorld : World {
-  explicit GpuWorld(const std::string& config) : World(2, config) { level = kernels::Level::kCuda; }
+  explicit GpuWorld(const std::string& config) : World(2, config) { backend = kernels::cuda_backend(); }
 };
 
 // A step of a perceptron over two numbers and three classes.
 struct Steps {
   explicit Steps(const std::string& lines) : world(2, with(lines, kRows)), config(world.config()) {
-    about.kind = data::Kind::kFeatures;
+    about.kind = &data::rows_kind;
     about.features = 2;
     about.outputs = 3;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::rows(2, 3));
-    training = std::make_unique<TrainingStep>(built, config, about, kernels::Level::kCuda, world.pool);
+    training = std::make_unique<TrainingStep>(built, config, about, kernels::cuda_backend(), world.pool);
     training->start(nn::initialize(built, config.seed));
     view.count = view.units = 8;
-    view.inputs = {{data::input_name(about.kind), inputs.data(), {8, 2}}};
+    view.inputs = {{about.kind->input, inputs.data(), {8, 2}}};
     view.target = labels.data();
     view.target_dims = {8};
   }
@@ -88,11 +88,10 @@ TEST_CASE("trainings have the same bits whichever stream is first, and stopped a
     early.train();
     CHECK(early.id() == late.id());
     for (const std::uint64_t step : {2u, 2u}) {
-      Tripwire tripwire(step, [] { g_interrupted = SIGTERM; });
+      StopAt tripwire(step);
       const bool first = registry::runs(*stopped.repository).empty();
       CHECK_THROWS_WITH_AS(stopped.train(tripwire, first ? "" : stopped.run()),
                            doctest::Contains("a checkpoint is kept"), Error);
-      g_interrupted = 0;
     }
     emulation::copies_first(false);
     stopped.train(stopped.run());
@@ -110,7 +109,7 @@ TEST_CASE("a loss that is not finite is traced to the operation, and no checkpoi
   }
   REQUIRE_MESSAGE(message.find("was the first not to be finite, at step ") != std::string::npos, message);
   const registry::Run run = registry::runs(*world.repository)[0];
-  CHECK(run.status == "failed");
+  CHECK(run.status == registry::RunStatus::kFailed);
   if (const auto state = load_checkpoint(*world.repository, run.id, run.key))
     CHECK(graph::first_not_finite(state->tensors).empty());
 }

@@ -11,7 +11,7 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::int64_t kLayers = 40, kWidth = 12, kBatch = 8;
+constexpr std::int64_t kLayers = 40, kWidth = 12, kRows = 8;
 
 // More parameters than one launch takes, of sizes that fill no block and, at the end, several.
 Graph deep() {
@@ -36,14 +36,14 @@ struct Ran {
 Ran train(const TrainingGraph& training, bool one_by_one) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
-  const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kBatch * kWidth), 7);
+  const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kRows * kWidth), 7);
   const std::vector<std::int32_t> labels{0, 1, 2, 3, 4, 0, 1, 2};
   const float rate = 0.01f, average[2] = {0.9f, 0.1f};
-  std::vector<Feed> feeds{{training.graph.find("features"), features.data(), {kBatch, kWidth}},
-                          {training.labels, labels.data(), {kBatch}},
+  std::vector<Feed> feeds{{training.graph.find("features"), features.data(), {kRows, kWidth}},
+                          {training.labels, labels.data(), {kRows}},
                           {training.learning_rate, &rate, {1}}};
   if (training.average != kNone) feeds.push_back({training.average, average, {2}});
   Ran ran;
@@ -76,7 +76,7 @@ TEST_CASE("together: updates and casts of many parameters in few launches, with 
       spec.weight_decay = 0.1f;  // of matrices only
       spec.clip = precision == Precision::kBF16 ? 1.0f : 0.0f;
       spec.average = precision == Precision::kBF16;
-      const TrainingGraph training = to_training(deep(), spec, LossSpec{}, {precision, true});
+      const TrainingGraph training = to_training(deep(), spec, LossSpec{}, {precision, sample::gpu()});
       const Ran together = train(training, false), alone = train(training, true);
       REQUIRE(together.tensors.size() == alone.tensors.size());
       for (const auto& [tensor, value] : alone.tensors) {

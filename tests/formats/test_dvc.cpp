@@ -31,7 +31,7 @@ std::string message_of(const Parse& parse) {
   }
   return "taken";
 }
-std::string complaint(const std::string& text) {
+std::string dvc_complaint(const std::string& text) {
   return message_of([&] { parse_dvc_file(text, "f"); });
 }
 std::string dir_complaint(const std::string& text) {
@@ -66,7 +66,7 @@ TEST_CASE("dvc: block YAML, and what of YAML is refused") {
   CHECK(canonical(json) == R"({"a":{"b":"1","c":null},"d":[["x",{"y":"1","z":"a: b"}],{"k":null}],"e":"a\tb"})");
   const auto refused = [](const std::string& text) { return message_of([&] { parse_block_yaml(text, "f"); }); };
   CHECK(refused("") == "f:1: is empty");
-  CHECK(refused("a: 1\na: 2\n") == "f:2: the key 'a' stands twice");
+  CHECK(refused("a: 1\na: 2\n") == "f:2: the key 'a' occurs twice");
   CHECK(refused("a: &x 1\n").find("f:1: is YAML of a kind") == 0);
   CHECK(refused("a: {b: 1}\n").find("f:1: is YAML of a kind") == 0);
   CHECK(refused("a: |\n  text\n").find("f:1: is YAML of a kind") == 0);
@@ -86,16 +86,16 @@ TEST_CASE("dvc: block YAML, and what of YAML is refused") {
 }
 
 TEST_CASE("dvc: files that name nothing that can be checked are refused") {
-  CHECK(complaint("a: 1\n") == "f: has no list of outs");
-  CHECK(complaint("outs:\n- x\n") == "f: an out is not a mapping");
-  CHECK(complaint("outs:\n- md5: b1946ac92492d2347c6235b4d2611184\n") == "f: an out has no path");
-  CHECK(complaint("outs:\n- path: x\n") == "f: x has no MD5 of 32 lower-case hex digits");
-  CHECK(complaint("outs:\n- path: x\n  md5: ../../../../etc/passwd\n").find("has no MD5") != std::string::npos);
-  CHECK(complaint("outs:\n- path: x\n  md5: B1946ac92492d2347c6235b4d2611184\n").find("has no MD5") !=
+  CHECK(dvc_complaint("a: 1\n") == "f: has no list of outs");
+  CHECK(dvc_complaint("outs:\n- x\n") == "f: an out is not a mapping");
+  CHECK(dvc_complaint("outs:\n- md5: b1946ac92492d2347c6235b4d2611184\n") == "f: an out has no path");
+  CHECK(dvc_complaint("outs:\n- path: x\n") == "f: x has no MD5 of 32 lower-case hex digits");
+  CHECK(dvc_complaint("outs:\n- path: x\n  md5: ../../../../etc/passwd\n").find("has no MD5") != std::string::npos);
+  CHECK(dvc_complaint("outs:\n- path: x\n  md5: B1946ac92492d2347c6235b4d2611184\n").find("has no MD5") !=
         std::string::npos);
-  CHECK(complaint("outs:\n- path: x\n  hash: etag\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
+  CHECK(dvc_complaint("outs:\n- path: x\n  hash: etag\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
         "f: x is hashed by etag, which is not supported");
-  CHECK(complaint("outs:\n- path: x\n  size: many\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
+  CHECK(dvc_complaint("outs:\n- path: x\n  size: many\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
         "f: 'size' is not a number: many");
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("dvc: folder manifests") {
   };
   CHECK(dir_complaint("[" + with("../x") + "]") == "f: '../x' is not a path inside");
   CHECK(dir_complaint("[" + with("/etc/x") + "]") == "f: '/etc/x' is not a path inside");
-  CHECK(dir_complaint("[" + with("a") + "," + with("a") + "]") == "f: 'a' stands twice");
+  CHECK(dir_complaint("[" + with("a") + "," + with("a") + "]") == "f: 'a' occurs twice");
   CHECK(dir_complaint("{}") == "f: is not a list of files");
   CHECK(dir_complaint("[1]") != "taken");
   CHECK(dir_complaint(R"([{"relpath": "a"}])") != "taken");

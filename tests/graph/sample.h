@@ -1,11 +1,15 @@
 // What the graph tests share: small graphs, random tensors, a session run as a function.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
@@ -167,11 +171,16 @@ inline std::vector<float> floats(ByteView bytes) {
   return out;
 }
 
-// All that outlives three steps on `level` of a language model's training, on made-up ids.
-inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Level level) {
+// What graphs for a GPU are made for. The oracle computes them too.
+inline const kernels::Capabilities& gpu() {
+  return kernels::backend_named("cuda").can();
+}
+
+// All that outlives three steps on `backend` of a language model's training, on made-up ids.
+inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Backend backend) {
   Pool pool(1);
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 3;
   Session session(training.graph, random_tensors(training.graph), options, pool);
@@ -205,6 +214,27 @@ inline Batch images(std::int64_t count, std::uint64_t stream) {
     }
   }
   return batch;
+}
+
+inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+  return most;
+}
+
+inline std::int64_t count_of(const Graph& graph, Op op) {
+  return std::ranges::count(graph.nodes, op, &Node::op);
+}
+
+// What `body` is refused for.
+inline std::string refusal(auto&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message;
+  }
+  return "(nothing was refused)";
 }
 
 }  // namespace mlx::graph::sample

@@ -25,18 +25,11 @@ LoraSpec spec_of(std::vector<std::string> targets, float dropout = 0) {
 std::vector<float> run(const Graph& graph, const Tensors& tensors) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(graph, tensors, options, pool);
   const std::vector<std::int32_t> ids{1, 4, 2, 9, 0, 3, 3, 10, 5, 5, 7, 8};
   session.run({{graph.find("ids"), ids.data(), {2, 6}}});
   return sample::floats(session.output(graph.outputs[0]));
-}
-
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
 }
 
 }  // namespace
@@ -68,8 +61,8 @@ TEST_CASE("merged, the graph is the one from before, and its outputs are those w
   CHECK(merged.at("up.weight").data == with.at("up.weight").data);
   CHECK(merged.at("qkv.weight").data != with.at("qkv.weight").data);
   const std::vector<float> wanted = run(to_inference(adapted), with);
-  CHECK(largest_difference(run(to_inference(again), merged), wanted) < 1e-5);
-  CHECK(largest_difference(run(to_inference(plain), with), wanted) > 1e-2);
+  CHECK(sample::largest_difference(run(to_inference(again), merged), wanted) < 1e-5);
+  CHECK(sample::largest_difference(run(to_inference(plain), with), wanted) > 1e-2);
   Tensors untouched = with;
   CHECK(canonical(to_json(merge_lora(plain, untouched))) == canonical(to_json(plain)));
   merged = with;

@@ -7,32 +7,32 @@
 #include "allocations.h"
 #include "base/error.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
 
 namespace {
 
-struct Trained {
+struct TrainedCnn {
   std::vector<float> losses;
   Tensors tensors;
 };
 
-SessionOptions training_options(kernels::Level level = kernels::Level::kRef) {
+SessionOptions training_options(kernels::Backend backend = kernels::backend_named("ref")) {
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 42;
   return options;
 }
 
-Trained train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const SessionOptions& options) {
+TrainedCnn train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const SessionOptions& options) {
   const TrainingGraph training = to_training(sample::cnn(), optimizer, 0.05f);
   Pool pool(threads);
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const float rate = optimizer.name == "sgd" ? 0.05f : optimizer.name == "lion" ? 0.003f : 0.01f;
-  Trained trained;
+  TrainedCnn trained;
   for (int step = 0; step < steps; ++step) {
     const std::int64_t count = step % 3 == 2 ? 24 : 32;  // two buckets
     const sample::Batch batch = sample::images(count, 100 + static_cast<std::uint64_t>(step));
@@ -49,7 +49,7 @@ Trained train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const 
   return trained;
 }
 
-void check_same_bits(const Trained& a, const Trained& b) {
+void check_same_bits(const TrainedCnn& a, const TrainedCnn& b) {
   CHECK(a.losses == b.losses);
   REQUIRE(a.tensors.size() == b.tensors.size());
   for (const auto& each : a.tensors) {
@@ -57,28 +57,19 @@ void check_same_bits(const Trained& a, const Trained& b) {
   }
 }
 
-std::string refusal(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "(nothing was refused)";
-}
-
 }  // namespace
 
-TEST_CASE("a small net learns with every optimizer, at every level, with the same bits for any number of threads") {
-  for (const kernels::Level level : kernels::test::levels()) {
+TEST_CASE("a small net learns with every optimizer, at every backend, with the same bits for any number of threads") {
+  for (const kernels::Backend backend : kernels::test::backends()) {
     for (const std::string& name : optimizer_names()) {
-      const std::string at = fmt::format("{} {}", name, kernels::name_of(level));
+      const std::string at = fmt::format("{} {}", name, backend.name());
       CAPTURE(at);
       OptimizerSpec optimizer;
       optimizer.name = name;
       optimizer.weight_decay = 1e-3f;
-      const Trained one = train_cnn(12, 1, optimizer, training_options(level));
+      const TrainedCnn one = train_cnn(12, 1, optimizer, training_options(backend));
       CHECK(one.losses.back() < 0.75f * one.losses.front());
-      check_same_bits(one, train_cnn(12, 3, optimizer, training_options(level)));
+      check_same_bits(one, train_cnn(12, 3, optimizer, training_options(backend)));
     }
   }
 }
@@ -103,20 +94,20 @@ TEST_CASE("memory is reused without a trace in the results") {
     }
     return session.tensors();
   };
-  for (const kernels::Level level : kernels::test::levels()) {
-    naive.level = level;
-    check_same_bits({{}, train(training_options(level))}, {{}, train(naive)});
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    naive.backend = backend;
+    check_same_bits({{}, train(training_options(backend))}, {{}, train(naive)});
   }
 }
 
 TEST_CASE("run allocates nothing once a bucket is planned") {
   const TrainingGraph training = to_training(sample::cnn(), {}, 0.0f);
   // Not with oneDNN, which copies its arguments into a map of its own at every call.
-  for (const kernels::Level level : {kernels::Level::kRef, std::min(kernels::Level::kAvx512, kernels::best_level())}) {
-    const std::string level_name = kernels::name_of(level);
+  for (const kernels::Backend backend : {kernels::backend_named("ref"), kernels::test::own_backend()}) {
+    const std::string level_name = backend.name();
     CAPTURE(level_name);
     Pool pool(2);
-    Session session(training.graph, sample::random_tensors(training.graph), training_options(level), pool);
+    Session session(training.graph, sample::random_tensors(training.graph), training_options(backend), pool);
     const sample::Batch batch = sample::images(32, 1);
     const float rate = 0.05f;
     const std::vector<Feed> many{{training.graph.find("images"), batch.images.data(), {32, 12, 12, 2}},
@@ -162,16 +153,16 @@ TEST_CASE("inference: dropout gone, statistics used, folding and fusing change n
 
   Pool pool(2);
   const sample::Batch batch = sample::images(16, 5);
-  const auto logits = [&](const Graph& graph, const Tensors& weights, kernels::Level level) {
+  const auto logits = [&](const Graph& graph, const Tensors& weights, kernels::Backend backend) {
     SessionOptions options;
-    options.level = level;
+    options.backend = backend;
     Session session(graph, weights, options, pool);
     session.run({{graph.inputs[0], batch.images.data(), {16, 12, 12, 2}}});
     return sample::floats(session.output(graph.outputs[0]));
   };
-  const std::vector<float> expected = logits(plain, tensors, kernels::Level::kRef);
-  for (const kernels::Level level : kernels::test::levels()) {
-    const std::vector<float> got = logits(fused, folded, level);
+  const std::vector<float> expected = logits(plain, tensors, kernels::backend_named("ref"));
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    const std::vector<float> got = logits(fused, folded, backend);
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-4f);
   }
@@ -182,7 +173,7 @@ TEST_CASE("with_loss keeps the logits and counts what is right") {
   const TrainingGraph evaluation = with_loss(forward);
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(evaluation.graph, sample::random_tensors(evaluation.graph), options, pool);
   sample::Batch batch = sample::images(10, 6);
   batch.labels[3] = -1;  // ignored
@@ -231,7 +222,7 @@ TEST_CASE("profiling names nodes, operations and kernels") {
   const Graph g = to_inference(sample::cnn());
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, sample::random_tensors(g), options, pool);
   const sample::Batch batch = sample::images(4, 9);
   session.set_profiling(true);
@@ -251,7 +242,7 @@ TEST_CASE("feeds that do not fit are refused by name, and the session goes on") 
   const Graph& g = evaluation.graph;
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, sample::random_tensors(g), options, pool);
   const sample::Batch batch = sample::images(4, 9);
   const Feed images{g.inputs[0], batch.images.data(), {4, 12, 12, 2}};
@@ -260,15 +251,24 @@ TEST_CASE("feeds that do not fit are refused by name, and the session goes on") 
     return text.find(part) != std::string::npos;
   };
   CHECK_THROWS_AS(session.output(evaluation.loss), Error);
-  CHECK(says(refusal([&] { session.run({images}); }), "'labels' was not fed"));
-  CHECK(says(refusal([&] { session.run({images, {evaluation.labels, batch.labels.data(), {3}}}); }), "batch is 3"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 12, 12, 3}}}); }), "[4,12,12,3]"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 288}}}); }), "[batch,12,12,2]"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {0, 12, 12, 2}}}); }), "at least 1"));
-  CHECK(says(refusal([&] { session.run({{evaluation.loss, batch.images.data(), {1}}}); }), "not an input"));
-  CHECK(says(refusal([&] { session.bind_symbol("sequence", 4); }), "'sequence'"));
-  CHECK(says(refusal([&] { session.state("nobody"); }), "nobody"));
-  CHECK(says(refusal([&] { session.set_state("dense2.bias", {}); }), "16 bytes"));
+  CHECK(says(sample::refusal([&] { session.run({images}); }), "'labels' was not fed"));
+  CHECK(says(sample::refusal([&] {
+               session.run({images, {evaluation.labels, batch.labels.data(), {3}}});
+             }),
+             "batch is 3"));
+  CHECK(says(sample::refusal([&] {
+               session.run({{g.inputs[0], batch.images.data(), {4, 12, 12, 3}}});
+             }),
+             "[4,12,12,3]"));
+  CHECK(says(sample::refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 288}}}); }), "[batch,12,12,2]"));
+  CHECK(says(sample::refusal([&] {
+               session.run({{g.inputs[0], batch.images.data(), {0, 12, 12, 2}}});
+             }),
+             "at least 1"));
+  CHECK(says(sample::refusal([&] { session.run({{evaluation.loss, batch.images.data(), {1}}}); }), "not an input"));
+  CHECK(says(sample::refusal([&] { session.bind_symbol("sequence", 4); }), "'sequence'"));
+  CHECK(says(sample::refusal([&] { session.state("nobody"); }), "nobody"));
+  CHECK(says(sample::refusal([&] { session.set_state("dense2.bias", {}); }), "16 bytes"));
   CHECK_NOTHROW(session.run({images, {evaluation.labels, batch.labels.data(), {4}}}));
 }
 
@@ -279,7 +279,7 @@ TEST_CASE("missing and misshapen weights are all named at once") {
   tensors.at("dense1.bias").shape.dims[0] = 15;
   tensors.at("dense2.bias").data.pop_back();
   Pool pool(1);
-  const std::string message = refusal([&] { Session(g, tensors, {}, pool); });
+  const std::string message = sample::refusal([&] { Session(g, tensors, {}, pool); });
   CAPTURE(message);
   for (const char* name : {"conv1.weight", "dense1.bias", "dense2.bias", "[15]"})
     CHECK(message.find(name) != std::string::npos);

@@ -4,9 +4,11 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/backend_row.h"
 #include "kernels/device.h"
 #include "kernels/table.h"
 
@@ -36,6 +38,9 @@ struct Tensor {
 };
 
 Shape shape_of(DType dtype, std::vector<std::int64_t> dims);
+inline Shape f32(std::vector<std::int64_t> dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
 Tensor absent();
 Tensor zeros(DType dtype, std::vector<std::int64_t> dims);
 // Numbers from a fixed generator; `seed` makes tensors differ.
@@ -74,7 +79,8 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
 struct Tolerance {
   double relative = 0.0, scaled = 0.0;
 };
-Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend);  // the one table, with reasons
+// Of the kernels of that backend; the one table, with reasons.
+Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view backend);
 
 // "" where equal within the tolerance, else the first place that is not. Bytes may differ by one step, s32 not at all;
 // not finite matches not finite.

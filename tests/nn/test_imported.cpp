@@ -163,7 +163,8 @@ TEST_CASE("imported: a graph over tokens has the context that the model or the c
   const TomlNode root = parse_toml("[model]\nfamily = \"imported\"\ncontext = 8", "t.toml");
   TomlReader top(root, "t.toml", "");
   CHECK(build(top.table("model"), InputSpec::tokens(7), &language).context == 8);
-  CHECK_FALSE(takes_text("imported"));  // not text alone: the data says what it is
+  CHECK(takes("imported", InputKind::kTokens));
+  CHECK(takes("imported", InputKind::kImages));  // the data says what it is
 }
 
 TEST_CASE("imported: what comes from outside has core operations where it can") {

@@ -10,41 +10,28 @@
 #include "registry/versions/references.h"
 #include "synthetic.h"
 #include "train/trainer.h"
+#include "world.h"
 
 namespace mlx {
 namespace {
 
-std::string config_of(const std::string& model) {
+std::string bars_config(const std::string& model) {
   return "[data]\ndataset = \"data/bars\"\nhold_out = 44\naugment = { shift = 1 }\n[model]\nname = "
          "\"clf\"\n" +
          model + "[train]\nepochs = 3\nbatch = 32\nseed = 5\nlearning_rate = 0.05\ncheckpoint_every = 0.5\n";
 }
 
-// Stops the training as Ctrl-C does when so many steps are done.
-struct Interrupt final : Progress {
-  explicit Interrupt(std::uint64_t steps) : step(steps) {}
-  void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
-  void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) g_interrupted = SIGINT;
-  }
-  void note(std::string_view) override {}
-  void end() override {}
-  void warn(std::string_view) override {}
-  std::uint64_t step, done = 0;
-  bool training = false;
-};
-
-struct World {
-  World(int threads, const std::string& model) : pool(threads), disk(store::real_disk()) {
+struct BarsWorld {
+  BarsWorld(int threads, const std::string& model) : pool(threads), disk(store::real_disk()) {
     synthetic::make_repository(folder.path(), *disk, pool);
-    write_file_atomically(join_path(folder.path(), "train.toml"), config_of(model));
+    write_file_atomically(join_path(folder.path(), "train.toml"), bars_config(model));
     repository = std::unique_ptr<registry::Repository>(
         new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
   }
   train::TrainOutcome train(Progress& progress, const std::string& resume = {}) {
     train::TrainOptions options;
     options.resume = resume;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     return train::train(*repository, train::read_train_config(join_path(folder.path(), "train.toml")), options,
                         progress);
   }
@@ -59,7 +46,7 @@ struct World {
 void check_family(const std::string& model) {
   CAPTURE(model);
   NoProgress silent;
-  World one(1, model), two(2, model), three(3, model);
+  BarsWorld one(1, model), two(2, model), three(3, model);
   const train::TrainOutcome outcome = one.train(silent);
   const std::vector<registry::MetricPoint> losses = registry::metrics(*one.repository, outcome.run.id, "train/loss");
   REQUIRE(losses.size() == 24);
@@ -71,9 +58,8 @@ void check_family(const std::string& model) {
   two.train(silent);
   CHECK(two.id() == one.id());
 
-  Interrupt interrupt(11);
+  train::test::StopAt interrupt(11);
   CHECK_THROWS_WITH_AS(three.train(interrupt), doctest::Contains("after step 11"), Error);
-  g_interrupted = 0;
   three.train(silent, "run:" + registry::runs(*three.repository).at(0).id);
   CHECK(three.id() == one.id());
 }

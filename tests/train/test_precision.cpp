@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <csignal>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -60,9 +59,8 @@ void check_family(const std::string& config, double tolerance) {
   CHECK(std::abs(loss - wide_loss) < tolerance);
   CHECK(one.id() != wide_id);
 
-  Tripwire tripwire(11, [] { g_interrupted = SIGTERM; });
+  StopAt tripwire(11);
   CHECK_THROWS_WITH_AS(three.train(tripwire), doctest::Contains("after step 11"), Error);
-  g_interrupted = 0;
   three.train(three.run());
   CHECK(three.id() == one.id());
 }
@@ -82,7 +80,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 bool trains_bf16() {
-  const std::string problem = kernels::bf16_problem(kernels::best_level());
+  const std::string problem = kernels::bf16_problem(kernels::best_backend());
   if (!problem.empty()) MESSAGE("skipped: " << problem);
   return problem.empty();
 }
@@ -123,9 +121,8 @@ TEST_CASE("precision: with every optimizer, micro-batches, clipping and averages
         with(std::string(lines) + "precision = \"bf16\"", replaced(synthetic::kConfig, "learning_rate = 0.05\n", ""));
     World whole(2, config), stopped(1, config);
     whole.train();
-    Tripwire tripwire(13, [] { g_interrupted = SIGTERM; });
+    StopAt tripwire(13);
     CHECK_THROWS_WITH_AS(stopped.train(tripwire), doctest::Contains("after step 13"), Error);
-    g_interrupted = 0;
     stopped.train(stopped.run());
     CHECK(stopped.id() == whole.id());
   }
@@ -149,17 +146,17 @@ TEST_CASE("precision: what was used is part of the key and of the record; f32's 
   CHECK(world.train().unchanged);
   const TrainConfig config = world.config();
   data::Description data;
-  CHECK(precision_of(config, data, kernels::best_level()) == graph::Precision::kBF16);
-  CHECK(precision_of(config, data, kernels::Level::kAvx512) == graph::Precision::kF32);
+  CHECK(precision_of(config, data, kernels::best_backend()) == graph::Precision::kBF16);
+  CHECK(precision_of(config, data, kernels::backend_named("avx512")) == graph::Precision::kF32);
   data.targets = data::TargetKind::kNumbers;
-  CHECK(precision_of(config, data, kernels::best_level()) == graph::Precision::kF32);
+  CHECK(precision_of(config, data, kernels::best_backend()) == graph::Precision::kF32);
 }
 
 TEST_CASE(
     "precision: on a GPU bf16 where nothing else is said and targets are not numbers; tf32 and fp16 there alone") {
   World world;
   TrainConfig config = world.config();
-  constexpr kernels::Level kGpu = kernels::Level::kCuda, kCpu = kernels::Level::kOneDnn;
+  const kernels::Backend kGpu = kernels::backend_named("cuda"), kCpu = kernels::backend_named("onednn");
   data::Description data;
   CHECK(precision_of(config, data, kCpu) == graph::Precision::kF32);
   CHECK(precision_of(config, data, kGpu) == graph::Precision::kBF16);
@@ -187,7 +184,7 @@ TEST_CASE("precision: unknown words and kernels without bf16 are refused with wh
   world.write_config(with("precision = \"bf16\""));
   TrainConfig config = world.config();
   const auto missing = [&] {
-    return refusal([&] { precision_of(config, {}, kernels::Level::kAvx512); }, ErrorKind::kMissing);
+    return refusal([&] { precision_of(config, {}, kernels::backend_named("avx512")); }, ErrorKind::kMissing);
   };
   CHECK_MESSAGE(has(missing(), "train.toml:"), missing());
   CHECK_MESSAGE(has(missing(), "precision = \"f32\""), missing());

@@ -2,9 +2,13 @@
 // of a training through the repository.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <csignal>
 #include <map>
+#include <thread>
 
+#include "data/images_dataset.h"
+#include "memory_sink.h"
 #include "train/build_model.h"
 #include "train/training_loop.h"
 #include "world.h"
@@ -12,44 +16,16 @@
 namespace mlx::train::test {
 namespace {
 
-struct MemorySink final : RunSink {
-  void begin(std::int64_t step) override {
-    began.push_back(step);
-    for (auto& [name, series] : metrics) series.erase(series.upper_bound(step), series.end());
-  }
-  void log_metric(std::int64_t step, std::string name, double value) override { metrics[name][step] = value; }
-  void end_step() override { ++steps; }
-  void save_checkpoint(CheckpointState state, bool) override {
-    saved.push_back(state.step);
-    last = std::move(state);
-  }
-  bool wait_for_checkpoint() override { return last.has_value(); }
-  std::optional<CheckpointState> last_checkpoint() override { return last; }
-  void end() override { ++ends; }
-
-  std::vector<std::int64_t> began, saved;
-  std::map<std::string, std::map<std::int64_t, double>> metrics;
-  std::optional<CheckpointState> last;
-  int steps = 0, ends = 0;
-};
-
-TrainConfig config_of(const std::string& text) {
-  const TempFolder folder;
-  const std::string file = join_path(folder.path(), "train.toml");
-  write_file_atomically(file, text);
-  return read_train_config(file);
-}
-
 // As a program would that has the images already.
 TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress& progress, bool resume = false) {
   TrainConfig config = config_of(text);
   Pool pool(2);
-  TrainingData data = make_training_data(config, data::as_split(synthetic::make_examples(300, 1)), std::nullopt);
+  TrainingData data = make_training_data(config, data::make_dataset(synthetic::make_examples(300, 1)), nullptr);
   LoopOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   options.resume = resume;
-  config.precision = name_of(precision_of(config, data.train.about, options.level));
-  const nn::Built built = build_model(config, data.train.about, nullptr);
+  config.precision = name_of(precision_of(config, data.train->describe(), options.backend));
+  const nn::Built built = build_model(config, data.train->describe(), nullptr);
   return run_training(config, built, data, options, sink, pool, progress);
 }
 
@@ -78,10 +54,9 @@ TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to
   NoProgress silent;
   MemorySink whole, stopped;
   const TrainingResult expected = train_in_memory(synthetic::kConfig, whole, silent);
-  Tripwire tripwire(11, [] { g_interrupted = SIGTERM; });
+  StopAt tripwire(11);
   CHECK_THROWS_WITH_AS(train_in_memory(synthetic::kConfig, stopped, tripwire),
                        "interrupted after step 11 of 24; a checkpoint is kept", Error);
-  g_interrupted = 0;
   CHECK(stopped.saved.back() == 11);
   CHECK(stopped.ends == 1);
   const TrainingResult resumed = train_in_memory(synthetic::kConfig, stopped, silent, true);
@@ -89,6 +64,27 @@ TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to
   CHECK(stopped.began == std::vector<std::int64_t>{0, 11});
   CHECK(nn::encode_tensors(resumed.tensors) == nn::encode_tensors(expected.tensors));
   CHECK(stopped.metrics["train/loss"] == whole.metrics["train/loss"]);
+}
+
+TEST_CASE("bug: an interruption ended every work of the process: of two trainings the other one goes on to its end") {
+  NoProgress silent;
+  MemorySink alone, stopped, other;
+  const TrainingResult expected = train_in_memory(synthetic::kConfig, alone, silent);
+  std::atomic<bool> is_stopped = false;
+  std::thread first([&] {
+    StopAt interrupted(3);
+    try {
+      train_in_memory(synthetic::kConfig, stopped, interrupted);
+    } catch (const Error& error) {
+      is_stopped = error.kind == ErrorKind::kInterrupted;
+    }
+  });
+  Tripwire waiting(2, [&] { first.join(); });  // most of its steps come after the interruption
+  const TrainingResult result = train_in_memory(synthetic::kConfig, other, waiting);
+  CHECK(is_stopped);
+  CHECK(stopped.saved.back() == 3);
+  CHECK(result.steps == 24);
+  CHECK(nn::encode_tensors(result.tensors) == nn::encode_tensors(expected.tensors));
 }
 
 TEST_CASE("a training that diverges tells its sink so, and looks for the origin from the sink's last checkpoint") {

@@ -64,6 +64,9 @@ Cost per_input(const Node&, std::span<const kernels::Shape> inputs, std::span<co
   return with_bytes(kOperations * count_of(inputs[0]), inputs, outputs);
 }
 
+// The most that a kernel or a stride may be: sums of sizes stay far from overflow.
+inline constexpr std::int64_t kMaxWindow = 1 << 20;
+
 // qkv[B,T,(H+2G)d] (input 0) as attrs.heads and kv_heads divide it; refused where they do not.
 struct GroupedHeads {
   std::int64_t queries = 0, keys = 0, size = 0;  // H, G, d

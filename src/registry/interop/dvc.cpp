@@ -15,11 +15,11 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::string_view kSuffix = ".dvc";
+constexpr std::string_view kDvcSuffix = ".dvc";
 constexpr std::uint64_t kMaxDvcFile = 256 << 10, kMaxDirFile = std::uint64_t{1} << 30;
 
 bool is_dvc_file(const std::string& path) {
-  return path.ends_with(kSuffix) && base_name(path).size() > kSuffix.size() && !is_folder(path);
+  return path.ends_with(kDvcSuffix) && base_name(path).size() > kDvcSuffix.size() && !is_folder(path);
 }
 
 std::string read_limited(const std::string& path, std::uint64_t limit) {
@@ -32,10 +32,10 @@ std::string read_limited(const std::string& path, std::uint64_t limit) {
 void search(const std::string& folder, std::vector<std::string>& found) {
   for (const auto& [name, is_folder] : list_entries(folder)) {
     const std::string path = join_path(folder, name);
-    if (is_private_name(name) || name == kSuffix) continue;
+    if (is_private_name(name) || name == kDvcSuffix) continue;
     if (is_dvc_file(path)) {
       found.push_back(path);
-    } else if (is_folder && !path_exists(path + std::string(kSuffix))) {  // not into the data itself
+    } else if (is_folder && !path_exists(path + std::string(kDvcSuffix))) {  // not into the data itself
       search(path, found);
     }
   }
@@ -48,8 +48,8 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
     const std::string full = join_path(root, path);
     if (is_dvc_file(full) && path_exists(full)) {
       found.push_back(full);
-    } else if (path_exists(full + std::string(kSuffix))) {
-      found.push_back(full + std::string(kSuffix));
+    } else if (path_exists(full + std::string(kDvcSuffix))) {
+      found.push_back(full + std::string(kDvcSuffix));
     } else if (is_folder(full)) {
       search(full, found);
     } else {
@@ -64,7 +64,7 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
 // The repository of DVC that holds `path`.
 std::string dvc_root(const std::string& path) {
   for (std::string folder = parent_path(path); folder != "/"; folder = parent_path(folder))
-    if (is_folder(join_path(folder, kSuffix))) return folder;
+    if (is_folder(join_path(folder, kDvcSuffix))) return folder;
   throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a repository of DVC", path), "it has a folder .dvc");
 }
 
@@ -90,7 +90,7 @@ std::string configured_cache(const std::string& config) {
 }
 
 std::string cache_of(const std::string& root) {
-  const std::string folder = join_path(root, kSuffix);
+  const std::string folder = join_path(root, kDvcSuffix);
   std::string cache = join_path(folder, "cache");
   for (const char* name : {"config", "config.local"}) {  // the later is the stronger
     const std::string path = join_path(folder, name);
@@ -112,7 +112,7 @@ std::string find_object(const std::string& cache, const std::string& md5, const 
 }
 
 // The MD5 of a file; with `unix_lines` as DVC 2 took it of texts, whose line ends it read as "\n".
-std::string md5_of(const std::string& path, bool unix_lines) {
+std::string md5_of(const std::string& path, bool unix_lines, const Interruption& interruption) {
   const Fd fd = open_file(path, O_RDONLY);
   Md5 md5;
   Bytes block(std::size_t{1} << 20), kept;
@@ -120,7 +120,7 @@ std::string md5_of(const std::string& path, bool unix_lines) {
   for (std::uint64_t at = 0;;) {
     const std::size_t count = read_at(fd.get(), block.data(), block.size(), at, path);
     at += count;
-    check_interrupted();
+    interruption.check();
     if (!unix_lines) {
       md5.update({block.data(), count});
     } else {
@@ -137,15 +137,15 @@ std::string md5_of(const std::string& path, bool unix_lines) {
   }
 }
 
-void check_md5(const std::string& path, const std::string& md5, bool version2) {
-  if (md5_of(path, false) == md5 || (version2 && md5_of(path, true) == md5)) return;
+void check_md5(const std::string& path, const std::string& md5, bool version2, const Interruption& interruption) {
+  if (md5_of(path, false, interruption) == md5 || (version2 && md5_of(path, true, interruption) == md5)) return;
   throw Error(ErrorKind::kCorrupt, fmt::format("{}: its MD5 is not {}", path, md5),
               "the cache is damaged: remove that file and `dvc fetch` it again");
 }
 
 class Finder {
  public:
-  explicit Finder(const std::string& root) : root_(root) {}
+  Finder(const std::string& root, const Interruption& interruption) : root_(root), interruption_(interruption) {}
 
   void read(const std::string& dvc_file) {
     const formats::DvcFile file = formats::parse_dvc_file(read_limited(dvc_file, kMaxDvcFile), dvc_file);
@@ -186,7 +186,7 @@ class Finder {
       return made;
     }
     const std::string text = read_limited(manifest, kMaxDirFile);
-    check_md5(manifest, out.md5, false);
+    check_md5(manifest, out.md5, false, interruption_);
     for (const formats::DvcDirEntry& entry : formats::parse_dvc_dir(text, manifest))
       made.files.push_back(file(artifact + "/" + entry.path, entry.path, entry.md5, out));
     return made;
@@ -201,7 +201,9 @@ class Finder {
     if (one.source.empty()) note_missing(shown);
     struct stat info {};
     if (::stat(one.source.c_str(), &info) == 0) one.size = static_cast<std::uint64_t>(info.st_size);
-    one.check = [md5, version2 = out.version2](const std::string& source) { check_md5(source, md5, version2); };
+    one.check = [md5, version2 = out.version2, &interruption = interruption_](const std::string& source) {
+      check_md5(source, md5, version2, interruption);
+    };
     return one;
   }
 
@@ -210,13 +212,14 @@ class Finder {
   }
 
   std::string root_, cache_, first_missing_;
+  const Interruption& interruption_;
   std::size_t missing_ = 0;
 };
 
 }  // namespace
 
 DvcDatasets find_dvc_datasets(Repository& repository, const std::vector<std::string>& paths) {
-  Finder finder(repository.root());
+  Finder finder(repository.root(), repository.interruption());
   for (const std::string& path : dvc_files(repository.root(), paths)) finder.read(path);
   finder.require_objects();
   check_import(repository, finder.found.datasets);

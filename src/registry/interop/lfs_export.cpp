@@ -18,7 +18,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kAttributes = ".gitattributes";
+constexpr const char* kAttributesFile = ".gitattributes";
 constexpr std::string_view kAttributesText =
     "* filter=lfs diff=lfs merge=lfs -text\n"
     ".gitattributes !filter !diff !merge !text\n";
@@ -48,8 +48,7 @@ bool stands(const Planned& planned) {
                  ((info.st_mode & 0100) != 0) == (planned.mode == store::kModeExecutable)) {
     return true;
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{}: something else stands there", planned.path),
-              "export into a new folder");
+  throw Error(ErrorKind::kConflict, fmt::format("{}: another file is there", planned.path), "export into a new folder");
 }
 
 // Every folder between `folder` and the path is a real one, or not there yet: nothing is written through a link.
@@ -64,7 +63,7 @@ void check_folders(const std::string& folder, const std::string& inside) {
 
 // git reads it itself, wherever it stands.
 bool is_attributes(const std::string& path) {
-  return base_name(path) == kAttributes;
+  return base_name(path) == kAttributesFile;
 }
 
 bool has_git_part(const std::string& path) {
@@ -105,7 +104,7 @@ void write_object(Repository& repository, const store::Entry& entry, const std::
       disk.write(fd, {block.data(), count}, temporary);
       at += count;
       progress.advance(count);
-      check_interrupted();
+      progress.check_interrupted();
     }
     disk.sync(fd, temporary);
   }
@@ -119,7 +118,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
 
 // So that git hands the folder's files to git-lfs.
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
-  const std::string path = join_path(folder, kAttributes);
+  const std::string path = join_path(folder, kAttributesFile);
   if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
     report.notes.push_back(fmt::format("{} is not changed: it has to say `filter=lfs diff=lfs merge=lfs -text`", path));
   } else {
@@ -145,7 +144,7 @@ LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::
   std::uint64_t total = 0;
   for (const store::Entry& entry : entries) {
     planned.push_back(plan(repository, entry, folder));
-    own_attributes |= entry.path == kAttributes;
+    own_attributes |= entry.path == kAttributesFile;
     total += entry.size;
   }
   add_attributes(folder, own_attributes, planned, report);

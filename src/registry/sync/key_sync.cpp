@@ -23,7 +23,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kKeys = "keys";
+constexpr const char* kKeysFile = "keys";
 constexpr int kTries = 3;
 
 // A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
@@ -42,6 +42,7 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
     repair ? check_published(there, before, heads, kinds) : check_pushed(there, before, heads, kinds);
   };
   options.repair = repair;
+  options.interruption = &repository.interruption();
   try {
     return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
                               repository.pool());
@@ -94,11 +95,11 @@ bool went_back(Repository& repository, const RemoteConfig& config, const store::
 }
 
 Error gone_back(const store::KeyFile& lock, const std::string& what) {
-  return Error(ErrorKind::kRefused,
-               fmt::format("{}: revision {} stands there, and what this clone has seen there before is gone from it",
-                           what, lock.revision()),
-               "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
-               "with `mlx push`, or with `mlx push --repair` where they went two ways");
+  return Error(
+      ErrorKind::kRefused,
+      fmt::format("{}: it has revision {}, which lacks keys that this clone has seen there", what, lock.revision()),
+      "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
+      "with `mlx push`, or with `mlx push --repair` where they went two ways");
 }
 
 Error without_pinned(const store::KeyFile& file, const RemoteConfig& config) {
@@ -173,8 +174,8 @@ void take_first_keys(Repository& repository, const RemoteConfig& config, const s
 void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
   if (remote.heads().empty() && remote.operations().empty()) return;
   throw Error(ErrorKind::kConflict,
-              fmt::format("'{}' holds objects in clear and has no keys: it can not become encrypted", config.name),
-              "push to an empty remote; what stands in clear there stays readable");
+              fmt::format("'{}' holds objects in clear and has no keys: it cannot become encrypted", config.name),
+              "push to an empty remote; what is in clear there stays readable");
 }
 
 // A remote's heads as operations of this clone.
@@ -219,7 +220,7 @@ struct Read {
 
 Read read_keys(store::Remote& remote) {
   try {
-    return {remote.read_file(kKeys), std::nullopt};
+    return {remote.read_file(kKeysFile), std::nullopt};
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     return {std::nullopt, error};
@@ -251,7 +252,7 @@ bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedK
   if (!holds_pinned(keys.file, config)) throw without_pinned(keys.file, config);
   if (before_sending) before_sending(heads_there(repository, remote, keys).known);
   if (!told.empty()) repository.keys().tell(told);
-  if (!remote.write_file(kKeys, expected, store::seal_keys(keys))) return false;
+  if (!remote.write_file(kKeysFile, expected, store::seal_keys(keys))) return false;
   remember_keys(repository, config, keys.file.chain.back().id);
   return true;
 }
@@ -339,7 +340,7 @@ std::optional<store::SealedKeys> believable_keys(Repository& repository, const R
                                                  const std::function<void(const store::KeyFile&)>& require) {
   std::optional<Bytes> theirs;
   try {
-    theirs = open_plain(repository, config, false)->read_file(kKeys);
+    theirs = open_plain(repository, config, false)->read_file(kKeysFile);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
   }
@@ -377,7 +378,8 @@ std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteC
                                               ? open_plain(repository, config, false)
                                               : open_or_make(repository, config, direction, before_sending);
   if (!Exchange{repository, *remote, config, direction, before_sending}.run()) return remote;
-  auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
+  auto encrypted =
+      std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring(), repository.interruption());
   encrypted->expect_operations(recorded_operations(repository.db()));
   return encrypted;
 }

@@ -13,6 +13,7 @@ namespace mlx::registry {
 // See Repository's constructor. It cannot be moved: `Repository r = open_repository(…)` makes it in place, and so does
 // `new Repository(open_repository(…))`.
 Repository open_repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {},
+                           const Interruption& interruption = Interruption::never(),
                            const Kinds& kinds = known_kinds());
 
 }  // namespace mlx::registry
