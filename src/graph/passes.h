@@ -123,9 +123,14 @@ WithWeights raise(const Graph& forward, const Weights& weights);
 
 // Drops dropout, makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
+// Whether the graph takes ids[batch,sequence] and gives logits for each of them.
+bool is_language_model(const Graph& inference);
+// Whether each position also depends on the others by attention alone, and by positions that are counted on: core
+// operations only. Primitive ones may mix positions.
+bool decodes_with_cache(const Graph& inference);
 // A language model's inference graph, decoding: it also takes positions s32[batch], how many tokens each sequence
 // already holds, and keeps their keys and values as states NAME.k_cache, NAME.v_cache [batch,context,width]. Names and
-// weights stay. kUsage where the graph is none of attention with learned or rotary positions.
+// weights stay. kUsage unless decodes_with_cache().
 struct DecodingGraph {
   Graph graph;
   ValueId ids = kNone, positions = kNone, logits = kNone;

@@ -1,5 +1,6 @@
 // Text out of a language model: the prompt is taken in chunks, then one token follows the other with a cache of keys
-// and values. Used by `mlx predict` and by serving.
+// and values. An imported graph of primitive operations has no cache: all tokens so far go through it for each new one.
+// Used by `mlx predict` and by serving.
 #pragma once
 
 #include <cstdint>
