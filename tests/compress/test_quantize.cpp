@@ -169,7 +169,7 @@ TEST_CASE("a graph from outside quantizes: bytes pass what keeps their scale, an
   const auto answer = [&](const Graph& of, const Tensors& held) {
     Pool pool(1);
     SessionOptions options;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     Session session(of, held, options, pool);
     session.run({{of.inputs[0], features.data(), {kRows, 24}}});
     const ByteView bytes = session.output(of.outputs[0]);
