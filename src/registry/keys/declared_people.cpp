@@ -118,7 +118,7 @@ std::string before_literal(const std::vector<FormerTrust>& before) {
   }));
 }
 
-// The key with this value, or without it where there is none.
+// Sets the key to this value; without `any` removes it.
 std::string with_list(const std::string& text, const TomlPath& table, const char* key, bool any,
                       const std::string& literal) {
   return any ? with_toml_key(text, table, key, literal, "mlx.toml") : without_toml_key(text, table, key, "mlx.toml");

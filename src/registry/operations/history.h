@@ -60,8 +60,8 @@ std::vector<Operation> select_operations(store::Database& db);  // all operation
 void visit_operations_of(store::Database& db, const std::string& kind, const OperationStage::Visit& visit);
 // Visits the operations of every kind that has digests in this role.
 void visit_operations_naming(store::Database& db, const Kinds& kinds, Role role, const OperationStage::Visit& visit);
-bool journal_differs(store::Database& db,
-                     const std::string& path);  // from the state that the database last agreed with
+// True if the journal is not in the state that the database last agreed with.
+bool journal_differs(store::Database& db, const std::string& path);
 void note_journal_size(store::Database& db, const std::string& path);
 
 // Applies operations that the database lacks: appends them if the fixed order allows it, else rebuilds the projection.

@@ -10,7 +10,7 @@
 namespace mlx::registry {
 namespace {
 
-// Among the arriving operations and those that are recorded here.
+// Looks among the arriving operations and those recorded here.
 ParentsOf parents_among(store::Database& db, OperationStage& arriving) {
   return [&arriving, recorded = parents_in(db)](const Digest& id) -> std::optional<std::vector<Digest>> {
     if (auto parents = arriving.parents_of(id)) return parents;

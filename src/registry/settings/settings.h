@@ -29,8 +29,8 @@ struct Setting {
   std::int64_t min = 0, max = 0;
 };
 const std::vector<Setting>& all_settings();  // sorted by key
-const Setting& setting_of(
-    const std::string& key);  // throws kUsage with a did-you-mean; kRefused for what looks like a secret
+// Throws kUsage with a did-you-mean, kRefused for what looks like a secret.
+const Setting& setting_of(const std::string& key);
 
 enum class SettingOrigin { kDefault, kUser, kTracked, kClone, kEnvironment };
 const char* origin_name(SettingOrigin origin);  // "default", "global", "tracked", "local", "environment"

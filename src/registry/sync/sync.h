@@ -13,12 +13,11 @@ namespace mlx::registry {
 
 struct SyncResult {
   std::uint64_t operations = 0, objects = 0, bytes = 0;  // bytes as stored
-  std::vector<std::pair<std::string, Digest>>
-      versions;             // artifact and digest of the versions made by the operations that were sent or fetched
-  std::uint64_t saved = 0;  // objects rescued from damaged packs (push with `repair`)
-  std::vector<std::string> set_aside;  // paths of the damaged packs
-  std::vector<std::string> mended;     // names of small files of the remote that were rewritten
-  std::vector<Digest> met;             // keys that this clone accepted on first contact (trust.h)
+  std::vector<std::pair<std::string, Digest>> versions;  // artifact and digest of versions that were sent or fetched
+  std::uint64_t saved = 0;                               // objects rescued from damaged packs (push with `repair`)
+  std::vector<std::string> set_aside;                    // paths of the damaged packs
+  std::vector<std::string> mended;                       // names of small files of the remote that were rewritten
+  std::vector<Digest> met;                               // keys that this clone accepted on first contact (trust.h)
   std::vector<std::string> remarks;  // on fetched operations: those without effect, or that changed others' (remarks.h)
 };
 // Throws kRefused if [people] does not vouch for what would be published; kConflict if the remote has operations that

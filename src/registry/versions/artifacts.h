@@ -31,8 +31,8 @@ struct Version {
   std::string name() const;  // "clf@v2"
 };
 
-std::vector<Version> versions(
-    Repository& repository, const std::string& artifact = {});  // oldest first; of all artifacts if `artifact` is empty
+// Oldest first; of all artifacts if `artifact` is empty.
+std::vector<Version> versions(Repository& repository, const std::string& artifact = {});
 // Visits the versions of all artifacts, one at a time, without aliases and tags.
 void visit_versions(Repository& repository, const std::function<void(const Version&)>& visit);
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
