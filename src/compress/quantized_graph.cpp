@@ -23,8 +23,8 @@ using graph::Tensor;
 using graph::Tensors;
 using graph::ValueId;
 
-// Whether the node is a layer whose weights become eight bits. Weights that a second node reads stay f32: the head of a
-// language model may share those of its embedding.
+// True for a layer whose weights become int8. Weights that a second node reads stay f32: the head of a language model
+// may share those of its embedding.
 bool is_layer(const Graph& graph, const Node& node) {
   if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
   const ValueId weights = node.inputs[1];
@@ -39,7 +39,7 @@ const Node* producer(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
-// Whether every node that reads `value` can take it in eight bits.
+// True if every node that reads `value` can take int8.
 bool only_read_as_int8(const Graph& graph, ValueId value) {
   if (std::ranges::find(graph.outputs, value) != graph.outputs.end()) return false;
   bool read = false;
@@ -63,7 +63,7 @@ Tensor tensor_of(DType dtype, std::vector<std::int64_t> dims) {
   return out;
 }
 
-// w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
+// Quantizes w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
 void quantize_rows(const Tensor& w, Tensor& stored, Tensor& scales) {
   stored = w;
   stored.shape.dtype = DType::kS8;
@@ -108,7 +108,8 @@ class Quantizer {
         copy(node);
     }
     for (const ValueId output : from_.outputs) out_.graph.outputs.push_back(as_f32(output));
-    out_.graph = graph::remove_dead(out_.graph);  // the indices that max pooling keeps for a backward pass, too
+    out_.graph =
+        graph::remove_dead(out_.graph);  // also removes the indices that max pooling keeps for the backward pass
     graph::validate(out_.graph);
     return std::move(out_);
   }
@@ -194,7 +195,7 @@ class Quantizer {
     }
   }
 
-  // Pooling by maximum and reshaping keep the scale.
+  // Max pooling and reshaping keep the scale.
   void pass_on(const Node& node) {
     const Place x = place(node.inputs[0]);
     Place& result = place(node.outputs[0]);

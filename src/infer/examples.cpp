@@ -1,4 +1,4 @@
-// Batches by the kind of data, and rows out of named values.
+// Makes batches for each kind of data, and rows from named values.
 
 #include "infer/examples.h"
 

@@ -81,11 +81,11 @@ void read_norm_layer(TomlReader& layer, Network& network, Json& config) {
   add_norm(network, activation);
 }
 
-// What a layer is, is said by which of these keys it has. A convolution and a dense layer have a norm as well.
+// The key that is present tells the kind of layer. Convolutions and dense layers have a norm as well.
 struct LayerKind {
   const char* key;
   void (*read)(TomlReader& layer, Network& network, Json& config);
-  bool is_option = false;  // of the kinds before it, too
+  bool is_option = false;  // also an option of the kinds above
 };
 constexpr LayerKind kLayerKinds[] = {
     {"conv", read_conv},       {"pool", read_pool},   {"dropout", read_dropout},

@@ -1,4 +1,4 @@
-// What a model takes over from the one that it starts from.
+// What a model takes over from the model that it starts from.
 
 #include "nn/finetune.h"
 
@@ -17,7 +17,7 @@ using graph::Graph;
 using graph::Role;
 using graph::ValueId;
 
-// Every value stands at `line`, where the config names the base.
+// Every value gets the location `line`, where the config names the base.
 TomlNode toml_of(const Json& json, int line) {
   TomlNode node;
   node.line = line;
@@ -49,7 +49,7 @@ const TomlNode* member(const TomlNode& table, std::string_view key) {
   return found == table.members.end() ? nullptr : &found->second;
 }
 
-// Parameters that only the node which gives the output reads.
+// Parameters that only the node of the output reads.
 std::set<std::string> head_of(const Graph& graph) {
   std::set<std::string> head;
   std::set<ValueId> elsewhere;
@@ -92,7 +92,7 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
   const TomlNode* const init = member(model, "init");
   const TomlNode whole = toml_of(parse_json(base.config, "the base's config"), init ? init->line : model.line);
   for (const TomlNode::Member& own : whole.members) {
-    // What the data decides is asked of the data, and what is trained is for each training to say.
+    // The data determines the vocabulary, and each training chooses what it trains.
     const bool of_this_training = own.first == "freeze" || own.first == "lora" || own.first == "vocabulary";
     if (!of_this_training && !member(model, own.first)) table.members.push_back(own);
   }

@@ -1,6 +1,6 @@
-// family = "gpt2": layers = 12, width = 768, heads = 12, context = 1024, dropout = 0: the defaults.
+// family = "gpt2", with the defaults layers = 12, width = 768, heads = 12, context = 1024, dropout = 0.
 //
-// GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions, the embedding table also as the final layer.
+// GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions; the final layer shares the embedding's weights.
 
 #include "base/error.h"
 #include "base/json.h"

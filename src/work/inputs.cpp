@@ -1,4 +1,4 @@
-// References of work commands to versions.
+// Resolves the references of work commands.
 
 #include "work/inputs.h"
 
@@ -21,7 +21,7 @@ registry::Version resolve_kind(registry::Repository& repository, const std::stri
   return version;
 }
 
-// Work reads the pointer's version, so a folder that was edited since would silently not count.
+// Work reads the pointer's version, so changes in the folder would be ignored silently.
 void warn_where_folder_differs(registry::Repository& repository, const registry::Version& version, Progress& progress) {
   const std::string folder = join_path(repository.root(), version.artifact);
   if (!path_exists(folder)) return;

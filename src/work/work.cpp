@@ -50,12 +50,12 @@ std::string start_run(registry::Repository& repository, const Work& work) {
 std::string open_run(registry::Repository& repository, const Work& work) {
   if (work.resume.empty()) return start_run(repository, work);
   std::string run = registry::read_run(repository, work.resume).id;
-  repository.live_runs().hold(run);  // no two processes work in one run
+  repository.live_runs().hold(run);  // no two processes work on one run
   return run;
 }
 
-// Whether `record` could write. Where the disk does not take it and the work is worth having all the same, that is a
-// warning, and from then on reading does not write either.
+// True if `record` could write. If the disk refuses and the work is useful without a record, this is a warning, and
+// reading does not write from then on either.
 bool record_if_possible(registry::Repository& repository, const Work& work, Progress& progress,
                         const std::function<void()>& record) {
   try {
@@ -74,7 +74,7 @@ struct BadEnd {
   std::string message;
 };
 
-// Of the exception that is being handled.
+// Describes the exception that is being handled.
 BadEnd bad_end() {
   try {
     throw;
@@ -89,8 +89,8 @@ BadEnd bad_end() {
   }
 }
 
-// Ends the run for the exception that is being handled. That is what the caller gets: where the end cannot be recorded
-// (a full disk) the log alone says so.
+// Ends the run because of the exception that is being handled, which the caller rethrows. If the end cannot be recorded
+// (a full disk), only the log says so.
 void end_badly(registry::Repository& repository, const std::string& run) noexcept {
   const int signal = g_interrupted.exchange(0);  // a signal that is pending would stop the recording too
   try {
@@ -117,7 +117,7 @@ std::vector<registry::Version> create_versions(registry::Repository& repository,
   return made;
 }
 
-// The end comes last: a run that is done has everything that it made.
+// The end comes last: a done run has everything that it made.
 std::vector<registry::Version> finish(registry::Repository& repository, const ActiveRun& run, const Json& summary) {
   std::vector<registry::Version> made = create_versions(repository, run);
   for (const ActiveRun::Attachment& each : run.attachments)
