@@ -1,5 +1,5 @@
-// The rows that this folder gives to the kernel table, the same for each instruction set that it is compiled for. They
-// are data, so that none of this code runs before table.cpp has asked the CPU.
+// This folder's rows of the kernel table, the same for each instruction set. They are data, so none of this code runs
+// before table.cpp has checked the CPU.
 #include "kernels/simd/rows.h"
 
 #include "kernels/simd/simd.h"
