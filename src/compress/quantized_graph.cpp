@@ -108,8 +108,7 @@ class Quantizer {
         copy(node);
     }
     for (const ValueId output : from_.outputs) out_.graph.outputs.push_back(as_f32(output));
-    out_.graph =
-        graph::remove_dead(out_.graph);  // also removes the indices that max pooling keeps for the backward pass
+    out_.graph = graph::remove_dead(out_.graph);  // also the indices that max pooling keeps for backward
     graph::validate(out_.graph);
     return std::move(out_);
   }

@@ -35,9 +35,7 @@ struct Signature {
   std::int64_t context = 0;         // for text: the most tokens that the model takes
   bool batches = false;             // several requests can be computed together: infer::Session pads batches
 
-  std::int64_t width() const {
-    return static_cast<std::int64_t>(labels.size());
-  }  // the number of outputs for each example
+  std::int64_t width() const { return static_cast<std::int64_t>(labels.size()); }  // outputs for each example
 };
 
 // Throws kCorrupt if the model's parts contradict each other, such as labels and classes.
