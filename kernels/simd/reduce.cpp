@@ -31,8 +31,7 @@ struct Selecting {
   template <typename M>
   void take(Floats x, M mask) {
     x = select(mask, x, broadcast(kStart));
-    best =
-        select(ordered(best), kMax ? max(best, x) : min(best, x), best);  // NaN enters as the second operand, and stays
+    best = select(ordered(best), kMax ? max(best, x) : min(best, x), best);  // NaN enters as the second, and stays
   }
   float all() const {
     float lanes[16], result = kStart;
