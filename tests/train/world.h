@@ -1,4 +1,4 @@
-// A repository with a dataset and a config to train, and ways to stop in the middle. Shared by the tests of training.
+// A repository with a dataset and a config to train, and ways to interrupt training. Shared by the tests of training.
 #pragma once
 
 #include <functional>
@@ -61,7 +61,7 @@ inline std::string with(const std::string& lines, const std::string& config = sy
   return config + lines + "\n";
 }
 
-// Counts steps and calls `at` when the given one is done; keeps warnings.
+// Counts steps, calls `at` when the given step is done, and keeps warnings.
 struct Tripwire final : Progress {
   Tripwire(std::uint64_t at_step, std::function<void()> what) : step(at_step), fire(std::move(what)) {}
   void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
