@@ -1,5 +1,5 @@
-// What a graph is made of and what it costs, for people: `mlx show`. A row a node, with its parameters, output and
-// FLOPs at given sizes, and the memory that a session would plan for its activations.
+// A graph's contents and cost for people (`mlx show`): one row per node with its parameters, output and FLOPs at given
+// sizes, and the memory that a session would plan for its activations.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 namespace mlx::graph {
 
 struct LayerRow {
-  std::string name, operation;  // "conv1", "conv2d"; "conv2d+relu" where an activation is part of it
+  std::string name, operation;  // "conv1", "conv2d"; "conv2d+relu" if an activation is fused
   Dims output;                  // of its first output
   DType dtype = DType::kF32;
-  std::vector<std::string> parameters;  // names of those that it is the first to use
-  std::int64_t parameter_count = 0;     // elements of these
+  std::vector<std::string> parameters;  // names of the parameters that it is the first to use
+  std::int64_t parameter_count = 0;     // their elements
   double flops = 0;
 };
 
 struct Summary {
-  std::vector<LayerRow> layers;  // in the order in which they run; reshapes, which cost nothing, are left out
-  std::int64_t parameters = 0;   // elements, each tensor once
+  std::vector<LayerRow> layers;  // in the order in which they run; without reshapes, which cost nothing
+  std::int64_t parameters = 0;   // elements; each tensor counts once
   double flops = 0;
-  std::size_t weight_bytes = 0;  // of all that outlives a step: parameters, states, constants
+  std::size_t weight_bytes = 0;  // everything that outlives a step: parameters, states, constants
 };
 
 // `sizes` by symbol.
@@ -37,10 +37,10 @@ std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& s
 
 // All that a session of the graph takes at these sizes.
 struct PlannedMemory {
-  std::size_t held = 0;    // what outlives a step: parameters, states, constants
+  std::size_t held = 0;    // everything that outlives a step: parameters, states, constants
   std::size_t arena = 0;   // activations and workspaces
-  std::size_t packed = 0;  // weights in the layouts that kernels want
-  std::size_t fed = 0;     // of a GPU: the inputs of a run; those of the next that are staged take as much again
+  std::size_t packed = 0;  // weights in the kernels' layouts
+  std::size_t fed = 0;     // for a GPU: a run's inputs; staged inputs of the next run need the same again
 };
 // With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
