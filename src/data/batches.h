@@ -33,8 +33,8 @@ class BatchSource {
   virtual ~BatchSource() = default;
   virtual std::int64_t batches() const = 0;   // in an epoch
   virtual std::int64_t examples() const = 0;  // in an epoch that drops none
-  // Starts an epoch at batch `first` (resume); next() then gives its batches in order, nullptr at the end. What a batch
-  // points to is valid until the next call.
+  // Starts an epoch at batch `first` (resume). Then next() returns its batches in order, and nullptr at the end. What a
+  // batch points to is valid until the next call.
   virtual void start(std::uint64_t epoch, std::int64_t first = 0) = 0;
   virtual const BatchView* next() = 0;
 };
@@ -58,10 +58,10 @@ struct BatchOptions {
 // training split, with its means.
 std::unique_ptr<BatchSource> row_batches(const Rows& rows, const RowSchema& schema, const BatchOptions& options);
 
-// s32[count,context] twice: tokens, "ids", and the token behind each. Unshuffled the windows follow one another from
-// the beginning, and the last is filled up with Tokenizer::kUnknown. Shuffled, an epoch cuts the text from an offset of
-// its own, so that every token is trained on at every distance from a window's beginning; what is left over at both
-// ends of the text is seen in other epochs. kUsage where the text is shorter than one window and the token behind it.
+// s32[count,context] twice: tokens, "ids", and for each the token after it. Unshuffled, the windows follow one another
+// from the beginning, and the last is padded with Tokenizer::kUnknown. Shuffled, each epoch cuts the text from its own
+// offset, so that every token is trained on at every distance from a window's beginning; the remainders at both ends of
+// the text are used in other epochs. Throws kUsage if the text is shorter than one window and the token after it.
 std::unique_ptr<BatchSource> text_batches(const Text& text, std::int64_t context, const BatchOptions& options);
 
 }  // namespace mlx::data

@@ -88,7 +88,7 @@ Normalization measure(const Examples& examples) {
   const std::size_t pixels = channels == 0 ? 0 : examples.pixels.size() / channels;
   Normalization out{std::vector<float>(channels, 0.0f), std::vector<float>(channels, 1.0f)};
   if (pixels == 0) return out;
-  // Whole numbers: exact, so that no order of summation can matter. A block's squares fit 32 bits.
+  // Integers are exact, so the order of summation cannot matter. A block's squares fit into 32 bits.
   constexpr std::size_t kBlock = 4096;
   for (std::size_t c = 0; c < channels; ++c) {
     std::uint64_t sum = 0, squares = 0;

@@ -21,7 +21,7 @@ struct Examples {
   std::vector<std::string> class_names;  // "0", "1", … unless dataset.toml names them
 };
 
-// Splits that a version offers ("test", "train"), by its files' names or its dataset.toml.
+// The splits of a version ("test", "train"), by its files' names or its dataset.toml.
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest);
 // Throws kNotFound where there is no such split (naming those there are), kCorrupt for bad files: file, offset, what
 // was expected and found (magic, truncated, labels that do not match images).

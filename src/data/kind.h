@@ -1,5 +1,5 @@
-// What kinds of data there are, and the names by which graphs, commands and records know them. The names of inputs and
-// targets stand in model.json and never change.
+// The kinds of data, and their names in graphs, commands and records. The names of inputs and targets are stored in
+// model.json and never change.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace mlx::data {
 
-// What an example is, and thereby which input of a graph it feeds: "images", "features" or "ids".
+// The kind of an example, which determines the graph input that it feeds: "images", "features" or "ids".
 enum class Kind : std::uint8_t { kImages, kFeatures, kTokens };
-// What is to be learned of it: one class, any of several labels, numbers, or the token behind each token. Classes and
-// tokens are fed as "labels" (s32), the others as "targets" (f32).
+// The kind of target: one class, any of several labels, numbers, or the token after each token. Classes and tokens are
+// fed as "labels" (s32), the others as "targets" (f32).
 enum class TargetKind : std::uint8_t { kClass, kLabels, kNumbers, kTokens };
 
 const char* input_name(Kind kind);

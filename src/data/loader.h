@@ -39,7 +39,7 @@ struct Batch {
   float share = 1;          // of each image itself, the rest its partner's
 };
 
-// The order of one epoch's examples: a Philox-keyed Fisher-Yates shuffle of 0 … count-1.
+// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox.
 std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
 
 class Loader {

@@ -1,4 +1,4 @@
-// Rows by a schema, and as what a network gets.
+// Reads rows by a schema, and writes them as network input.
 
 #include "data/rows.h"
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-// Where a column's values go. Those of category and class are looked up.
+// The destination of a column's values. Values of categories and classes are looked up.
 struct Place {
   enum class To : std::uint8_t { kNumber, kCode, kLabel, kTarget } to = To::kNumber;
   std::size_t slot = 0;  // within its row of numbers, codes or targets
   std::string name;
   std::unordered_map<std::string_view, std::int32_t> codes;
-  std::uint64_t row = 0;  // the last that had a value, from 1
+  std::uint64_t row = 0;  // the last row with a value, from 1
 };
 
 std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
@@ -171,7 +171,7 @@ struct Moments {
   double mean = 0, std = 1;
 };
 
-// Of every `stride`-th value from `first`, NaN left out; in order, so that the bits depend on the data alone.
+// Over every `stride`-th value from `first`, without NaN; in order, so that the bits depend on the data alone.
 Moments moments(const std::vector<double>& values, std::size_t first, std::size_t stride) {
   double sum = 0, squares = 0, count = 0;
   for (std::size_t i = first; i < values.size(); i += stride)

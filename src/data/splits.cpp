@@ -1,4 +1,4 @@
-// Finds splits by names or by dataset.toml.
+// Finds splits by file names or by dataset.toml.
 
 #include "data/splits.h"
 
@@ -36,7 +36,7 @@ std::optional<NameParts> take_apart(const std::string& path) {
   if (name.ends_with(".gz")) parts.gz = true, name.remove_suffix(3);
   if (!name.ends_with("-ubyte")) return {};
   name.remove_suffix(6);
-  // What is left ends in "images-idx3", "images.idx4", "labels-idx1" …
+  // The rest ends in "images-idx3", "images.idx4", "labels-idx1" …
   if (name.size() < 5 || name.substr(name.size() - 4, 3) != "idx") return {};
   if (name[name.size() - 5] != '-' && name[name.size() - 5] != '.') return {};
   name.remove_suffix(5);
@@ -49,7 +49,7 @@ std::optional<NameParts> take_apart(const std::string& path) {
   return {};
 }
 
-// The split that a prefix's last word names, "" for none.
+// The split named by a prefix's last word; "" for none.
 std::string split_of(const std::string& prefix) {
   const std::string word = prefix.substr(prefix.find_last_of("-_") + 1);  // npos + 1 is 0
   if (word == "train") return "train";
@@ -91,7 +91,7 @@ void images_by_name(const Entries& entries, Layout& layout) {
   }
 }
 
-// "a/train-2.csv.gz" → "train-2", without folder and endings; "" where it has none of these endings.
+// "a/train-2.csv.gz" → "train-2", without folder and endings; "" if it has none of these endings.
 std::string stem_with(std::string_view path, std::span<const std::string_view> endings) {
   std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   if (name.ends_with(".gz")) name.remove_suffix(3);
@@ -102,7 +102,7 @@ std::string stem_with(std::string_view path, std::span<const std::string_view> e
   return "";
 }
 
-// Files with one of these endings, without those that lie there plain too.
+// Files with one of these endings, except .gz files that are there plain too.
 std::vector<const store::Entry*> files_with(const Entries& entries, std::span<const std::string_view> endings) {
   std::vector<const store::Entry*> found;
   for (const auto& [path, entry] : entries) {
@@ -126,7 +126,7 @@ void rows_by_name(const Entries& entries, Layout& layout) {
   if (layout.splits.empty() && files.size() == 1) layout.splits["train"] = {Kind::kFeatures, {}, {}, *files[0], {}};
 }
 
-// By its own name, or by the folder that it lies in.
+// The split named by the file, or by its folder.
 std::string text_split(const std::string& path) {
   const std::string own = split_of(stem_with(path, kTexts));
   const std::size_t slash = path.rfind('/');

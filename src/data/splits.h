@@ -1,13 +1,12 @@
-// Which files of a version form which split, and what its classes are called: from dataset.toml where there is one,
-// else from the files' names (mlx-format-dataset(5)).
+// Which files of a version form which split, and the names of its classes: from dataset.toml if there is one, else from
+// the files' names (mlx-format-dataset(5)).
 //
-//   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); what stands before ("emnist-digits-train-…") is
-//           ignored
-//   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; else the only such file is the split "train"
-//   text    train.txt(.gz), or all of train/*.txt one behind another; else the only such file is the split "train"
+//   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); any prefix ("emnist-digits-train-…") is ignored
+//   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; a single such file of another name is "train"
+//   text    train.txt(.gz), or all of train/*.txt concatenated; a single such file of another name is "train"
 //
-// t10k and test are the split "test"; valid, validation and val are "valid". Images are looked for first, then rows,
-// then text. Where a file lies there both plain and .gz, the plain one is read.
+// t10k and test are the split "test"; valid, validation and val are "valid". Images take precedence over rows, and rows
+// over text. If a file is there both plain and as .gz, the plain one is read.
 //
 //   dataset.toml   [classes]                            [splits.train]
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
@@ -35,10 +34,9 @@ struct Layout {
   std::vector<std::string> class_names;  // empty unless dataset.toml gives them
 };
 
-// kUsage with file and line for a dataset.toml that is wrong; kCorrupt where images have no labels or a split stands
-// twice.
+// Throws kUsage with file and line for a wrong dataset.toml; kCorrupt if images have no labels or a split occurs twice.
 Layout find_layout(const store::Store& store, const Digest& manifest);
-// The files of one split; kNotFound naming those there are.
+// The files of one split. Throws kNotFound, naming the splits there are.
 const SplitFiles& files_of(const Layout& layout, const Digest& manifest, const std::string& split);
 std::vector<std::string> names_of(const Layout& layout);
 

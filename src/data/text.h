@@ -19,8 +19,9 @@ struct Text {
   std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
 };
 
-// The files behind one another. With `tokenizer`, what it does not know is Tokenizer::kUnknown; else one of this `kind`
-// ("bytes", "chars") is made from the text. kUsage where "chars" meets what is not UTF-8, kCorrupt for damaged gzip.
+// Reads the concatenated files. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer
+// of this `kind` ("bytes", "chars") is made from the text. Throws kUsage if "chars" meets invalid UTF-8, kCorrupt for
+// damaged gzip.
 Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
                std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
 
