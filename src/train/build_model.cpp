@@ -1,4 +1,4 @@
-// Config and data to a graph: checks that they fit, then asks the model's family.
+// Builds a graph from config and data: checks that they fit, then asks the model's family.
 #include "train/build_model.h"
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ nn::InputSpec input_spec(const data::Description& data) {
   return nn::InputSpec::images(data.height, data.width, data.channels, data.outputs);
 }
 
-// Refuses keys of [data] that are for another kind of data than there is.
+// Refuses keys of [data] for another kind of data.
 void check_config(const TrainConfig& config, const data::Description& data) {
   const auto refuse = [&](const char* key, const char* what) {
     fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, what,

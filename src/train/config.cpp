@@ -1,4 +1,4 @@
-// Reads train.toml; every bound and default of a training stands here.
+// Reads train.toml. Every bound and default of a training is here.
 #include "train/config.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::size_t index_of(const std::array<const char*, kCount>& words, const std::st
   return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
 }
 
-// What rows and text are read by; whether the dataset is of such a kind is known later.
+// Reads the options for rows and text; whether the dataset is of such a kind is known later.
 void read_reading(TomlReader& table, TrainConfig& config) {
   const auto place = [&](const char* key) { return fmt::format("{}: [data] {}", table.place(key), key); };
   data::RowOptions& rows = config.reading.rows;
@@ -87,7 +87,7 @@ void read_data(TomlReader table, TrainConfig& config) {
   table.finish();
 }
 
-// `kind`: of the data, or what it is guessed to be.
+// `kind`: that of the data, or a guess.
 void read_train(TomlReader table, TrainConfig& config, data::Kind kind) {
   config.guessed = kind;
   config.epochs = table.integer("epochs", 1, 1000000);
@@ -125,7 +125,7 @@ void read_train(TomlReader table, TrainConfig& config, data::Kind kind) {
   table.finish();
 }
 
-// A model's name becomes a file name and stands in URLs and references.
+// A model's name becomes a file name, and occurs in URLs and references.
 void check_name(const TomlReader& model, const std::string& name) {
   for (char c : name) {
     const bool fits =
@@ -136,7 +136,7 @@ void check_name(const TomlReader& model, const std::string& name) {
     model.fail_at("name", "expected a name that starts with a letter or digit");
 }
 
-// Only what is not the default, so that the keys of what was trained before stay as they are.
+// Adds only what is not the default, so that keys of earlier trainings stay the same.
 void add_reading(const TrainConfig& config, Json& data) {
   const data::RowOptions& rows = config.reading.rows;
   if (config.valid_share > 0) data["hold_out"] = config.valid_share;
@@ -158,7 +158,7 @@ const TomlNode* member(const TomlNode& table, std::string_view key) {
   return nullptr;
 }
 
-// Only rows have targets, and a family of its own tells text; of a model to start from nothing is known yet.
+// Only rows have targets, and families over tokens imply text. If training starts from a model, nothing is known yet.
 data::Kind guess_kind(const TrainConfig& config) {
   if (!config.reading.rows.targets.empty()) return data::Kind::kFeatures;
   const TomlNode* const family = member(*config.model, "family");
@@ -191,7 +191,7 @@ void settle(TrainConfig& config, data::Kind kind, std::int64_t examples) {
   if (kind != config.guessed && !config.optimizer_given) {
     TrainConfig again = config;
     read_train(TomlReader(*config.train, config.file, "[train]"), again, kind);
-    again.precision = config.precision;  // these may be the command line's
+    again.precision = config.precision;  // these may come from the command line
     again.precision_place = config.precision_place;
     again.portable = config.portable;
     config = std::move(again);

@@ -1,4 +1,4 @@
-// Evaluations as JSON: what `mlx eval --json` prints, what a run's summary holds and what is attached to a version.
+// Evaluations as JSON: the output of `mlx eval --json`, a run's summary, and the attachment to a version.
 
 #include <cmath>
 
@@ -29,7 +29,7 @@ Json classes_to_json(const Evaluation& e) {
   return out;
 }
 
-// Where a figure is not defined there is none.
+// null for an undefined number.
 Json defined(double value) {
   return value == value ? Json(value) : Json();
 }
@@ -75,7 +75,7 @@ double number_or_nan(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_null() ? std::nan("") : json_number(json, key, kWhat);
 }
 
-// What evaluations before there were other kinds of data and targets do not have.
+// Fields that are missing in evaluations from before there were other kinds of data and targets.
 void read_kinds(const Json& json, Evaluation& out) {
   constexpr data::Kind kKinds[] = {data::Kind::kImages, data::Kind::kFeatures, data::Kind::kTokens};
   constexpr data::TargetKind kTargets[] = {data::TargetKind::kClass, data::TargetKind::kLabels,

@@ -1,4 +1,4 @@
-// Compares what two runs were told.
+// Compares the parameters of two runs.
 #include "train/goes_on.h"
 
 #include <fmt/ranges.h>
@@ -12,12 +12,12 @@
 namespace mlx::train {
 namespace {
 
-// Keys of [train] that change neither the state's form nor the order of the examples. checkpoint_every stands in old
-// records only.
+// Keys of [train] that change neither the form of the state nor the order of the examples. checkpoint_every occurs in
+// old records only.
 constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
                               "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
                               "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};
-constexpr const char* kOptimizer = "optimizer";  // its name counts, its numbers are free
+constexpr const char* kOptimizer = "optimizer";  // its name must match, its numbers are free
 
 Json at(const Json& object, const std::string& key) {
   return object.is_object() && object.contains(key) ? object[key] : Json();

@@ -1,5 +1,5 @@
-// A version of a model with low-rank adapters becomes one without: the weights make up for them (nn::merged). Used by
-// trainer.cpp for `--merge`.
+// Makes a version of a model with low-rank adapters into one without: the adapters are merged into the weights
+// (nn::merged). Used by trainer.cpp for `--merge`.
 #pragma once
 
 #include "registry/versions/artifacts.h"
@@ -12,8 +12,8 @@ struct MergeOutcome {
   registry::Version version;
 };
 
-// A run of its own, known by the digest of `from`; the next version of the same name, and a child of it. Of the options
-// the level, `force` and the title count.
+// A separate run, whose key comes from the digest of `from`. Makes the next version of the same name, a child of
+// `from`. Of the options it uses the level, `force` and the title.
 MergeOutcome merge_version(registry::Repository& repository, const registry::Version& from, const TrainOptions& options,
                            Progress& progress);
 

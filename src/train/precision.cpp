@@ -1,4 +1,4 @@
-// Which precision and numerics a training is made in (config.h).
+// The precision and numerics of a training (config.h).
 
 #include "base/error.h"
 #include "train/config.h"
@@ -16,7 +16,7 @@ struct Word {
 constexpr Word kWords[] = {
     {Precision::kF32, "f32"}, {Precision::kTF32, "tf32"}, {Precision::kBF16, "bf16"}, {Precision::kF16, "fp16"}};
 
-// As `precision`, which the config asks for.
+// Checks that the precision which the config asks for is possible.
 void check_possible(const TrainConfig& config, Precision precision, kernels::Level level) {
   const auto place = [&] { return fmt::format("{}: {}", config.precision_place, config.precision); };
   if (config.portable && precision != Precision::kF32)

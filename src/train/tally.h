@@ -1,4 +1,4 @@
-// Counts what the metrics of an evaluation need, batch by batch; one implementation for each kind of target. Used by
+// Collects what an evaluation's metrics need, batch by batch; one implementation for each kind of target. Used by
 // evaluate.cpp.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace mlx::train {
 class Tally {
  public:
   virtual ~Tally() = default;
-  // `outputs` are the model's logits: `width` numbers for each example of the batch, of text for each token.
+  // `outputs` are the model's logits: `width` numbers for each example of the batch, or for each token of text.
   virtual void add(const data::BatchView& batch, const float* outputs, std::int64_t width) = 0;
   // Writes loss, counts, confusion matrix and metrics into `evaluation`.
   virtual void finish(Evaluation& evaluation) = 0;
 };
 
-// The bytes that a tally keeps until finish(), and those that finish() needs for sorting.
+// The bytes that a tally keeps until finish(), plus those that finish() needs for sorting.
 std::int64_t tally_bytes(const data::Description& about);
 
 // `split` and `pool` outlive it; `schema` is the model's, null where it takes no rows.

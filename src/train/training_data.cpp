@@ -10,7 +10,7 @@
 namespace mlx::train {
 namespace {
 
-constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
+constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch number that no training reaches
 
 [[noreturn]] void refuse_hold_out(const TrainConfig& config, std::int64_t count, const char* unit) {
   const std::string wanted =
@@ -50,7 +50,7 @@ void check_same_kind(const TrainConfig& config, const TrainingData& data) {
        data::unit_name(data.valid.about.kind), config.train_split, data::unit_name(data.train.about.kind));
 }
 
-// Before the first epoch, not at its end.
+// Checked before the first epoch, not at its end.
 void check_labels(const TrainConfig& config, const TrainingData& data) {
   const std::vector<std::int32_t>& labels = data.valid.images.labels;
   const auto highest = std::ranges::max_element(labels);
@@ -62,7 +62,7 @@ void check_labels(const TrainConfig& config, const TrainingData& data) {
       "name all classes in the dataset's dataset.toml (mlx-format-dataset(5)), or mend the labels");
 }
 
-// What preprocessing takes from the training examples.
+// Computes the preprocessing from the training examples.
 void measure(TrainingData& data, const data::RowSchema* base) {
   const data::Description& about = data.train.about;
   switch (about.kind) {

@@ -1,5 +1,5 @@
-// What a training reads before its first step: the training examples, those held out, and the preprocessing that the
-// training examples decide.
+// What a training reads before its first step: the training examples, the held-out ones, and the preprocessing that the
+// training examples determine.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ struct TrainingData {
   data::Split train, valid;  // valid.about.count 0: none
   nn::Preprocessing preprocessing;
 };
-// How many examples there will be to train on, of text windows of `context` tokens; kEnoughExamples or more where there
-// are as many. `about`: of the train split.
+// The number of training examples; for text, windows of `context` tokens. kEnoughExamples or more if there are as many.
+// `about`: that of the train split.
 std::int64_t training_examples(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                const data::Description& about, std::int64_t context);
 // Of splits in memory; without `valid`, the config may hold examples out of `train`: the seed chooses them, of text it
