@@ -235,7 +235,7 @@ const char* name_of(Level level) {
 std::string bf16_problem(Level level) {
   if (level == Level::kRef || level == Level::kCuda || (level == Level::kOneDnn && cpu().bf16)) return {};
   if (level == Level::kOneDnn) return "this CPU lacks AVX512_BF16, or the OS does not enable AVX-512";
-  return fmt::format("the kernels '{}' have no products of bf16{}, oneDNN's have them all", name_of(level),
+  return fmt::format("the kernels '{}' have no products of bf16{}; oneDNN has all of them", name_of(level),
                      level == Level::kAvx512 ? " but for linear layers" : "");
 }
 

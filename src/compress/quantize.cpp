@@ -15,7 +15,7 @@ namespace {
 
 // Called before a run begins.
 void check_is_f32(const std::string& precision) {
-  if (precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", precision);
+  if (precision != "f32") fail(ErrorKind::kUsage, "the model is already {}, expected f32", precision);
 }
 
 work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data,

@@ -150,7 +150,8 @@ void check_declared(const RowFile& file, const RowOptions& options, const Scan& 
     const bool feature = is_one_of(options.features, name);
     if (!feature) (void)column_named(scan, file, name, options.columns_place);
     if (kind == ColumnKind::kIgnore && (feature || is_one_of(options.targets, name)))
-      fail(ErrorKind::kUsage, "{}: column '{}' is to be ignored, and [data] names it", options.columns_place, name);
+      fail(ErrorKind::kUsage, "{}: column '{}' is declared as ignored, but [data] names it", options.columns_place,
+           name);
   }
 }
 
@@ -194,7 +195,7 @@ void fail_missing(const RowFile& file, const Seen& column, bool target) {
     const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
     throw TableError(ErrorKind::kCorrupt,
                      fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
-                     target ? "rows without a target cannot be learned from; take them out"
+                     target ? "remove rows without a target; nothing can be learned from them"
                             : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
   }
 }

@@ -92,7 +92,7 @@ class RowReader {
     if (!missing.empty())
       throw Error(ErrorKind::kUsage, fmt::format("{} has no column {}", file_.name, missing),
                   no_header_.empty() ? (with_targets_ ? "the model was trained with it" : "the model takes it")
-                                     : no_header_ + ": without a header columns are called 1, 2, 3 …");
+                                     : no_header_ + ": without a header columns are named 1, 2, 3 …");
   }
 
   void add(const Row& row) {

@@ -71,7 +71,7 @@ const store::Entry* find_labels(const Entries& entries, const NameParts& images)
 [[noreturn]] void refuse_second(const std::string& first, const std::string& second, const std::string& split,
                                 const char* keys) {
   throw Error(ErrorKind::kCorrupt, fmt::format("{} and {} would both be the split '{}'", first, second, split),
-              fmt::format("say which in dataset.toml: [splits.NAME] with {}", keys));
+              fmt::format("choose one in dataset.toml: [splits.NAME] with {}", keys));
 }
 
 void images_by_name(const Entries& entries, Layout& layout) {

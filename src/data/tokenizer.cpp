@@ -133,7 +133,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the character {} at offset {} is not among the {} that the model knows", what,
                               shown(character.code, text.substr(at, character.bytes)), at, size()),
-                  "the vocabulary is what the training text held; tokenizer = \"bytes\" knows every text");
+                  "the vocabulary comes from the training text; tokenizer = \"bytes\" takes any text");
     }
     if (token == kUnknown) ++*unknown;
     out.push_back(token);

@@ -58,7 +58,7 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector
           sum == kNone ? of_inputs[k] : graph.add(Op::kAdd, {}, {sum, of_inputs[k]}, graph.value(id).name + ".sum")[0];
     }
   }
-  if (!started) fail(ErrorKind::kUsage, "no loss operation writes the value that is to be differentiated");
+  if (!started) fail(ErrorKind::kUsage, "the value to differentiate is not the output of a loss operation");
 
   std::vector<ValueId> gradients;
   for (const ValueId id : wrt) {

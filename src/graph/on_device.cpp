@@ -23,7 +23,7 @@ void refuse(const char* problem, const std::string& node, bool waited_for_each) 
   const std::string elsewhere = "MLX_CUDA_LIBRARIES=0 goes without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors";
   if (waited_for_each) throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}'", problem, node), elsewhere);
   throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or before it in the same step", problem, node),
-              "CUDA_LAUNCH_BLOCKING=1 waits for each operation and so names it; " + elsewhere);
+              "CUDA_LAUNCH_BLOCKING=1 waits for each operation, which identifies it; " + elsewhere);
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ void build_cnn(TomlReader& model, Network& network, Json& config) {
     for (const LayerKind& kind : kLayerKinds) {
       if (!layer.has(kind.key) || (found && kind.is_option)) continue;
       if (found)
-        layer.fail_at(kind.key, fmt::format("a layer is one thing: '{}' or '{}', not both", found->key, kind.key));
+        layer.fail_at(kind.key, fmt::format("a layer has one kind: '{}' or '{}', not both", found->key, kind.key));
       found = &kind;
     }
     if (!found) refuse_kind(layer);

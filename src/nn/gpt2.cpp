@@ -39,7 +39,7 @@ graph::Graph build_gpt2(const GptConfig& config) {
   if (config.vocabulary < 1 || config.context < 1 || config.width < 1 || config.layers < 1 || config.heads < 1 ||
       config.width % config.heads != 0) {
     fail(ErrorKind::kUsage,
-         "gpt2: vocabulary, context, width, layers and heads must be at least 1 and heads divide the width");
+         "gpt2: vocabulary, context, width, layers and heads must be at least 1, and heads must divide the width");
   }
   Transformer net(config.width, config.dropout);
   const ValueId ids = net.ids();

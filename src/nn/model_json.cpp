@@ -57,7 +57,7 @@ Json preprocessing_to_json(const Preprocessing& preprocessing) {
 std::vector<float> floats_from_json(const Json& object, const char* key, std::size_t count, const std::string& what) {
   const Json& array = json_array(object, key, what);
   if (array.size() != count)
-    fail(ErrorKind::kCorrupt, "{}: '{}': expected {} numbers, one a channel, got {}", what, key, count, array.size());
+    fail(ErrorKind::kCorrupt, "{}: '{}': expected {} numbers, one per channel, got {}", what, key, count, array.size());
   std::vector<float> out;
   for (const Json& item : array) {
     constexpr double kLargest = std::numeric_limits<float>::max();

@@ -252,7 +252,7 @@ store::Database& Repository::db() {
   } catch (const Error& error) {
     // The store refuses erased content already; the first process that can write shreds its keys.
     if (error.kind != ErrorKind::kIo) throw;
-    log("keys that were erased stay: {}", error.message);
+    log("erased keys could not be destroyed yet: {}", error.message);
   }
   return *state_->db;
 }

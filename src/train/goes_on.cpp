@@ -72,12 +72,12 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   const std::optional<Digest> began_with = checkpoint_input(run);
   if (began_with && run.status != "done") return *began_with;
   const bool kept_none = run.status == "done";
-  throw Error(ErrorKind::kConflict,
-              fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,
-                          kept_none ? "is done: it kept none ([train] keep_state)"
-                                    : "somebody else began it, or what it began with computes otherwise or was told "
-                                      "otherwise"),
-              "train it anew, without --resume");
+  throw Error(
+      ErrorKind::kConflict,
+      fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,
+                  kept_none ? "is done: it kept none ([train] keep_state)"
+                            : "somebody else started it, or it was started with other numerics or another config"),
+      "train it anew, without --resume");
 }
 
 }  // namespace mlx::train

@@ -24,7 +24,7 @@ void check_possible(const TrainConfig& config, Precision precision, kernels::Lev
   const bool for_gpus = precision == Precision::kTF32 || precision == Precision::kF16;
   if (for_gpus && level != kernels::Level::kCuda) {
     throw Error(ErrorKind::kUsage, place() + ": tf32 and fp16 are for GPUs",
-                "train with --device cuda; on a CPU --precision f32 trains anywhere, bf16 where AVX512_BF16 is");
+                "train with --device cuda; on a CPU use --precision f32, or bf16 if it has AVX512_BF16");
   }
   const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(level) : "";
   if (!problem.empty()) {

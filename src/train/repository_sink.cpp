@@ -100,7 +100,7 @@ void RepositorySink::record_checkpoint() {
     if (error.kind == ErrorKind::kInterrupted) return;  // the code that stops for it makes another one
     work::require_repository(repository_);
     if (error.kind != ErrorKind::kIo) throw;
-    progress_.warn(fmt::format("no checkpoint at step {}: {}; training goes on", pending->state.step, error.message));
+    progress_.warn(fmt::format("no checkpoint at step {}: {}; training continues", pending->state.step, error.message));
   }
 }
 

@@ -89,7 +89,7 @@ void go_on_from(Training& t) {
   if (t.work.resume.empty()) return;
   const registry::Run run = registry::read_run(t.repository, t.work.resume);
   if (run.command != "train")
-    fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
+    fail(ErrorKind::kUsage, "run:{} is a run of `mlx {}`, expected a training", run.id, run.command);
   const bool stays = run.status == "done" || registry::is_own_run(t.repository, run.id);
   if (stays && run.key == key_of(t.work)) return;
   work::Work as_it_began = t.work;

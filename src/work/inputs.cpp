@@ -28,7 +28,7 @@ void warn_where_folder_differs(registry::Repository& repository, const registry:
   NoProgress silent;
   const std::vector<store::Entry> now = store::scan(folder, &repository.stat_cache(), repository.pool(), silent);
   if (store::compare(repository.store().entries(version.digest), now).empty()) return;
-  progress.warn(fmt::format("{} differs from {}, which is what is used; `mlx add {}` stores the folder as it is",
+  progress.warn(fmt::format("{} differs from {}, which is used; `mlx add {}` stores the folder as it is",
                             version.artifact, version.name(), shell_quoted(version.artifact)));
 }
 

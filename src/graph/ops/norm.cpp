@@ -18,7 +18,7 @@ std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
 }
 
 void require_attrs(const Rule& rule, const Attrs& attrs) {
-  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be fused");
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
 }
 
@@ -44,7 +44,7 @@ Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& input
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
   rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
-               "beta is wanted with an activation and only then");
+               "beta is needed with an activation, and only then");
   if (rule.has(5)) channels(rule, 5, 6);
   const ValueId dx = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});

@@ -55,7 +55,7 @@ Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
 
 Ids infer_add(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAdd, inputs, name);
-  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be fused");
   rule.require_f32();
   rule.require_shape(1, rule.dims(0));
   return {rule.out({}, DType::kF32, rule.dims(0))};

@@ -25,7 +25,7 @@ bool is_dvc_file(const std::string& path) {
 std::string read_limited(const std::string& path, std::uint64_t limit) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > limit)
-    fail(ErrorKind::kCorrupt, "{}: too large to be of DVC", path);
+    fail(ErrorKind::kCorrupt, "{}: too large for a .dvc file", path);
   return std::string(as_text(read_regular_file(path, limit)));
 }
 

@@ -107,7 +107,7 @@ void check_import(Repository& repository, const std::vector<ImportDataset>& data
     for (const std::string& other : others) {
       if (!overlap(dataset.artifact, other)) continue;
       throw Error(ErrorKind::kConflict,
-                  fmt::format("{} and the dataset {} would hold the same files", dataset.artifact, other),
+                  fmt::format("{} would hold the same files as the dataset {}", dataset.artifact, other),
                   "import another path, or `mlx rm` that dataset first");
     }
     others.push_back(dataset.artifact);

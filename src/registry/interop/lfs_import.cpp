@@ -99,7 +99,7 @@ ImportDataset collect(const std::vector<Tracked>& files, const std::string& arti
                 "commit it, or check the name");
   if (pointers == 0)
     throw Error(ErrorKind::kUsage, fmt::format("{}: nothing in it is in Git LFS", artifact),
-                fmt::format("`mlx add {}` takes it as it is", shell_quoted(artifact)));
+                fmt::format("`mlx add {}` adds it as it is", shell_quoted(artifact)));
   return dataset;
 }
 
@@ -130,7 +130,7 @@ std::vector<ImportDataset> find_lfs_datasets(Repository& repository, const std::
   const std::optional<std::string> git_root = find_git_root(repository.root());
   if (!git_root)
     throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a git repository", repository.root()),
-                "Git LFS keeps its pointers in one");
+                "Git LFS pointers are in a git repository");
   const std::string lfs = git_lfs_folder(*git_root);
   const std::vector<Tracked> files = tracked_files(*git_root, repository.root());
   std::vector<ImportDataset> datasets;

@@ -28,7 +28,7 @@ std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: version {} is not in this repository, so that it can not be merged", pointer.artifact,
                             pointer.digest.brief()),
-                fmt::format("`mlx fetch --all` brings it, then `git checkout -m -- {}` merges again",
+                fmt::format("run `mlx fetch --all`, then `git checkout -m -- {}` to merge again",
                             shell_quoted(pointer_path(pointer.kind, pointer.artifact))));
   }
   return repository.store().entries(pointer.digest);

@@ -76,7 +76,8 @@ FormerTrust read_former(TomlReader& reader) {
 TrustedPerson read_person(TomlReader& reader, const std::string& name) {
   TrustedPerson person{name, keys_in(reader), rights_in(reader), operations_in(reader, "until")};
   if (reader.has("until") && person.until.empty())
-    reader.fail_at("until", "names no operation: expected ids, or no person whose signatures do not count at all");
+    reader.fail_at("until",
+                   "names no operation: expected ids; leave out a person whose signatures do not count at all");
   for (TomlReader& former : reader.tables("before")) person.before.push_back(read_former(former));
   if (person.keys.empty() && person.before.empty())
     reader.fail_at("key", "expected a public key, \"ssh-ed25519 AAAA…\"");

@@ -121,7 +121,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
     const std::string by_member =
         "send a member what `mlx key export-public` prints, for `mlx key add-recipient` and a push";
     if (!identities.empty()) {
-      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member of them", what),
+      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member", what),
                   takes_passphrase ? by_member + "; or " + by_passphrase : by_member);
     }
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),

@@ -73,7 +73,8 @@ class Audit {
       try {
         operation = decode(select.blob(5));
         if (operation.id != select.digest(1)) {
-          problem("{} ({}): its bytes were altered: they give {}", row, select.digest(1).brief(), operation.id.brief());
+          problem("{} ({}): its bytes were altered: they hash to {}", row, select.digest(1).brief(),
+                  operation.id.brief());
           continue;
         }
         if (operation.kind != select.text(2) || operation.actor != select.text(3) ||
@@ -97,7 +98,7 @@ class Audit {
 
   void check_order() {
     if (const auto wrong = known_.first_misplaced()) {
-      problem("meta.db: operations: {} stands where {} belongs: rows were reordered", wrong->first.brief(),
+      problem("meta.db: operations: {} is at the place of {}: rows were reordered", wrong->first.brief(),
               wrong->second.brief());
     }
   }
@@ -318,8 +319,8 @@ AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& poo
                            const Kinds& kinds) {
   const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
   if (!path_exists(database)) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
-                "`mlx fsck --rebuild` makes it from the operations in journal and packs");
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so there is nothing to compare with", database),
+                "`mlx fsck --rebuild` rebuilds it from the operations in the journal and packs");
   }
   return Audit(root, disk, pool, options, environment, kinds).run(head, progress);
 }

@@ -163,7 +163,7 @@ std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::s
                     : any ? "nothing to undo: all that you did here is taken back"
                           : "nothing to undo: you have done nothing here yet";
   throw Error(ErrorKind::kNotFound, why,
-              any && !redo ? "`mlx undo --redo` brings the last of it back; `mlx audit log` lists all operations"
+              any && !redo ? "`mlx undo --redo` restores the last of them; `mlx audit log` lists all operations"
                            : "`mlx audit log` lists what was done, and by whom");
 }
 
@@ -191,7 +191,7 @@ bool is_other_side(Graph& graph, std::size_t other, std::size_t target, std::siz
 
 std::string way_on(const Operation& later, Repository& repository) {
   if (const UndoRule& rule = repository.kinds().at(later.kind).undo; rule.never) return rule.stays;
-  if (later.actor == repository.actor()) return fmt::format("take that back first: mlx undo {}", later.id.brief());
+  if (later.actor == repository.actor()) return fmt::format("undo that first: mlx undo {}", later.id.brief());
   return fmt::format("{} made it: `mlx promote` and `mlx tag -d` change what holds now", later.actor);
 }
 
@@ -222,7 +222,7 @@ void require_version(Repository& repository, Graph& graph, std::size_t subject) 
   if (select.bind(text_in(body, "artifact"), *digest).step()) return;
   throw Error(ErrorKind::kConflict,
               fmt::format("{}: its version was taken back", described(repository.kinds(), graph.at(subject))),
-              "bring that back first: `mlx audit log` shows its undo");
+              "restore the version first: `mlx audit log` shows its undo");
 }
 
 }  // namespace

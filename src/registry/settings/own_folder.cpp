@@ -136,7 +136,7 @@ void require_own_folder(const std::string& root) {
   if (S_ISLNK(standing.st_mode)) {
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: is a symbolic link: what is behind it may be a stranger's", folder),
-                "let the folder itself stand there (mv), or mount it there");
+                "move the folder itself there (mv), or mount it there");
   }
   const std::optional<std::string> git_root = find_git_root(root);
   const std::optional<std::string> below = git_root ? relative_inside(folder, *git_root) : std::nullopt;

@@ -62,7 +62,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
     if (known.name != remote.name) continue;
     if (known.url == remote.url && known.encrypt == remote.encrypt) return;
     throw Error(ErrorKind::kConflict,
-                fmt::format("mlx.toml: the remote '{}' stands with the URL {}", known.name, known.url),
+                fmt::format("mlx.toml: the remote '{}' exists with the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", shell_quoted(known.name)));
   }
 }

@@ -173,7 +173,7 @@ void take_first_keys(Repository& repository, const RemoteConfig& config, const s
 void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
   if (remote.heads().empty() && remote.operations().empty()) return;
   throw Error(ErrorKind::kConflict,
-              fmt::format("'{}' holds objects in clear and has no keys: it can not become encrypted", config.name),
+              fmt::format("'{}' holds unencrypted objects and has no keys, so it cannot become encrypted", config.name),
               "push to an empty remote; what stands in clear there stays readable");
 }
 

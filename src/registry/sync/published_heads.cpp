@@ -216,7 +216,7 @@ class Published {
       const Kind* const kind = kinds_.find(operation.kind);
       if (!kind || !kind->content.has(Role::kTakenBack)) break;
       const std::optional<Digest> of = taken_back_by(kinds_, operation);
-      if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
+      if (!of) refuse(fmt::format("operation {} undoes nothing", operation.id.brief()));
       passed.push_back(chain.subject);
       chain.subject = *of;
     }
@@ -265,7 +265,7 @@ class Published {
       if (!store_.has_whole_blob(entry.content))
         refuse(fmt::format("version {} is not whole: file {} is not there", manifest.brief(), entry.content.brief()));
       if (store_.open_blob(entry.content).size() != entry.size)
-        refuse(fmt::format("version {} says another size of file {}", manifest.brief(), entry.content.brief()));
+        refuse(fmt::format("version {} states another size for file {}", manifest.brief(), entry.content.brief()));
       files_.insert(entry.content);
     }
   }
@@ -340,7 +340,7 @@ struct Check {
 void check(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
            const Check& how) {
   if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
-  if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
+  if (heads.empty() && !before.empty()) refuse("there are none now, but there were some");
   for (const Digest& head : heads) {
     if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is not there", head.brief()));
   }

@@ -105,13 +105,13 @@ void PublishedHistory::apply(OperationStage& beyond) try {
   refuse_heads(fmt::format("no clone could apply them: {}", error.message),
                error.hint.empty()
                    ? "`mlx push --repair` leaves out what cannot be applied, from a clone that has the rest"
-                   : "where a newer mlx wrote it, the server's has to be upgraded first");
+                   : "if a newer mlx wrote it, upgrade the server's mlx first");
 }
 
 void PublishedHistory::require_related(OperationStage& beyond) {
   if (all_joined(beyond)) return;
   refuse_heads("some operations have nothing in common with what is there",
-               "where two clones of one project began apart: `mlx pull --allow-unrelated-histories` joins them");
+               "if two clones of one project started separately, `mlx pull --allow-unrelated-histories` joins them");
 }
 
 // False if it is incomplete or cannot be applied.

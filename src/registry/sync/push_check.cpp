@@ -51,7 +51,7 @@ std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& co
     return found;
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kNotFound) return versions;
-    throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify goes without this check", error.hint));
+    throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify skips this check", error.hint));
   }
 }
 

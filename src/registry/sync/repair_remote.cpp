@@ -137,7 +137,7 @@ std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig
     if (!parents.contains(operation.id)) heads.push_back(operation.id);
   }
   if (!remote->publish_heads({}, heads)) {
-    throw Error(ErrorKind::kConflict, fmt::format("'{}': someone else writes its heads", config.name),
+    throw Error(ErrorKind::kConflict, fmt::format("'{}': somebody else keeps changing its heads", config.name),
                 "run the command again");
   }
   return MendedHeads{known.size(), there.size() - known.size()};

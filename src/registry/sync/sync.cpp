@@ -253,8 +253,8 @@ void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& c
   const std::vector<Digest> lost = lost_operations(repository, transfer.remote, heads, kOperationsAsked);
   if (lost.empty()) return;
   transfer.progress.warn(
-      fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost", config.name,
-                  counted(lost.size(), "operation"), shell_quoted(config.name)));
+      fmt::format("'{}' has lost {}, sent again now; `mlx push --repair {}` finds everything that it has lost",
+                  config.name, counted(lost.size(), "operation"), shell_quoted(config.name)));
   OperationStage again;
   store::Statement select = repository.db().prepare("SELECT bytes FROM operations WHERE id = ?");
   for (const Digest& id : lost) {

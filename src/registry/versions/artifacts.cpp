@@ -270,7 +270,7 @@ void create_tag(Repository& repository, const std::string& tag, const Version& o
       if (select.digest(0) == on.digest) return false;
       throw Error(ErrorKind::kConflict,
                   fmt::format("{}@{}: the tag stands on {} already", on.artifact, tag, select.digest(0).brief()),
-                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` takes it off",
+                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` deletes it",
                               shell_quoted(tag)));
     }
     body["tag"] = tag;

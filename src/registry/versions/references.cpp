@@ -98,13 +98,11 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
   }
   const std::vector<Version> found = with_digests(repository, artifact, digests);
   if (found.empty()) return std::nullopt;
-  return only_one(
-      found, artifact, label,
-      fmt::format(
-          "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
-          "-d {} {}@vN`",
-          shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
-      sayers);
+  return only_one(found, artifact, label,
+                  fmt::format("two clones gave it to different versions: resolve an alias with `mlx promote {}@vN {}`, "
+                              "a tag with `mlx tag -d {} {}@vN`",
+                              shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
+                  sayers);
 }
 
 // The versions that an alias named, in the order of its moves; a move to the version that it already named is skipped.

@@ -224,7 +224,7 @@ Run read_run(Repository& repository, const std::string& id) {
   if (found.empty()) not_found("no run has this id");
   if (found.size() > 1) {
     throw Error(ErrorKind::kConflict,
-                fmt::format("'{}': {} runs begin so: {}, {} …", id, found.size(), found[0].id, found[1].id),
+                fmt::format("'{}': {} runs begin with it: {}, {} …", id, found.size(), found[0].id, found[1].id),
                 "type more digits of the id");
   }
   return std::move(found.front());
