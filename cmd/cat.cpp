@@ -50,7 +50,7 @@ void print(const File& file, Context& context) {
     const std::size_t count = reader.read_at(at, block.data(), block.size());
     context.out({block.data(), count});
     at += count;
-    check_interrupted();
+    context.progress().check_interrupted();
   }
 }
 

@@ -126,7 +126,7 @@ Command add_completion() {
       choice("SHELL", "", {"bash", "zsh", "fish"}, options->shell, "The shell"),
       choice("--words", "KIND", {"reference", "run", "remote", "command", "setting", "operation"}, options->words,
              "Print the words of this kind"),
-      option("--typed", "TEXT", options->typed, "What of the word stands already"),
+      option("--typed", "TEXT", options->typed, "The part of the word that was typed"),
   };
   for (Option& one : command.options) one.hidden = one.names.starts_with("--");
   command.examples = {"source <(mlx completion bash)", "mlx completion fish > ~/.config/fish/completions/mlx.fish"};

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <compare>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -40,55 +42,87 @@ bool equals_list(const std::string& list, const std::string& text) {
   return false;
 }
 
+constexpr std::array<std::pair<Comparison, const char*>, 6> kSigns = {{{Comparison::kLess, "<"},
+                                                                       {Comparison::kAtMost, "<="},
+                                                                       {Comparison::kGreater, ">"},
+                                                                       {Comparison::kAtLeast, ">="},
+                                                                       {Comparison::kEqual, "="},
+                                                                       {Comparison::kUnequal, "!="}}};
+
+std::optional<Comparison> parse_comparison(const std::string& sign) {
+  if (sign == "==") return Comparison::kEqual;
+  for (const auto& [comparison, known] : kSigns) {
+    if (sign == known) return comparison;
+  }
+  return std::nullopt;
+}
+
+bool takes_text(Comparison comparison) {
+  return comparison == Comparison::kEqual || comparison == Comparison::kUnequal;
+}
+
 }  // namespace
 
-Figure figure_of(const Json& value) {
+const char* sign_of(Comparison comparison) {
+  return std::ranges::find(kSigns, comparison, &std::pair<Comparison, const char*>::first)->second;
+}
+
+Value value_of(const Json& value) {
   if (value.is_number()) return {value.get<double>(), {}};
   if (value.is_array()) return {std::nullopt, value.dump(), true};
   // An optimizer is an object with its settings, and written by its name.
-  if (value.is_object() && value.contains("name") && value["name"].is_string()) return figure_of(value["name"]);
+  if (value.is_object() && value.contains("name") && value["name"].is_string()) return value_of(value["name"]);
   return {std::nullopt, value.is_string() ? value.get<std::string>() : value.dump()};
 }
 
-std::string figure_text(const Figure& figure) {
-  return figure.number ? fmt::format("{}", *figure.number) : figure.text;
+std::string text_of(const Value& value) {
+  return value.number ? fmt::format("{}", *value.number) : value.text;
 }
 
 Condition parse_condition(const std::string& text, const char* option, const char* example) {
   const std::size_t at = text.find_first_of("<>=!");
   const std::size_t end = at == std::string::npos ? at : text.find_first_not_of("<>=!", at);
   Condition condition;
+  std::optional<Comparison> comparison;
   if (end != std::string::npos) {
-    condition = {std::string(trimmed(text.substr(0, at))), text.substr(at, end - at),
-                 std::string(trimmed(text.substr(end))), std::nullopt};
+    comparison = parse_comparison(text.substr(at, end - at));
+    condition.name = trimmed(text.substr(0, at));
+    condition.text = trimmed(text.substr(end));
     condition.number = number_of(condition.text);
-    if (condition.operation == "==") condition.operation.pop_back();
   }
-  const bool known = std::ranges::any_of(std::initializer_list<const char*>{"<", "<=", ">", ">=", "=", "!="},
-                                         [&](const char* one) { return condition.operation == one; });
-  if (!known || condition.name.empty() || condition.text.empty()) {
+  if (!comparison || condition.name.empty() || condition.text.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("{} \"{}\": expected NAME, an operator and a value", option, text),
                 fmt::format("like {} {}; operators are < <= > >= = !=", option, shell_quoted(example)));
   }
-  if (!condition.number && condition.operation.find_first_of("<>") != std::string::npos)
-    fail(ErrorKind::kUsage, "{} \"{}\": '{}' compares numbers", option, text, condition.operation);
+  condition.comparison = *comparison;
+  if (!condition.number && !takes_text(*comparison))
+    fail(ErrorKind::kUsage, "{} \"{}\": '{}' compares numbers", option, text, sign_of(*comparison));
   return condition;
 }
 
-bool holds(const Condition& condition, const Figure& figure, bool as_f32) {
-  const std::string& operation = condition.operation;
-  if (!figure.number || !condition.number) {
-    if (operation != "=" && operation != "!=") return false;
+bool holds(const Condition& condition, const Value& value, bool as_f32) {
+  if (!value.number || !condition.number) {
+    if (!takes_text(condition.comparison)) return false;
     const bool equal =
-        !figure.number && (figure.is_list ? equals_list(figure.text, condition.text) : figure.text == condition.text);
-    return equal == (operation == "=");
+        !value.number && (value.is_list ? equals_list(value.text, condition.text) : value.text == condition.text);
+    return equal == (condition.comparison == Comparison::kEqual);
   }
-  const std::partial_ordering order = order_of(*figure.number, *condition.number, as_f32);
-  if (operation == "=") return order == 0;
-  if (operation == "!=") return order != 0;
-  if (operation == "<") return order < 0;
-  if (operation == "<=") return order <= 0;
-  return operation == ">" ? order > 0 : order >= 0;
+  const std::partial_ordering order = order_of(*value.number, *condition.number, as_f32);
+  switch (condition.comparison) {
+    case Comparison::kLess:
+      return order < 0;
+    case Comparison::kAtMost:
+      return order <= 0;
+    case Comparison::kGreater:
+      return order > 0;
+    case Comparison::kAtLeast:
+      return order >= 0;
+    case Comparison::kEqual:
+      return order == 0;
+    case Comparison::kUnequal:
+      return order != 0;
+  }
+  return false;
 }
 
 }  // namespace mlx::cmd

@@ -50,7 +50,7 @@ Json run_json(registry::Repository& repository, const registry::Run& run) {
   return {{"id", "run:" + run.id},
           {"command", run.command},
           {"title", run.title},
-          {"status", run.status},
+          {"status", name_of(run.status)},
           {"key", run.key.text()},
           {"started", iso_time(run.started)},
           {"ended", run.ended ? Json(iso_time(run.ended)) : Json()},

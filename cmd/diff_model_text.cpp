@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "cmd/describe.h"
 #include "cmd/diff.h"
 
@@ -19,10 +20,6 @@ std::string percent(double share) {
   if (share == 0) return "0 %";
   if (share < 0.0001) return fmt::format("{:.1e}", share);
   return fmt::format("{:.{}f} %", 100 * share, share < 0.01 ? 3 : 1);
-}
-
-std::string number(double value) {
-  return fmt::format("{:.4g}", value);
 }
 
 std::string relative(const diff::TensorChange& tensor) {
@@ -51,7 +48,7 @@ void print_tensor(Context& context, const diff::TensorChange& tensor, std::size_
   } else {
     context.line(fmt::format("  {} {}{}  {:<8} {:>9} {:>10} {:>9} {:>9}{}", context.yellow("~"), name, gap,
                              type_text(tensor.dtype_before, tensor.dtype_after), percent(tensor.share()),
-                             number(tensor.norm_difference), relative(tensor), number(tensor.largest),
+                             brief_number(tensor.norm_difference), relative(tensor), brief_number(tensor.largest),
                              tensor.not_finite > 0 ? fmt::format("  {} not finite", tensor.not_finite) : ""));
   }
 }

@@ -34,8 +34,9 @@ bool diff_runs(const std::string& first, const std::string& second, Context& con
     return diff::diff_values(document(a), document(b));
   };
   const std::pair<const char*, std::vector<diff::ValueChange>> parts[] = {
-      {"run", diff::diff_values({{"command", before.command}, {"title", before.title}, {"status", before.status}},
-                                {{"command", after.command}, {"title", after.title}, {"status", after.status}})},
+      {"run",
+       diff::diff_values({{"command", before.command}, {"title", before.title}, {"status", name_of(before.status)}},
+                         {{"command", after.command}, {"title", after.title}, {"status", name_of(after.status)}})},
       {"inputs", diff::diff_values(inputs_json(repository, before), inputs_json(repository, after))},
       {"parameters", values(before.params, after.params)},
       {"metrics", values(before.summary, after.summary)},

@@ -88,8 +88,8 @@ DiffSide of_worktree(const std::string& artifact, Context& context) {
   return {"worktree",
           std::nullopt,
           {store::scan(full, &repository.stat_cache(), repository.pool(), context.progress()),
-           [full, single](const store::Entry& entry) {
-             return diff::disk_source(single ? full : join_path(full, entry.path));
+           [full, single, &interruption = repository.interruption()](const store::Entry& entry) {
+             return diff::disk_source(single ? full : join_path(full, entry.path), interruption);
            }}};
 }
 

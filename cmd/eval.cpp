@@ -71,7 +71,7 @@ std::string data_folder(const std::string& word, Context& context) {
 }
 
 // "accuracy 91.20 %", "r2 0.8312", "bits_per_byte 2.1043".
-std::string main_figure(const train::Evaluation& e) {
+std::string main_metric_text(const train::Evaluation& e) {
   const std::string name = train::main_metric(e);
   if (name == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * e.accuracy());
   for (const auto& [known, value] : e.metrics)
@@ -141,7 +141,7 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
-                           options.data, e.split, context.bold(main_figure(e)), e.loss, e.per_second,
+                           options.data, e.split, context.bold(main_metric_text(e)), e.loss, e.per_second,
                            data::unit_name(e.kind), outcome.unchanged ? "  " + context.green("unchanged") : ""));
   print_metrics(e, context);
   if (!e.numbers.empty()) {

@@ -73,7 +73,7 @@ Findings examine(registry::Repository& repository, Context& context) {
     findings.hits = registry::damaged_versions(repository, findings.store, context.progress());
     findings.lost = lost_texts(repository);
   } catch (const Error& error) {
-    const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the figures
+    const bool locked = error.kind == ErrorKind::kRefused && findings.store.locked > 0;  // said with the findings
     const bool database = error.kind == ErrorKind::kCorrupt && findings.metadata.rebuild;
     if (!locked && !database) throw;
     if (locked) findings.locked_out = error;

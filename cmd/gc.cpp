@@ -68,7 +68,8 @@ int run_gc(const GcOptions& options, Context& context) {
   store::CacheUse cache;  // files that no checkout shares; they can be made again, so no grace period applies
   std::string remote;
   if (options.remote.empty()) {
-    cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove);  // first: it makes room
+    cache = store::evict_files(repository.mlx_folder(), repository.disk(), false, !remove,
+                               repository.interruption());  // first: it makes room
     report = registry::collect_garbage(repository, gc, context.progress());
   } else {
     const registry::RemoteConfig config = registry::pick_remote(repository.root(), options.remote);

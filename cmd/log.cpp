@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli/moment.h"
 #include "cmd/describe.h"
 #include "cmd/run_filter.h"
@@ -25,24 +26,36 @@ struct LogOptions {
   RunFilter filter;
 };
 
-// What was asked for, then final metrics in a few words: "accuracy 0.931  loss 0.19"; only those that are numbers.
-std::string figures_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
+bool is_timing(std::string_view metric) {
+  return metric.ends_with("seconds") || metric.ends_with("per_second");
+}
+
+// The metrics that --where and --sort name, then the first few of the others: "accuracy 0.931  loss 0.19". How long
+// a run took has a column of its own.
+std::string metrics_text(const RunFilter& filter, registry::Repository& repository, const registry::Run& run) {
   std::string text;
   for (const auto& [name, value] : looked_at(filter, repository, run)) text += fmt::format("  {} {}", name, value);
   if (run.summary.empty()) return text;
   const Json summary = parse_json(run.summary, "run:" + run.id);
-  const std::size_t most = text.size() + 60;
+  int left = 4;
   for (const auto& [name, value] : summary.items()) {
     const bool shown = text.find(fmt::format("  {} ", name)) != std::string::npos;
-    if (value.is_number_float() && !shown) text += fmt::format("  {} {:.4g}", name, value.get<double>());
-    if (text.size() > most) break;
+    if (!value.is_number_float() || shown || is_timing(name)) continue;
+    if (left-- == 0) break;
+    text += fmt::format("  {} {}", name, brief_number(value.get<double>()));
   }
   return text;
 }
 
-std::string status_text(Context& context, const std::string& status) {
-  if (status == "done") return context.green(status);
-  return status == "running" ? context.yellow(status) : context.red(status);
+std::string status_text(Context& context, registry::RunStatus status) {
+  if (status == registry::RunStatus::kDone) return context.green(name_of(status));
+  return status == registry::RunStatus::kRunning ? context.yellow(name_of(status)) : context.red(name_of(status));
+}
+
+std::vector<std::string> status_names() {
+  std::vector<std::string> names;
+  for (const registry::RunStatus status : registry::kRunStatuses) names.emplace_back(name_of(status));
+  return names;
 }
 
 // What is shown beside versions, read once for all of them.
@@ -128,14 +141,14 @@ void keep_of_artifact(const std::string& reference, registry::Repository& reposi
 
 void print_run(Context& context, const registry::Run& run, const RunFilter& filter) {
   const std::int64_t end = run.ended ? run.ended : unix_micros();
-  const bool known = run.status != "killed";  // when it was is not
+  const bool known = run.status != registry::RunStatus::kKilled;  // when it was is not
   std::string made;
   for (const registry::Version& version : registry::made_by(context.repository(), run))
     made += fmt::format("{}{}", made.empty() ? "  -> " : ", ", context.bold(version.name()));
   context.line(fmt::format("{}  {}  {}  {:>9}  {}{}{}", context.yellow("run:" + run.id),
                            status_text(context, run.status), local_time(run.started),
                            known ? duration_text(end - run.started) : "-", context.bold(run.title), made,
-                           figures_text(filter, context.repository(), run)));
+                           metrics_text(filter, context.repository(), run)));
 }
 
 int log_runs(const LogOptions& options, Context& context) {
@@ -212,7 +225,7 @@ Command add_log() {
                         "Only versions of this dataset or model; with @VERSION that one and those before it",
                         Complete::kReference),
       flag("--runs", options->runs, "List runs instead: state, time, duration, metrics"),
-      choice("--status", "STATUS", {"running", "done", "failed", "interrupted", "killed"}, options->filter.status,
+      choice("--status", "STATUS", status_names(), options->filter.status,
              "Only runs in this state (this and the next three imply --runs)"),
       where,
       option("--sort", "NAME", options->filter.sort, "Sort runs by this metric or parameter, smallest first"),

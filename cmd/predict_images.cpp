@@ -32,14 +32,14 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
 }
 
 // `-` stands for the names on standard input, one a line.
-std::vector<std::string> expanded(const std::vector<std::string>& inputs) {
+std::vector<std::string> expanded(const std::vector<std::string>& inputs, Context& context) {
   std::vector<std::string> all;
   for (const std::string& word : inputs) {
     if (word != "-") {
       all.push_back(word);
       continue;
     }
-    const std::vector<std::string> listed = lines_of_standard_input();
+    const std::vector<std::string> listed = lines_of_standard_input(context.progress().interruption());
     all.insert(all.end(), listed.begin(), listed.end());
   }
   return all;
@@ -66,14 +66,14 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
   Predictions predictions("image", options, inputs, context);
   std::vector<Source> sources;
   sources.reserve(options.inputs.size());
-  for (const std::string& word : expanded(options.inputs)) {
+  for (const std::string& word : expanded(options.inputs, context)) {
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
   infer::Session session(inputs.model);
   const auto classes = static_cast<std::size_t>(inputs.model.signature().width());
   for (const Source& source : sources) {
-    const infer::Answers answers = infer::answer_images(session, source.images.pixels);
+    const infer::Answers answers = infer::answer_images(session, source.images.pixels, context.progress());
     for (std::int64_t i = 0; i < answers.count; ++i) {
       const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
                                                   classes);

@@ -28,7 +28,8 @@ Table read_file_rows(const std::string& word, const std::string& path, const dat
   if (!kind)
     throw Error(ErrorKind::kUsage, fmt::format("{}: not a table by its name", word),
                 "the name must end in .csv, .tsv or .jsonl, or in one of these and .gz");
-  const data::RowFile file{data::inflated(data::disk_source(path), word), *kind, word};
+  const data::RowFile file{data::inflated(data::disk_source(path, context.progress().interruption()), word), *kind,
+                           word};
   context.progress().begin(fmt::format("reading {}", word), 0, "B");
   Table table{word, data::read_rows(file, schema, false, context.progress())};
   context.progress().end();
@@ -46,7 +47,7 @@ data::TableKind kind_of_text(const std::string& text) {
 Table read_standard_rows(const data::RowSchema& schema, Context& context) {
   constexpr std::size_t kLargest = std::size_t{1} << 36;
   const std::string name = "standard input";
-  const std::string text = read_standard_input(kLargest);
+  const std::string text = read_standard_input(kLargest, context.progress().interruption());
   const data::RowFile file{data::memory_source(text), kind_of_text(text), name};
   context.progress().begin("reading " + name, 0, "B");
   Table table{"-", data::read_rows(file, schema, false, context.progress())};

@@ -35,9 +35,9 @@ void check(const PredictOptions& options) {
 }
 
 // Standard input without its last newline. A terminal is read only if `asked`.
-std::string read_prompt(bool asked) {
+std::string read_prompt(bool asked, const Interruption& interruption) {
   if (!asked && isatty(STDIN_FILENO)) return {};
-  std::string text = read_standard_input(kLongestPrompt);
+  std::string text = read_standard_input(kLongestPrompt, interruption);
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -60,12 +60,13 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   check(options);
   PredictionFile file(options.out, context);
   const data::Tokenizer& tokenizer = tokenizer_of(inputs);
-  const std::string prompt = options.prompt.empty() ? read_prompt(!options.inputs.empty()) : options.prompt;
+  const std::string prompt =
+      options.prompt.empty() ? read_prompt(!options.inputs.empty(), context.progress().interruption()) : options.prompt;
   const std::vector<std::int32_t> start = infer::prompt_tokens(tokenizer, prompt, "the prompt"),
                                   stop = tokenizer.encode(options.stop, "--stop");
   const infer::Sampling sampling{options.temperature, options.top_k, options.top_p,
                                  static_cast<std::uint64_t>(options.seed)};
-  infer::Generator generator(inputs.model);
+  infer::Generator generator(inputs.model, [&context] { context.progress().check_interrupted(); });
   Json texts = Json::array();
   Speed speed;
   for (std::int64_t sample = 0; sample < options.count; ++sample) {

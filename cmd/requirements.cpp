@@ -13,9 +13,9 @@
 namespace mlx::cmd {
 namespace {
 
-std::map<std::string, double> named_numbers(const Json& figures) {
+std::map<std::string, double> named_numbers(const Json& evaluation) {
   std::map<std::string, double> named;
-  for (const Json* object : {&figures, &figures.at("metrics")}) {
+  for (const Json* object : {&evaluation, &evaluation.at("metrics")}) {
     for (const auto& [name, value] : object->items()) {
       if (value.is_number()) named.emplace(name, value.get<double>());
     }
@@ -24,7 +24,7 @@ std::map<std::string, double> named_numbers(const Json& figures) {
 }
 
 std::string written(const Condition& condition) {
-  return fmt::format("{} {} {}", condition.name, condition.operation, condition.text);
+  return fmt::format("{} {} {}", condition.name, sign_of(condition.comparison), condition.text);
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ std::vector<Condition> parse_requirements(const std::vector<std::string>& texts)
   return requirements;
 }
 
-std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Json& figures) {
-  const std::map<std::string, double> named = named_numbers(figures);
+std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Json& evaluation) {
+  const std::map<std::string, double> named = named_numbers(evaluation);
   std::vector<Verdict> verdicts;
   for (const Condition& condition : requirements) {
     const auto found = named.find(condition.name);
@@ -50,7 +50,7 @@ std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Jso
       for (const auto& [name, value] : named) names.push_back(name);
       const std::string meant = did_you_mean(condition.name, names);
       throw Error(
-          ErrorKind::kUsage, fmt::format("--require: this evaluation has no figure '{}'", condition.name),
+          ErrorKind::kUsage, fmt::format("--require: this evaluation has no metric '{}'", condition.name),
           meant.empty() ? fmt::format("it has {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", meant));
     }
     verdicts.push_back({condition, found->second, holds(condition, {found->second, {}})});

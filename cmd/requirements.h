@@ -1,4 +1,4 @@
-// `mlx eval --require 'accuracy >= 0.93'`: what figures must be for the command to answer yes.
+// `mlx eval --require 'accuracy >= 0.93'`: the conditions on metrics under which the command succeeds.
 #pragma once
 
 #include <string>
@@ -17,9 +17,9 @@ struct Verdict {
   double value = 0;
   bool met = false;
 };
-// `figures`: an object; its numbers and those of its member "metrics" have names. kUsage with a did-you-mean for
+// `evaluation`: an object; its numbers and those of its member "metrics" have names. kUsage with a did-you-mean for
 // others.
-std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Json& figures);
+std::vector<Verdict> judge(const std::vector<Condition>& requirements, const Json& evaluation);
 bool all_met(const std::vector<Verdict>& verdicts);
 void print_verdicts(const std::vector<Verdict>& verdicts, Context& context);
 Json verdicts_json(const std::vector<Verdict>& verdicts);

@@ -61,19 +61,19 @@ const Json* leaf(const Json* found) {
   return found && is_table(*found) ? nullptr : found;
 }
 
-std::optional<Figure> look_up(registry::Repository& repository, const registry::Run& run, const std::string& name) {
-  if (name == "command") return Figure{std::nullopt, run.command};
-  if (name == "status") return Figure{std::nullopt, run.status};
-  if (name == "title") return Figure{std::nullopt, run.title};
-  if (name == "seconds" && run.ended != 0) return Figure{static_cast<double>(run.ended - run.started) / 1e6, {}};
+std::optional<Value> look_up(registry::Repository& repository, const registry::Run& run, const std::string& name) {
+  if (name == "command") return Value{std::nullopt, run.command};
+  if (name == "status") return Value{std::nullopt, name_of(run.status)};
+  if (name == "title") return Value{std::nullopt, run.title};
+  if (name == "seconds" && run.ended != 0) return Value{static_cast<double>(run.ended - run.started) / 1e6, {}};
   if (name.find('/') != std::string::npos) {
     const std::vector<registry::MetricPoint> points = registry::metrics(repository, run.id, name);
     if (points.empty()) return std::nullopt;
-    return Figure{points.back().value, {}};
+    return Value{points.back().value, {}};
   }
   const Json summary = document(run.summary, run), params = document(run.params, run);
-  if (const Json* found = leaf(member(summary, name))) return figure_of(*found);
-  if (const Json* found = leaf(parameter(params, name))) return figure_of(*found);
+  if (const Json* found = leaf(member(summary, name))) return value_of(*found);
+  if (const Json* found = leaf(parameter(params, name))) return value_of(*found);
   return std::nullopt;
 }
 
@@ -102,16 +102,16 @@ void add_paths(const Json& object, const std::string& prefix, std::set<std::stri
   const std::string close = did_you_mean(name, {names.begin(), names.end()});
   throw Error(ErrorKind::kUsage,
               fmt::format("no run has '{}'{}", name, close.empty() ? "" : fmt::format("; did you mean '{}'?", close)),
-              "`mlx show run:ID` lists figures and parameters");
+              "`mlx show run:ID` lists metrics and parameters");
 }
 
 // By run; throws if none of `all` has it, whatever the other conditions.
-std::vector<std::optional<Figure>> figures(registry::Repository& repository, const std::vector<registry::Run>& all,
-                                           const std::vector<registry::Run>& runs, const std::string& name) {
-  std::vector<std::optional<Figure>> found;
+std::vector<std::optional<Value>> values_of(registry::Repository& repository, const std::vector<registry::Run>& all,
+                                            const std::vector<registry::Run>& runs, const std::string& name) {
+  std::vector<std::optional<Value>> found;
   found.reserve(runs.size());
   for (const registry::Run& run : runs) found.push_back(look_up(repository, run, name));
-  const auto has_value = [](const auto& figure) { return figure.has_value(); };
+  const auto has_value = [](const auto& value) { return value.has_value(); };
   const auto has_it = [&](const registry::Run& run) { return look_up(repository, run, name).has_value(); };
   if (!all.empty() && std::ranges::none_of(found, has_value) && std::ranges::none_of(all, has_it))
     refuse_name(repository, all, name);
@@ -119,22 +119,22 @@ std::vector<std::optional<Figure>> figures(registry::Repository& repository, con
 }
 
 // Numbers before texts before nothing, whichever way; NaN is nothing.
-int rank_of(const std::optional<Figure>& figure) {
-  if (!figure || (figure->number && std::isnan(*figure->number))) return 2;
-  return figure->number ? 0 : 1;
+int rank_of(const std::optional<Value>& value) {
+  if (!value || (value->number && std::isnan(*value->number))) return 2;
+  return value->number ? 0 : 1;
 }
 
 void sort_by(const RunFilter& filter, registry::Repository& repository, const std::vector<registry::Run>& all,
              std::vector<registry::Run>& runs) {
-  const std::vector<std::optional<Figure>> keys = figures(repository, all, runs, filter.sort);
+  const std::vector<std::optional<Value>> keys = values_of(repository, all, runs, filter.sort);
   std::vector<std::size_t> order(runs.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     const int rank = rank_of(keys[a]);
     if (rank != rank_of(keys[b])) return rank < rank_of(keys[b]);
     if (rank == 2) return false;
-    const Figure& first = filter.reverse ? *keys[b] : *keys[a];
-    const Figure& second = filter.reverse ? *keys[a] : *keys[b];
+    const Value& first = filter.reverse ? *keys[b] : *keys[a];
+    const Value& second = filter.reverse ? *keys[a] : *keys[b];
     return rank == 0 ? *first.number < *second.number : first.text < second.text;
   });
   std::vector<registry::Run> sorted;
@@ -151,7 +151,7 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
   if (filter.reverse && filter.sort.empty()) std::ranges::reverse(runs);
   for (const std::string& text : filter.where) {
     const Condition condition = where(text);
-    const std::vector<std::optional<Figure>> found = figures(repository, all, runs, condition.name);
+    const std::vector<std::optional<Value>> found = values_of(repository, all, runs, condition.name);
     std::vector<registry::Run> kept;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       // Runs of an older mlx kept settings as the f32 that they are.
@@ -159,7 +159,10 @@ void apply(const RunFilter& filter, registry::Repository& repository, std::vecto
     }
     runs = std::move(kept);
   }
-  if (!filter.status.empty()) std::erase_if(runs, [&](const auto& run) { return run.status != filter.status; });
+  if (!filter.status.empty()) {
+    const std::optional<registry::RunStatus> wanted = registry::parse_run_status(filter.status);
+    std::erase_if(runs, [&](const registry::Run& run) { return run.status != wanted; });
+  }
   if (!filter.sort.empty()) sort_by(filter, repository, all, runs);
 }
 
@@ -172,8 +175,8 @@ std::vector<std::pair<std::string, std::string>> looked_at(const RunFilter& filt
   for (const std::string& name : names) {
     if (name == "command" || name == "status" || name == "seconds" || name == "title") continue;
     if (std::ranges::find(found, name, &std::pair<std::string, std::string>::first) != found.end()) continue;
-    const std::optional<Figure> figure = look_up(repository, run, name);
-    if (figure) found.emplace_back(name, figure_text(*figure));
+    const std::optional<Value> value = look_up(repository, run, name);
+    if (value) found.emplace_back(name, text_of(*value));
   }
   return found;
 }

@@ -10,14 +10,14 @@
 namespace mlx::cmd {
 
 struct RunFilter {
-  std::string status;              // "" for any
+  std::string status;              // name of a RunStatus; "" for any
   std::vector<std::string> where;  // "valid_accuracy>0.9", "train.optimizer.name=adamw"; all of them hold
   std::string sort;                // a name as in a condition; "" leaves the order
   bool reverse = false;            // the largest first
   bool empty() const { return status.empty() && where.empty() && sort.empty() && !reverse; }
 };
 
-// A name is a final figure ("loss"), a parameter by its path in the config ("train.weight_decay") or in the run
+// A name is a final metric ("loss"), a parameter by its path in the config ("train.weight_decay") or in the run
 // ("train.optimizer.weight_decay"), a metric ("train/loss": its last value), or one of
 // command, status, seconds, title. A run without it fulfils no condition over it and comes last. kUsage for a condition
 // that cannot be read, and for a name that none of the runs has.

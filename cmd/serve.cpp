@@ -186,7 +186,7 @@ int run_serve(const ServeOptions& options, Context& context) {
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
   server.listening = [&](std::uint16_t port) { announce(specs, loader, server, port, context); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
-  serve::serve(specs, server, g_interrupted);
+  serve::serve(specs, server, context.progress().interruption());
   context.say("stopped");
   return 0;
 }

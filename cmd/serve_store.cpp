@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cmd/cli/cli.h"
+#include "cmd/cli/standard_input.h"
 #include "registry/sync/published_heads.h"
 #include "store/remote/wire_server.h"
 
@@ -20,19 +21,7 @@ struct ServeStoreOptions {
 
 constexpr int kLookForSignals = 200;  // milliseconds
 
-std::size_t read_stdin(void* data, std::size_t count) {
-  for (;;) {
-    check_interrupted();
-    pollfd wait = {STDIN_FILENO, POLLIN, 0};
-    const int ready = ::poll(&wait, 1, kLookForSignals);
-    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-    const ssize_t got = ::read(STDIN_FILENO, data, count);
-    if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR && errno != EAGAIN) fail_errno(errno, "stdin", "read");
-  }
-}
-
-void write_stdout(ByteView bytes) {
+void write_stdout(ByteView bytes, const Interruption& interruption) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (put >= 0) {
@@ -43,7 +32,7 @@ void write_stdout(ByteView bytes) {
     } else if (errno != EINTR) {
       fail_errno(errno, "the client", "write to");
     }
-    check_interrupted();
+    interruption.check();
   }
 }
 
@@ -62,7 +51,11 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   serving.check_heads = [repair = options.repair](const store::Store& store, const auto& before, const auto& heads) {
     repair ? registry::judge_published(store, before, heads) : registry::judge_pushed(store, before, heads);
   };
-  store::wire::serve(read_stdin, write_stdout, serving, context.disk(), context.pool());
+  const Interruption& interruption = context.progress().interruption();
+  serving.interruption = &interruption;
+  store::wire::serve([&](void* data, std::size_t count) { return read_some_input(data, count, interruption); },
+                     [&](ByteView bytes) { write_stdout(bytes, interruption); }, serving, context.disk(),
+                     context.pool());
   return 0;
 }
 

@@ -277,7 +277,7 @@ int show_run(const std::string& reference, Context& context) {
   }
   context.line(context.bold("run:" + run.id));
   field(context, "title", run.title);
-  field(context, "status", run.status + (run.error.empty() ? "" : ": " + run.error));
+  field(context, "status", name_of(run.status) + (run.error.empty() ? "" : ": " + run.error));
   field(context, "started", local_time(run.started));
   field(context, "by", author_text(names, run.actor, run.operation));
   if (run.ended) field(context, "took", duration_text(run.ended - run.started));

@@ -23,14 +23,44 @@ struct StatusOptions {
   std::vector<std::string> paths;
 };
 
+enum class Status {
+  kClean,
+  kModified,
+  kBehind,      // the folder is exactly another version
+  kMissing,     // not in the worktree
+  kNotFetched,  // the content is not in the store
+  kErased,      // nobody can read it any more
+  kUnreadable,  // what is in its place cannot be a dataset
+  kUnresolved,  // git has not merged the pointer
+};
+
+const char* name_of(Status status) {
+  switch (status) {
+    case Status::kClean:
+      return "clean";
+    case Status::kModified:
+      return "modified";
+    case Status::kBehind:
+      return "behind";
+    case Status::kMissing:
+      return "missing";
+    case Status::kNotFetched:
+      return "not fetched";
+    case Status::kErased:
+      return "erased";
+    case Status::kUnreadable:
+      return "unreadable";
+    case Status::kUnresolved:
+      return "unresolved";
+  }
+  return "";
+}
+
 struct State {
   registry::Pointer pointer;
   std::optional<registry::Version> version;
-  // "clean", "modified", "behind" (the folder is exactly another version), "missing" (not in the worktree), "not
-  // fetched" (content not in the store), "erased" (nobody can read it any more),
-  // "unreadable" (what is in its place cannot be a dataset)
-  std::string status;
-  std::string why;                         // of "unreadable"
+  Status status = Status::kClean;
+  std::string why;                         // it is unreadable
   store::Difference difference;            // of the folder from the pointer
   std::optional<Digest> checked_out;       // the version it was made as, if known and not the pointer's
   std::optional<store::Difference> since;  // of the folder from `checked_out`, if known
@@ -52,22 +82,22 @@ void look_for_drift(registry::Repository& repository, State& state, const std::s
     state.since.emplace();
   else if (repository.store().has(store::ObjectKind::kManifest, *noted))
     state.since = store::compare(repository.store().entries(*noted), now);
-  if (state.since && state.since->empty() && state.status == "modified") state.status = "behind";
+  if (state.since && state.since->empty() && state.status == Status::kModified) state.status = Status::kBehind;
 }
 
 State compare_with_folder(registry::Repository& repository, const registry::Pointer& pointer,
                           const std::optional<Digest>& noted, Context& context) {
-  State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), "clean", {}, {}, {}};
+  State state{pointer, registry::version_of(repository, pointer.artifact, pointer.digest), Status::kClean, {}, {}, {}};
   if (registry::erasure_of_absent(repository, pointer.digest)) {
-    state.status = "erased";
+    state.status = Status::kErased;
     return state;
   }
   const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
-  if (!here) state.status = "not fetched";
+  if (!here) state.status = Status::kNotFetched;
   if (pointer.kind == registry::ArtifactKind::kModel) return state;
   const std::string full = join_path(repository.root(), pointer.artifact);
   if (!path_exists(full)) {
-    if (here) state.status = "missing";
+    if (here) state.status = Status::kMissing;
     return state;
   }
   require_own_place(repository.root(), pointer.artifact);
@@ -76,7 +106,7 @@ State compare_with_folder(registry::Repository& repository, const registry::Poin
   if (changes && changes->empty()) return state;
   if (changes && here) {
     state.difference = *changes;
-    state.status = "modified";
+    state.status = Status::kModified;
   }
   look_for_drift(repository, state, full, noted, context);
   return state;
@@ -92,7 +122,7 @@ State look_at(registry::Repository& repository, const registry::Pointer& pointer
     State state;
     state.pointer = pointer;
     state.version = registry::version_of(repository, pointer.artifact, pointer.digest);
-    state.status = "unreadable";
+    state.status = Status::kUnreadable;
     state.why = error.message;
     return state;
   }
@@ -105,30 +135,37 @@ std::string name_of(registry::Repository& repository, const std::string& artifac
 
 std::string what_to_do(const State& state) {
   const std::string name = shell_quoted(state.pointer.artifact);
-  if (state.status == "behind") return fmt::format("`mlx checkout {}` brings what the pointer names", name);
-  if (state.status == "modified" && state.drifted())
-    return fmt::format("`mlx add {0}` stores the folder as it is, `mlx checkout {0} --force` discards its changes",
-                       name);
-  if (state.status == "modified")
-    return fmt::format("`mlx add {0}` stores it, `mlx checkout {0} --force` discards it", name);
-  if (state.status == "erased")
-    return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` removes the pointer",
-                       name);
-  if (state.status == "unreadable") return state.why;
-  if (state.status == "missing") return "`mlx checkout` brings it";
-  if (state.status == "not fetched") return "`mlx pull` brings it";
-  if (!state.version && state.pointer.kind == registry::ArtifactKind::kDataset)
-    return "`mlx commit -m MESSAGE` makes a version";
-  return "";
+  switch (state.status) {
+    case Status::kBehind:
+      return fmt::format("`mlx checkout {}` brings what the pointer names", name);
+    case Status::kModified:
+      if (!state.drifted()) return fmt::format("`mlx add {0}` stores it, `mlx checkout {0} --force` discards it", name);
+      return fmt::format("`mlx add {0}` stores the folder as it is, `mlx checkout {0} --force` discards its changes",
+                         name);
+    case Status::kErased:
+      return fmt::format("its content is gone for good (`mlx show {0}`); `mlx rm --cached {0}` removes the pointer",
+                         name);
+    case Status::kUnreadable:
+      return state.why;
+    case Status::kMissing:
+      return "`mlx checkout` brings it";
+    case Status::kNotFetched:
+      return "`mlx pull` brings it";
+    case Status::kClean:
+    case Status::kUnresolved:
+      break;
+  }
+  const bool uncommitted = !state.version && state.pointer.kind == registry::ArtifactKind::kDataset;
+  return uncommitted ? "`mlx commit -m MESSAGE` makes a version" : "";
 }
 
 void print(Context& context, const State& state) {
   registry::Repository& repository = context.repository();
   const std::string& artifact = state.pointer.artifact;
   const std::string name = state.version ? state.version->name() : artifact + " (not committed)";
-  const bool good = state.status == "clean";
+  const std::string status = name_of(state.status);
   context.line(fmt::format("{}  {}  {}", context.bold(name),
-                           good ? context.green(state.status) : context.red(state.status),
+                           state.status == Status::kClean ? context.green(status) : context.red(status),
                            files_text(state.pointer.files, state.pointer.size)));
   if (state.drifted()) {
     context.line(fmt::format("    checked out: {}, pointer: {}", name_of(repository, artifact, *state.checked_out),
@@ -146,7 +183,7 @@ Json state_json(registry::Repository& repository, const State& state) {
   Json one = {
       {"artifact", pointer.artifact},           {"kind", registry::kind_name(pointer.kind)},
       {"digest", pointer.digest.text()},        {"version", state.version ? Json(state.version->name()) : Json()},
-      {"committed", state.version.has_value()}, {"status", state.status}};
+      {"committed", state.version.has_value()}, {"status", name_of(state.status)}};
   one.update(difference_json(state.difference));
   if (!state.why.empty()) one["why"] = state.why;
   one["checked_out"] = Json();
@@ -214,13 +251,13 @@ Pointers wanted_pointers(const StatusOptions& options, Context& context) {
 }
 
 Json unresolved_json(const registry::BrokenPointer& pointer) {
-  return {{"artifact", artifact_at(pointer.path)}, {"pointer", pointer.path}, {"status", "unresolved"},
+  return {{"artifact", artifact_at(pointer.path)}, {"pointer", pointer.path}, {"status", name_of(Status::kUnresolved)},
           {"why", pointer.error.message},          {"version", Json()},       {"digest", Json()}};
 }
 
 void print_unresolved(Context& context, const std::vector<registry::BrokenPointer>& unresolved) {
   for (const registry::BrokenPointer& pointer : unresolved) {
-    context.line(fmt::format("{}  {}", context.bold(pointer.path), context.red("unresolved")));
+    context.line(fmt::format("{}  {}", context.bold(pointer.path), context.red(name_of(Status::kUnresolved))));
     context.line(context.dim("    " + pointer.error.hint));
   }
 }
@@ -236,7 +273,7 @@ int run_status(const StatusOptions& options, Context& context) {
         look_at(repository, pointer, at == noted.end() ? std::nullopt : std::optional(at->second), context);
     print(context, state);
     if (context.wants_json()) list.push_back(state_json(repository, state));
-    if (state.status == "clean" && pointer.kind == registry::ArtifactKind::kDataset &&
+    if (state.status == Status::kClean && pointer.kind == registry::ArtifactKind::kDataset &&
         (at == noted.end() || at->second != pointer.digest)) {
       registry::note_checked_out(repository, pointer.artifact, pointer.digest);
     }

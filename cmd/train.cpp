@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/cli/cli.h"
 #include "cmd/level.h"
 #include "cmd/print_profile.h"
@@ -49,7 +50,7 @@ std::string held_out_text(const Json& summary) {
   }
   if (summary.contains("valid_rmse")) {
     const std::string r2 = summary.contains("valid_r2") ? fmt::format(", R² {:.4f}", number("valid_r2")) : "";
-    return fmt::format("RMSE {:.4g}{}", number("valid_rmse"), r2);
+    return fmt::format("RMSE {}{}", brief_number(number("valid_rmse")), r2);
   }
   return summary.contains("valid_accuracy") ? fmt::format("{:.2f} %", 100 * number("valid_accuracy")) : "";
 }

@@ -146,8 +146,8 @@ std::shared_ptr<registry::Unlocker> make_unlocker(Context& context, const std::s
 }
 
 std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context) {
-  auto repository = std::unique_ptr<registry::Repository>(new registry::Repository(
-      registry::open_repository(folder, context.disk(), context.pool(), context.environment())));
+  auto repository = std::unique_ptr<registry::Repository>(new registry::Repository(registry::open_repository(
+      folder, context.disk(), context.pool(), context.environment(), context.progress().interruption())));
   repository->keys().set_unlocker(make_unlocker(context));
   return repository;
 }

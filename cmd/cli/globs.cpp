@@ -39,13 +39,14 @@ std::string fixed_part(const std::string& pattern) {
 }
 
 struct Search {
+  const Interruption& interruption;
   std::string root, pattern;
   std::size_t depth = 0;  // parts of the pattern; no limit if it has "**"
   bool hidden = false;    // the pattern names a dot somewhere
   std::vector<std::string> found;
 
   void look_into(const std::string& relative, std::size_t level) {
-    check_interrupted();
+    interruption.check();
     const std::string folder = join_path(root, relative);
     const std::vector<FolderEntry> entries = list_entries(folder);
     if (!relative.empty() && std::ranges::binary_search(entries, ".mlx", {}, &FolderEntry::name)) return;  // another's
@@ -61,9 +62,11 @@ struct Search {
   }
 };
 
-std::vector<std::string> matches_of(const std::string& root, const std::string& pattern) {
+std::vector<std::string> matches_of(const std::string& root, const std::string& pattern,
+                                    const Interruption& interruption) {
   const std::string fixed = fixed_part(pattern);
-  Search search{root, pattern, 0, pattern.starts_with('.') || pattern.find("/.") != std::string::npos, {}};
+  Search search{
+      interruption, root, pattern, 0, pattern.starts_with('.') || pattern.find("/.") != std::string::npos, {}};
   if (pattern.find("**") == std::string::npos) {
     search.depth = static_cast<std::size_t>(std::count(pattern.begin(), pattern.end(), '/')) + 1;
   }
@@ -84,7 +87,7 @@ std::vector<std::string> expand_paths(const std::vector<std::string>& words, Con
       paths.push_back(inside);
       continue;
     }
-    const std::vector<std::string> found = matches_of(repository.root(), inside);
+    const std::vector<std::string> found = matches_of(repository.root(), inside, repository.interruption());
     if (found.empty()) {
       throw Error(ErrorKind::kNotFound, fmt::format("'{}' matches no file and no folder", printable(word)),
                   "`**` matches across folders; a name that begins with a dot needs a dot in the pattern");

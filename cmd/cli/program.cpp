@@ -9,12 +9,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <exception>
 #include <new>
 
 #include "base/error.h"
+#include "base/interruption.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/text.h"
 #include "cmd/cli/foreign_text.h"
 #include "cmd/cli/help.h"
@@ -26,11 +27,25 @@ namespace {
 
 constexpr int kPipeClosed = 141, kOurMistake = 70;
 
+// The token of the command that runs; null outside of one. Signal handlers can reach nothing else.
+std::atomic<Interruption*> interruption_of_signals = nullptr;
+static_assert(std::atomic<Interruption*>::is_always_lock_free, "a signal handler reads it");
+
 // The first signal asks for an orderly end, a second one ends at once (what was committed is safe at any instant).
 extern "C" void on_signal(int signal) {
-  if (g_interrupted.exchange(signal) != 0) _exit(128 + signal);
+  Interruption* const interruption = interruption_of_signals;
+  if (interruption && !interruption->raise(signal)) _exit(128 + signal);
 }
 extern "C" void on_failed_write(int) {}
+
+// While it lives, signals raise `interruption`.
+class SignalsRaise {
+ public:
+  explicit SignalsRaise(Interruption& interruption) { interruption_of_signals = &interruption; }
+  ~SignalsRaise() { interruption_of_signals = nullptr; }
+  SignalsRaise(const SignalsRaise&) = delete;
+  SignalsRaise& operator=(const SignalsRaise&) = delete;
+};
 
 void prepare_signals() {
   struct sigaction action {};
@@ -88,11 +103,11 @@ int run_command(const Invocation& call, Terminal& terminal) {
   return call.command.run(terminal);
 }
 
-int run_and_report(const std::vector<std::string>& args, std::string& color) {
+int run_and_report(const std::vector<std::string>& args, const Interruption& interruption, std::string& color) {
   const Invocation call = parse_command_line(args);
   color = call.common.color;
   if (call.common.verbose) set_log_sink([](const std::string& line) { write_stderr("mlx: " + shown(line) + "\n"); });
-  Terminal terminal(call.common, as_typed(args));
+  Terminal terminal(call.common, as_typed(args), interruption);
   int code = 0;
   try {
     code = run_command(call, terminal);
@@ -109,14 +124,16 @@ int run_and_report(const std::vector<std::string>& args, std::string& color) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& args) {
+  Interruption interruption;
+  const SignalsRaise signals_raise(interruption);
   prepare_signals();
   std::string color = "auto";
   try {
-    return run_and_report(args, color);
+    return run_and_report(args, interruption, color);
   } catch (const PipeClosed&) {
     return kPipeClosed;
   } catch (const Error& error) {
-    const int signal = g_interrupted.load();
+    const int signal = interruption.signal();
     if (error.kind == ErrorKind::kInterrupted && signal != 0) {
       report(error.message, error.hint, color);
       return 128 + signal;

@@ -64,7 +64,8 @@ std::string progress_text(const std::string& stage, std::uint64_t done, std::uin
   return text;
 }
 
-ProgressBar::ProgressBar(bool quiet, bool colour) : quiet_(quiet), colour_(colour), terminal_(isatty(STDERR_FILENO)) {}
+ProgressBar::ProgressBar(bool quiet, bool colour, const Interruption& interruption)
+    : Progress(interruption), quiet_(quiet), colour_(colour), terminal_(isatty(STDERR_FILENO)) {}
 
 void ProgressBar::begin(std::string_view stage, std::uint64_t total, std::string_view unit) {
   end();

@@ -14,7 +14,7 @@ namespace mlx::cmd {
 
 class ProgressBar final : public Progress {
  public:
-  ProgressBar(bool quiet, bool colour);
+  ProgressBar(bool quiet, bool colour, const Interruption& interruption = Interruption::never());
 
   void begin(std::string_view stage, std::uint64_t total, std::string_view unit) override;
   void advance(std::uint64_t count) override;

@@ -56,12 +56,12 @@ bool wants_colour(const Environment& environment, const std::string& when, int f
   return isatty(fd) && environment.get("TERM") != "dumb";
 }
 
-Terminal::Terminal(const Common& common, std::string command_line)
+Terminal::Terminal(const Common& common, std::string command_line, const Interruption& interruption)
     : common_(common),
       command_line_(std::move(command_line)),
       environment_(process_environment()),
       colour_(wants_colour(environment_, common.color, STDOUT_FILENO)),
-      progress_(common.quiet, wants_colour(environment_, common.color, STDERR_FILENO)) {
+      progress_(common.quiet, wants_colour(environment_, common.color, STDERR_FILENO), interruption) {
   if (!common.folder.empty() && chdir(common.folder.c_str()) != 0) {
     throw Error(errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo,
                 fmt::format("-C {}: {}", common.folder, std::strerror(errno)), "name an existing folder");
@@ -112,8 +112,8 @@ store::Disk& Terminal::disk() {
 
 registry::Repository& Terminal::repository() {
   if (!repository_) {
-    repository_ = std::unique_ptr<registry::Repository>(
-        new registry::Repository(registry::open_repository(folder_, disk(), pool(), environment_)));
+    repository_ = std::unique_ptr<registry::Repository>(new registry::Repository(
+        registry::open_repository(folder_, disk(), pool(), environment_, progress_.interruption())));
     repository_->keys().set_unlocker(make_unlocker(*this));
     if (const std::string problem = clock_problem(unix_micros()); !problem.empty()) progress().warn(problem);
   }

@@ -24,7 +24,7 @@ struct PipeClosed {};
 
 class Terminal final : public Context {
  public:
-  Terminal(const Common& common, std::string command_line);
+  Terminal(const Common& common, std::string command_line, const Interruption& interruption);
   ~Terminal() override;
 
   void out(std::string_view text) override;

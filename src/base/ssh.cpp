@@ -65,7 +65,7 @@ void take_host(const std::string& url, std::string_view text, bool with_port, Ss
     if (end == std::string_view::npos) refuse(url, "'[' without ']'");
     target.host = text.substr(1, end - 1);
     rest = text.substr(end + 1);
-    if (!is_name(target.host, ":.")) refuse(url, "no address stands between '[' and ']'");
+    if (!is_name(target.host, ":.")) refuse(url, "there is no address between '[' and ']'");
   } else {
     const std::size_t colon = with_port ? text.find(':') : std::string_view::npos;
     target.host = text.substr(0, colon);
@@ -83,7 +83,7 @@ void take_host(const std::string& url, std::string_view text, bool with_port, Ss
 void take_authority(const std::string& url, std::string_view text, bool with_port, SshTarget& target) {
   if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
     target.user = text.substr(0, at);
-    if (!is_name(target.user, ".-_+")) refuse(url, "that is no name of a user (a password can not stand here)");
+    if (!is_name(target.user, ".-_+")) refuse(url, "that is not a user name (a password cannot be given here)");
     text.remove_prefix(at + 1);
   }
   take_host(url, text, with_port, target);

@@ -231,6 +231,9 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
 }
 
 struct Conversation::State {
+  const Interruption& interruption;
+  explicit State(const Interruption& the_interruption) : interruption(the_interruption) {}
+
   Running program;
   std::string heard;      // said by the program, not yet read
   std::size_t taken = 0;  // of `heard`
@@ -239,14 +242,14 @@ struct Conversation::State {
 
   // Serves the pipes once; `rest` may be null.
   void serve(std::string_view* rest) {
-    check_interrupted();
+    interruption.check();
     const bool more = heard.size() - taken < kMaxHeard;
     std::array<pollfd, 3> waits = {pollfd{rest ? program.in.get() : -1, POLLOUT, 0},
                                    {more ? program.out.get() : -1, POLLIN, 0},
                                    {program.err.get(), POLLIN, 0}};
     if (::poll(waits.data(), waits.size(), kLookForSignals) < 0 && errno != EINTR)
       fail_errno(errno, "a program's pipes", "poll");
-    check_interrupted();
+    interruption.check();
     if (waits[0].revents != 0) feed(program.in, *rest, false);
     if (waits[1].revents != 0) receive(program.out, heard);
     if (waits[2].revents != 0) receive(program.err, errors);
@@ -280,7 +283,8 @@ struct Conversation::State {
   static constexpr int kLookForSignals = 200, kStep = 5;  // milliseconds
 };
 
-Conversation::Conversation(const std::vector<std::string>& argv) : state_(std::make_unique<State>()) {
+Conversation::Conversation(const std::vector<std::string>& argv, const Interruption& interruption)
+    : state_(std::make_unique<State>(interruption)) {
   const BlockSigpipe blocked;
   state_->program = start(argv, {}, {}, blocked.before());
   if (const int error = state_->program.error; error != 0)
@@ -330,7 +334,7 @@ std::size_t Conversation::read(void* data, std::size_t count) {
 int Conversation::wait() {
   State& state = *state_;
   while (state.exit_code < 0 && !state.ended_within(10)) {
-    check_interrupted();
+    state.interruption.check();
     state.drain_errors();
   }
   state.drain_errors();

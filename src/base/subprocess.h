@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/interruption.h"
 
 namespace mlx {
 
@@ -20,12 +21,11 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
                           const std::string& folder = {}, const std::vector<std::string>& without = {});
 
 // A program to talk with. Every call serves all three streams, so that neither side waits for the other however much is
-// written. For one thread at a time. A signal that asks us to end (g_interrupted) ends every wait
-// with kInterrupted.
+// written. For one thread at a time. An interruption ends every wait with kInterrupted.
 class Conversation {
  public:
   // kMissing if it cannot be started.
-  explicit Conversation(const std::vector<std::string>& argv);
+  explicit Conversation(const std::vector<std::string>& argv, const Interruption& interruption = Interruption::never());
   ~Conversation();  // ends the program: by the end of its input, then by signals
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;

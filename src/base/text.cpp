@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/bytes.h"
 
 namespace mlx {
@@ -29,6 +31,11 @@ std::string grouped(std::uint64_t number) {
     out += digits[i];
   }
   return out;
+}
+
+std::string brief_number(double value) {
+  const bool whole = std::abs(value) >= 1000 && std::abs(value) < 1e15;
+  return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 std::string counted(std::uint64_t count, const char* singular) {

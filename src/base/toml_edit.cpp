@@ -139,7 +139,7 @@ std::string checked(std::string text, Json expected, const std::string& file) {
   drop_empty_tables(found);
   drop_empty_tables(expected);
   if (found.dump() != expected.dump()) {
-    throw Error(ErrorKind::kConflict, fmt::format("{}: is written in a way that can not be edited here", file),
+    throw Error(ErrorKind::kConflict, fmt::format("{}: is written in a way that cannot be edited here", file),
                 "edit it: [TABLE] on a line, below it KEY = VALUE");
   }
   return text;

@@ -64,7 +64,7 @@ void set_toml(TomlNode& root, std::string_view assignment, std::string_view opti
   TomlNode* at = &root;
   for (const std::string& name : path) {
     if (at->kind != TomlNode::Kind::kTable)
-      fail(ErrorKind::kUsage, "{}: what stands before '{}' is no table", origin, name);
+      fail(ErrorKind::kUsage, "{}: the part before '{}' is no table", origin, name);
     at = &member_of(*at, name, origin);
   }
   *at = value_of(assignment.substr(equals + 1));

@@ -122,7 +122,7 @@ class Calibrator {
     source_->start(0);
     std::int64_t left = most_;
     for (const data::BatchView* batch = nullptr; left > 0 && (batch = source_->next());) {
-      check_interrupted();
+      progress.check_interrupted();
       const std::int64_t count = std::min(batch->count, left);
       session_.run(*batch, count);
       for (std::size_t i = 0; i < observed_.size(); ++i) observe_value(histograms_[i], i, *batch, count, observe);

@@ -39,7 +39,7 @@ Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t st
   Bytes out(static_cast<std::size_t>(std::min(expected, 4 * stored + kPiece)));
   std::size_t done = 0;
   for (;;) {
-    check_interrupted();
+    progress.check_interrupted();
     const std::size_t wanted = std::min(out.size() - done, kPiece);
     const std::size_t got = stream.read(out.data() + done, wanted);
     done += got;
@@ -119,7 +119,7 @@ IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& fi
 }
 
 std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file) {
-  NoProgress silent;
+  NoProgress silent(store.interruption());
   const Content content = read_idx(store, file, silent);
   const IdxHeader& header = content.header;
   if (header.dims.size() != 1 || (header.type != IdxType::kU8 && header.type != IdxType::kS32)) {

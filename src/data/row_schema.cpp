@@ -288,7 +288,7 @@ void choose_targets(const RowFile& file, const RowOptions& options, const Scan& 
     check_present(file, scan, seen, true, Missing::kError);
     if (is_one_of({options.targets.begin(), options.targets.begin() + static_cast<std::ptrdiff_t>(targets.size())},
                   name))
-      refuse_target(options, seen, "stands twice");
+      refuse_target(options, seen, "occurs twice");
     targets.push_back(&seen);
   }
   schema.kind = kind_of(options, targets);
@@ -312,7 +312,7 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
     if (is_one_of(options.targets, name))
       fail(ErrorKind::kUsage, "{}: column '{}' is a target", options.features_place, name);
     if (std::ranges::find(features, &seen) != features.end())
-      fail(ErrorKind::kUsage, "{}: column '{}' stands twice", options.features_place, name);
+      fail(ErrorKind::kUsage, "{}: column '{}' occurs twice", options.features_place, name);
     features.push_back(&seen);
   }
   for (const Seen* seen : features) {

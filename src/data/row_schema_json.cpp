@@ -52,7 +52,7 @@ Column column_from_json(const Json& json, const std::string& what) {
     if (!value.is_string()) fail(ErrorKind::kCorrupt, "{}: 'values': expected strings", where);
     column.values.push_back(value.get<std::string>());
     if (!seen.insert(column.values.back()).second)
-      fail(ErrorKind::kCorrupt, "{}: 'values': '{}' stands twice", where, column.values.back());
+      fail(ErrorKind::kCorrupt, "{}: 'values': '{}' occurs twice", where, column.values.back());
   }
   if (column.values.empty()) fail(ErrorKind::kCorrupt, "{}: 'values': expected at least one", where);
   return column;
@@ -64,7 +64,7 @@ std::vector<Column> columns_from_json(const Json& json, const char* key, const s
   for (const Json& item : json_array(json, key, what)) {
     columns.push_back(column_from_json(item, fmt::format("{}: '{}'", what, key)));
     if (!names.insert(columns.back().name).second)
-      fail(ErrorKind::kCorrupt, "{}: '{}': '{}' stands twice", what, key, columns.back().name);
+      fail(ErrorKind::kCorrupt, "{}: '{}': '{}' occurs twice", what, key, columns.back().name);
   }
   if (columns.empty()) fail(ErrorKind::kCorrupt, "{}: '{}': expected at least one", what, key);
   return columns;

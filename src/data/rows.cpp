@@ -67,7 +67,9 @@ class RowReader {
       meet_columns(reader->columns());
       if (out_.count == 0 && file_.kind != TableKind::kJsonLines) check_columns();
       add(row);
-      if (row.offset - reported > (1 << 20)) progress.advance(row.offset - std::exchange(reported, row.offset));
+      if (row.offset - reported <= (1 << 20)) continue;
+      progress.check_interrupted();
+      progress.advance(row.offset - std::exchange(reported, row.offset));
     }
     if (out_.count == 0) throw TableError(ErrorKind::kCorrupt, file_.name + ": it has no rows");
     check_columns();

@@ -19,6 +19,7 @@ class StoredSource final : public Source {
   StoredSource(const store::Store& store, const Digest& content)
       : store_(store), content_(content), reader_(store.open_blob(content)) {}
   std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const override {
+    store_.interruption().check();
     return undamaged([&] { return reader_.read_at(offset, data, count); });
   }
   std::vector<Digest> chunks(std::uint64_t begin, std::uint64_t end) const override {
@@ -47,14 +48,17 @@ class StoredSource final : public Source {
 
 class DiskSource final : public Source {
  public:
-  explicit DiskSource(std::string path) : path_(std::move(path)), fd_(open_file(path_, O_RDONLY)) {}
+  DiskSource(std::string path, const Interruption& interruption)
+      : path_(std::move(path)), fd_(open_file(path_, O_RDONLY)), interruption_(interruption) {}
   std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const override {
+    interruption_.check();
     return mlx::read_at(fd_.get(), data, count, offset, path_);
   }
 
  private:
   std::string path_;
   Fd fd_;
+  const Interruption& interruption_;
 };
 
 class MemorySource final : public Source {
@@ -108,8 +112,8 @@ OpenSource stored_source(const store::Store& store, const Digest& content) {
   return [&store, content] { return std::make_unique<StoredSource>(store, content); };
 }
 
-OpenSource disk_source(const std::string& path) {
-  return [path] { return std::make_unique<DiskSource>(path); };
+OpenSource disk_source(const std::string& path, const Interruption& interruption) {
+  return [path, &interruption] { return std::make_unique<DiskSource>(path, interruption); };
 }
 
 OpenSource memory_source(std::string bytes) {

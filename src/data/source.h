@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/interruption.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
@@ -28,8 +29,9 @@ class Source {
 };
 using OpenSource = std::function<std::unique_ptr<Source>()>;
 
+// Reading from the store or from disk ends with kInterrupted after an interruption: of the store, or of `interruption`.
 OpenSource stored_source(const store::Store& store, const Digest& content);
-OpenSource disk_source(const std::string& path);
+OpenSource disk_source(const std::string& path, const Interruption& interruption);
 OpenSource memory_source(std::string bytes);
 // The same, inflated where the bytes are gzip (RFC 1952). Reading backwards then starts again from the beginning.
 OpenSource inflated(OpenSource open, const std::string& name);

@@ -119,7 +119,7 @@ Description describe(const store::Store& store, const Digest& manifest, const st
                      const Reading& reading) {
   const Layout layout = find_layout(store, manifest);
   const SplitFiles& files = files_of(layout, manifest, split);
-  NoProgress silent;
+  NoProgress silent(store.interruption());
   switch (files.kind) {
     case Kind::kImages:
       break;
@@ -146,7 +146,7 @@ std::int64_t count_tokens(const store::Store& store, const Digest& manifest, con
   std::uint64_t bytes = 0;
   for (const store::Entry& entry : files.text) bytes += entry.size;
   if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;
-  NoProgress silent;
+  NoProgress silent(store.interruption());
   return as_split(load_text(store, files.text, reading, silent)).about.count;
 }
 

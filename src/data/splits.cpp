@@ -192,7 +192,7 @@ void read_declaration(std::string_view text, const Entries& entries, Layout& lay
     classes.finish();
     const std::set<std::string> distinct(layout.class_names.begin(), layout.class_names.end());
     if (layout.class_names.empty()) classes.fail_at("names", "expected at least one name");
-    if (distinct.size() != layout.class_names.size()) classes.fail_at("names", "a name stands twice");
+    if (distinct.size() != layout.class_names.size()) classes.fail_at("names", "a name occurs twice");
   }
   TomlReader splits = top.table("splits");
   top.finish();

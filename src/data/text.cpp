@@ -16,7 +16,7 @@ void append_file(const store::Store& store, const store::Entry& file, std::strin
   const store::BlobReader blob = store.open_blob(file.content);
   const std::unique_ptr<ByteStream> stream = open_stream(blob, file.path);
   for (;;) {
-    check_interrupted();
+    progress.check_interrupted();
     const std::size_t had = to.size();
     to.resize(had + kPiece);
     const std::size_t got = stream->read(to.data() + had, kPiece);

@@ -19,7 +19,6 @@ Window::Window(std::unique_ptr<Source> source)
     : source_(std::move(source)), buffer_(kBlock, '\0'), next_read_(kBlock) {}
 
 void Window::grow() {
-  check_interrupted();
   const std::size_t kept = end_ - begin_;
   if (kept >= kLongestRow) corrupt("a row of more than 16 MiB");
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), buffer_.begin() + static_cast<std::ptrdiff_t>(end_),

@@ -98,7 +98,6 @@ void compare_piece(const Source& a, const Source& b, const Pair& pair, Piece& pi
   const bool comparable =
       pair.before->dtype == pair.after->dtype && pair.scales_before.values.empty() && pair.scales_after.values.empty();
   for (std::uint64_t done = 0; done < piece.count;) {
-    check_interrupted();
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(kBlockElements, piece.count - done));
     const std::uint64_t first = piece.first + done;
     read_block(a, *pair.before, first, count, left);

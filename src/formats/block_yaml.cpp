@@ -86,7 +86,7 @@ class Parser {
       if (!key.is_string()) refuse(line.number, "expected 'key: value'");
       if (map.size() >= kMaxKeys) refuse(line.number, "has too many keys");
       if (map.contains(key.get<std::string>()))
-        refuse(line.number, fmt::format("the key '{}' stands twice", key.get<std::string>()));
+        refuse(line.number, fmt::format("the key '{}' occurs twice", key.get<std::string>()));
       std::string_view rest = line.text.substr(colon + 1);
       rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
       at_ += 1;

@@ -84,7 +84,7 @@ std::vector<DvcDirEntry> parse_dvc_dir(std::string_view text, std::string_view w
   }
   std::ranges::sort(entries, {}, &DvcDirEntry::path);
   const auto twice = std::ranges::adjacent_find(entries, {}, &DvcDirEntry::path);
-  if (twice != entries.end()) fail(ErrorKind::kCorrupt, "{}: '{}' stands twice", what, twice->path);
+  if (twice != entries.end()) fail(ErrorKind::kCorrupt, "{}: '{}' occurs twice", what, twice->path);
   return entries;
 }
 

@@ -75,7 +75,7 @@ std::optional<LfsPointer> parse_lfs_pointer(std::string_view text, std::string_v
     const std::string_view key = line.substr(0, space);
     if (space == std::string_view::npos || !is_key(key)) lines.refuse("expected 'KEY VALUE'");
     const std::string_view value = line.substr(space + 1);
-    if (key <= last) lines.refuse("the keys are not sorted, or one stands twice");
+    if (key <= last) lines.refuse("the keys are not sorted, or one occurs twice");
     if (!is_utf8(value) || value.find_first_of(std::string_view("\r\0", 2)) != std::string_view::npos)
       lines.refuse("the value is not text");
     last = key;

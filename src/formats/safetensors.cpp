@@ -67,7 +67,7 @@ Sorted parse_header(std::string_view text) {
     if (event == Event::object_end || event == Event::array_end) open.pop_back();
     if (open.size() > kDeepest) fail(ErrorKind::kCorrupt, "safetensors header: nested deeper than {} levels", kDeepest);
     if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
-      fail(ErrorKind::kCorrupt, "safetensors header: the name '{}' stands twice", parsed.get<std::string>());
+      fail(ErrorKind::kCorrupt, "safetensors header: the name '{}' occurs twice", parsed.get<std::string>());
     }
     return true;
   };

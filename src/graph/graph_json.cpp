@@ -203,7 +203,7 @@ Attrs attrs_from_json(const Json& json, const std::string& what) {
       each_attr(attrs, [&](const char* other, auto&) { is_known = is_known || key == other; });
       if (!is_known) fail(ErrorKind::kCorrupt, "{}: unknown attribute '{}'", what, key);
     }
-    fail(ErrorKind::kCorrupt, "{}: an attribute stands there twice", what);
+    fail(ErrorKind::kCorrupt, "{}: an attribute occurs twice", what);
   }
   return attrs;
 }

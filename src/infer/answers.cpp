@@ -45,7 +45,7 @@ void append_answers(const Model& model, const Logits& logits, Answers& to) {
   to.count += logits.rows;
 }
 
-Answers answer_images(Session& session, ByteView pixels) {
+Answers answer_images(Session& session, ByteView pixels, Progress& progress) {
   const Model& model = session.model();
   if (model.signature().takes != Takes::kImages) fail(ErrorKind::kUsage, "the model takes no images");
   const std::int64_t example = model.signature().example;
@@ -53,7 +53,7 @@ Answers answer_images(Session& session, ByteView pixels) {
   Answers out;
   out.values.reserve(static_cast<std::size_t>(count * model.signature().width()));
   for (std::int64_t first = 0; first < count; first += session.max_batch()) {
-    check_interrupted();
+    progress.check_interrupted();
     const std::int64_t taken = std::min(session.max_batch(), count - first);
     const auto elements = static_cast<std::size_t>(taken * example);
     data::normalize(model.about().preprocessing.normalization,
@@ -71,7 +71,7 @@ Answers answer_rows(Session& session, const data::Rows& rows, Progress& progress
   out.values.reserve(static_cast<std::size_t>(rows.count * model.signature().width()));
   progress.begin("predicting", static_cast<std::uint64_t>(rows.count), "rows");
   for (std::int64_t first = 0; first < rows.count; first += session.max_batch()) {
-    check_interrupted();
+    progress.check_interrupted();
     const std::int64_t taken = std::min(session.max_batch(), rows.count - first);
     for (std::int64_t i = 0; i < taken; ++i)
       data::write_features(rows, schema, first + i, session.input() + i * model.signature().example);

@@ -20,7 +20,7 @@ void append_answers(const Model& model, const Logits& logits, Answers& to);
 
 // Answers for `pixels`, images of height x width x channels bytes one after another, and for rows read by the model's
 // schema. Targets are ignored. Throws kUsage for a model with another kind of input.
-Answers answer_images(Session& session, ByteView pixels);
+Answers answer_images(Session& session, ByteView pixels, Progress& progress);
 Answers answer_rows(Session& session, const data::Rows& rows, Progress& progress);
 
 std::vector<double> softmax(std::span<const float> logits);  // the maximum is subtracted first

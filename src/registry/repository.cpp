@@ -84,16 +84,6 @@ OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, s
   return *copy;
 }
 
-// Applying what others made may take long, so it can be interrupted.
-class Interruptible final : public Progress {
- public:
-  void begin(std::string_view, std::uint64_t, std::string_view) override {}
-  void advance(std::uint64_t) override { check_interrupted(); }
-  void note(std::string_view) override {}
-  void end() override {}
-  void warn(std::string_view) override {}
-};
-
 // Applies migrations, and what a crash has left in the journal.
 void bring_up_to_date(store::Database& db, Repository& repository) {
   db.migrate(kMigrations);
@@ -137,6 +127,7 @@ struct Repository::State {
   Environment environment;
   RepositoryHooks hooks;
   const Kinds& kinds;
+  const Interruption& interruption;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Database> db;
   std::unique_ptr<store::StatCache> stat_cache;
@@ -170,7 +161,7 @@ std::optional<std::string> Repository::find_root(const std::string& start) {
 }
 
 Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment,
-                       RepositoryHooks hooks, const Kinds& kinds) {
+                       RepositoryHooks hooks, const Kinds& kinds, const Interruption& interruption) {
   const std::string root = require_root(start);
   require_own_folder(root);
   std::optional<Error> stranger = stranger_in(root, environment);
@@ -185,6 +176,7 @@ Repository::Repository(const std::string& start, store::Disk& disk, Pool& pool, 
                          std::move(environment),
                          std::move(hooks),
                          kinds,
+                         interruption,
                          nullptr,
                          nullptr,
                          nullptr,
@@ -209,6 +201,9 @@ const Environment& Repository::environment() const {
 const Kinds& Repository::kinds() const {
   return state_->kinds;
 }
+const Interruption& Repository::interruption() const {
+  return state_->interruption;
+}
 Pool& Repository::pool() {
   return state_->pool;
 }
@@ -223,6 +218,7 @@ store::Store& Repository::store() {
 store::StoreOptions Repository::store_options() const {
   store::StoreOptions options;
   options.keys = state_->keys;
+  options.interruption = &state_->interruption;
   return options;
 }
 
@@ -333,7 +329,7 @@ Operation Repository::record(const std::string& kind, const Json& body) {
 void Repository::require_history() {
   if (!is_history_lost(db()) || is_history_given_up(db())) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: what was recorded here before is lost, so nothing is added to it", state_->folder),
+              fmt::format("{}: its recorded history is lost, so nothing can be added", state_->folder),
               "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
 }
 
@@ -409,8 +405,8 @@ void Repository::try_merge(OperationStage& operations) {
   std::optional<OperationStage> copy;
   OperationStage& unknown = unrecorded_of(database, operations, copy);
   if (unknown.empty()) return;
-  Interruptible interruptible;
-  adopt(database, store(), kinds(), unknown, interruptible);
+  NoProgress quiet(interruption());
+  adopt(database, store(), kinds(), unknown, quiet);
 }
 
 void Repository::merge(const std::vector<Operation>& operations) {
@@ -439,8 +435,8 @@ void Repository::merge(OperationStage& operations) {
   }
   OperationStage& unknown = found ? *found : arriving;
   state_->own_actors.reset();
-  Interruptible interruptible;
-  adopt(database, store(), kinds(), unknown, interruptible);
+  NoProgress quiet(interruption());
+  adopt(database, store(), kinds(), unknown, quiet);
   store::Journal(path, state_->disk).append_each([&](const store::Journal::Take& take) {
     unknown.visit([&](const Operation& operation) { take(encode(operation)); });
   });

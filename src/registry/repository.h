@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/interruption.h"
 #include "base/json_fwd.h"
 #include "base/parallel.h"
 #include "registry/operations/operation.h"
@@ -41,9 +42,10 @@ class Repository {
   // The nearest folder with .mlx/, starting at `start` and going up.
   static std::optional<std::string> find_root(const std::string& start);
   // Opens the repository that find_root() finds. Throws kNotFound with the hint `mlx init`, or `mlx pull` if this is a
-  // git clone with mlx.toml or *.mlx pointers but without .mlx/. `kinds` must outlive the repository.
+  // git clone with mlx.toml or *.mlx pointers but without .mlx/. `kinds` and `interruption` must outlive the repository.
+  // Work in the repository that takes a Progress checks the same interruption.
   Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment, RepositoryHooks hooks,
-             const Kinds& kinds);
+             const Kinds& kinds, const Interruption& interruption);
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
@@ -53,6 +55,7 @@ class Repository {
   store::Disk& disk();
   const Environment& environment() const;
   const Kinds& kinds() const;                 // of operations
+  const Interruption& interruption() const;   // of what is done in it
   store::Store& store();                      // opened on first use
   store::StoreOptions store_options() const;  // the options that the store is opened with
   // Opened and updated on first use. If the file cannot be written, this is a private copy: reading works, and

@@ -113,7 +113,8 @@ void read_training(registry::Repository& repository, Facts& facts) {
   }
   const Json params = parse_json(facts.training->params.empty() ? "{}" : facts.training->params, "parameters of a run");
   const std::int64_t epochs = params.contains("train") ? integer_or(params["train"], "epochs", 0) : 0;
-  if (epochs > 0 && facts.training->status == "done") facts.steps_per_epoch = last / static_cast<double>(epochs);
+  if (epochs > 0 && facts.training->status == registry::RunStatus::kDone)
+    facts.steps_per_epoch = last / static_cast<double>(epochs);
 }
 
 // Ancestors only: evaluations and later models have sections of their own.

@@ -1,4 +1,4 @@
-// Escaping, figures as people write them, and tables.
+// Escaping, numbers as people write them, and tables.
 #include "report/html.h"
 
 #include <cmath>

@@ -18,7 +18,7 @@ std::string bytes(std::uint64_t value);             // "1.23 MB", powers of ten
 struct Table {
   struct Column {
     std::string title;
-    bool number = false;  // right-aligned, tabular figures
+    bool number = false;  // right-aligned, with digits of one width
   };
   std::string caption;
   std::vector<Column> columns;

@@ -1,4 +1,4 @@
-// Header, key figures, evaluation, quantization and lineage.
+// Header, main metrics, evaluation, quantization and lineage.
 #include "report/sections.h"
 
 #include <algorithm>
@@ -61,17 +61,17 @@ std::string title_of(std::string_view name) {
   return escape(std::string(name));
 }
 
-std::string main_figure(const train::Evaluation& e) {
+std::string main_metric_text(const train::Evaluation& e) {
   const char* const name = train::main_metric(e);
   if (name == std::string_view("accuracy")) return percent(e.accuracy());
   const std::optional<double> value = metric_of(e, name);
-  return value ? fmt::format("{:.4g}", *value) : "";
+  return value ? brief_number(*value) : "";
 }
 
 Table metrics_table(const train::Evaluation& e) {
   Table table;
   table.columns = {{"", false}, {"Value", true}};
-  for (const auto& [name, value] : e.metrics) table.rows.push_back({title_of(name), fmt::format("{:.4g}", value)});
+  for (const auto& [name, value] : e.metrics) table.rows.push_back({title_of(name), brief_number(value)});
   return table;
 }
 
@@ -80,8 +80,8 @@ Table targets_table(const train::Evaluation& e) {
   table.columns = {{"Target", false}, {"RMSE", true}, {"Mean absolute error", true}, {"R²", true}};
   for (std::size_t i = 0; i < e.numbers.size(); ++i) {
     const train::NumberMetrics& n = e.numbers[i];
-    table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), fmt::format("{:.4g}", n.rmse),
-                          fmt::format("{:.4g}", n.mae), fmt::format("{:.4f}", n.r2)});
+    table.rows.push_back({escape(i < e.labels.size() ? e.labels[i] : std::to_string(i)), brief_number(n.rmse),
+                          brief_number(n.mae), fmt::format("{:.4f}", n.r2)});
   }
   return table;
 }
@@ -130,7 +130,7 @@ std::string tiles(const Facts& facts) {
     }
     for (const char* name : {"bits_per_byte", "r2", "rmse"}) {
       if (const std::optional<double> value = metric_of(e, name))
-        out += tile(title_of(name), fmt::format("{:.4g}", *value), escape(main->dataset + " " + e.split));
+        out += tile(title_of(name), brief_number(*value), escape(main->dataset + " " + e.split));
     }
     out += tile("Loss", fmt::format("{:.4f}", e.loss),
                 (e.has_accuracy() ? "cross-entropy, " : "mean squared error, scaled, ") + escape(e.split));
@@ -174,7 +174,7 @@ std::string evaluation_section(const Facts& facts) {
     all.columns = {
         {"Measured on", false}, {title_of(main_name), true}, {"Loss", true}, {"Examples", true}, {speed, true}};
     for (const Evaluated& other : facts.model.evaluations) {
-      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), main_figure(other.evaluation),
+      all.rows.push_back({escape(other.dataset + " " + other.evaluation.split), main_metric_text(other.evaluation),
                           fmt::format("{:.4f}", other.evaluation.loss),
                           count(static_cast<double>(other.evaluation.count)), count(other.evaluation.per_second)});
     }

@@ -90,7 +90,8 @@ std::string training_section(const Facts& facts) {
   const registry::Run& run = *facts.training;
   std::string about = fmt::format("<p class=\"soft\"><code>{}</code> · run:{} · {}", escape(run.title), escape(run.id),
                                   escape(iso_time(run.started)));
-  if (run.status != "done") about += " · <span class=\"bad\">" + escape(run.status) + "</span>";
+  if (run.status != registry::RunStatus::kDone)
+    about += " · <span class=\"bad\">" + escape(name_of(run.status)) + "</span>";
   return section("training", "Training", about + "</p>\n<div class=\"pair\">\n" + curves + "</div>\n");
 }
 
@@ -114,7 +115,9 @@ std::string reproduction_section(const Facts& facts) {
   if (!lines.empty()) lines += "mlx checkout\n";
   std::vector<std::string> seen;
   for (const registry::Run& run : facts.runs) {
-    if (run.status != "done" || run.title.empty() || std::ranges::find(seen, run.title) != seen.end()) continue;
+    if (run.status != registry::RunStatus::kDone || run.title.empty() ||
+        std::ranges::find(seen, run.title) != seen.end())
+      continue;
     seen.push_back(run.title);
     lines += run.title + "\n";
   }

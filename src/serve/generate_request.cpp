@@ -60,10 +60,7 @@ const Parameter kParameters[] = {
 };
 
 void read_parameters(JsonReader& in, GenerateRequest& to) {
-  std::string key;
-  SeenKeys seen;
-  for (in.begin_object(); in.next_key(key);) {
-    seen.once(in, key);
+  in.object([&](const std::string& key) {
     const auto* const found = std::ranges::find(kParameters, key, &Parameter::name);
     if (found == std::end(kParameters)) {
       std::vector<std::string_view> names;
@@ -71,7 +68,7 @@ void read_parameters(JsonReader& in, GenerateRequest& to) {
       fail(ErrorKind::kUsage, "there is no parameter '{}'; there are {}", key.substr(0, 40), fmt::join(names, ", "));
     }
     found->read(in, to);
-  }
+  });
 }
 
 }  // namespace
@@ -80,10 +77,7 @@ GenerateRequest parse_generate_request(std::string_view body) {
   JsonReader in(body);
   GenerateRequest request;
   bool prompt = false;
-  std::string key;
-  SeenKeys seen;
-  for (in.begin_object(); in.next_key(key);) {
-    seen.once(in, key);
+  in.object([&](const std::string& key) {
     if (key == "id") {
       request.id = in.string();
     } else if (key == "text_input") {
@@ -94,7 +88,7 @@ GenerateRequest parse_generate_request(std::string_view body) {
     } else {
       in.skip();
     }
-  }
+  });
   in.end();
   if (!prompt) fail(ErrorKind::kUsage, "the request has no 'text_input'");
   return request;

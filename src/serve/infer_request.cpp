@@ -16,14 +16,13 @@ constexpr std::size_t kMostSizes = 8;  // of a shape
 
 // The binary tensor extension announces itself in parameters.
 void read_parameters(JsonReader& in) {
-  std::string key;
-  for (in.begin_object(); in.next_key(key);) {
+  in.object([&](const std::string& key) {
     const bool binary = key.starts_with("binary_data");
     if (binary && !(in.at_boolean() && !in.boolean())) {
       fail(ErrorKind::kUsage, "'{}': binary tensor data is not supported; send and ask for JSON arrays", key);
     }
     if (!binary) in.skip();
-  }
+  });
 }
 
 std::vector<std::int64_t> read_shape(JsonReader& in) {
@@ -37,11 +36,8 @@ std::vector<std::int64_t> read_shape(JsonReader& in) {
 
 InputTensor read_tensor(JsonReader& in, DataAs as) {
   InputTensor tensor;
-  std::string key;
-  SeenKeys seen;
   bool name = false, datatype = false, shape = false, data = false;
-  for (in.begin_object(); in.next_key(key);) {
-    seen.once(in, key);
+  in.object([&](const std::string& key) {
     if (key == "name") {
       name = true;
       tensor.name = in.string();
@@ -63,7 +59,7 @@ InputTensor read_tensor(JsonReader& in, DataAs as) {
     } else {
       in.skip();
     }
-  }
+  });
   if (!name || !datatype || !shape || !data) {
     const std::string which = name ? fmt::format("input '{}'", tensor.name) : "an input";
     fail(ErrorKind::kUsage, "{} needs name, datatype, shape and data", which);
@@ -74,8 +70,8 @@ InputTensor read_tensor(JsonReader& in, DataAs as) {
 std::vector<std::string> read_outputs(JsonReader& in, const infer::Signature& signature) {
   std::vector<std::string> outputs;
   for (in.begin_array(); in.next_element();) {
-    std::string key, name;
-    for (in.begin_object(); in.next_key(key);) {
+    std::string name;
+    in.object([&](const std::string& key) {
       if (key == "name") {
         name = in.string();
       } else if (key == "parameters") {
@@ -83,7 +79,7 @@ std::vector<std::string> read_outputs(JsonReader& in, const infer::Signature& si
       } else {
         in.skip();
       }
-    }
+    });
     if (std::ranges::find(signature.outputs, name, &infer::TensorSpec::name) == signature.outputs.end()) {
       std::vector<std::string_view> names;
       for (const infer::TensorSpec& output : signature.outputs) names.push_back(output.name);
@@ -110,10 +106,6 @@ std::vector<std::string> read_row_objects(JsonReader& in) {
 
 }  // namespace
 
-void SeenKeys::once(const JsonReader& in, const std::string& key) {
-  if (!keys_.insert(key).second) in.fail_here(fmt::format("'{}' is given twice", key));
-}
-
 void check_nesting(const InputTensor& tensor, const std::vector<std::int64_t>& lengths) {
   if (lengths.size() > 1 && lengths != tensor.shape) {
     fail(ErrorKind::kUsage, "input '{}': data is nested as [{}], its shape says [{}]", tensor.name,
@@ -125,10 +117,7 @@ InferRequest parse_infer_request(std::string_view body, const infer::Signature& 
   JsonReader in(body);
   InferRequest request;
   bool inputs = false;
-  std::string key;
-  SeenKeys seen;
-  for (in.begin_object(); in.next_key(key);) {
-    seen.once(in, key);
+  in.object([&](const std::string& key) {
     if (key == "id") {
       request.id = in.string();
     } else if (key == "inputs") {
@@ -143,7 +132,7 @@ InferRequest parse_infer_request(std::string_view body, const infer::Signature& 
     } else {
       in.skip();
     }
-  }
+  });
   in.end();
   if (inputs && request.rows) fail(ErrorKind::kUsage, "the request has both 'inputs' and 'rows'; send one of them");
   if (!inputs && !request.rows) {

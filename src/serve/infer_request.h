@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,14 +40,5 @@ InferRequest parse_infer_request(std::string_view body, const infer::Signature& 
 
 // kUsage where nested data says another shape than the tensor does. `lengths`: of the levels that data has.
 void check_nesting(const InputTensor& tensor, const std::vector<std::int64_t>& lengths);
-
-// For readers of JSON objects: fails where a key comes twice.
-class SeenKeys {
- public:
-  void once(const JsonReader& in, const std::string& key);
-
- private:
-  std::set<std::string> keys_;
-};
 
 }  // namespace mlx::serve

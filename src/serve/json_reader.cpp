@@ -1,8 +1,11 @@
 // One cursor over the text; one flag says whether a comma is due. Numbers of few digits take a short way.
 #include "serve/json_reader.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -63,6 +66,15 @@ char JsonReader::peek() {
 void JsonReader::expect(char c, const char* what) {
   if (peek() != c || at_ >= text_.size()) fail_here(fmt::format("expected {}", what));
   ++at_;
+}
+
+void JsonReader::object(const std::function<void(const std::string& key)>& read_value) {
+  std::set<std::string> seen;
+  std::string key;
+  for (begin_object(); next_key(key);) {
+    if (!seen.insert(key).second) fail_here(fmt::format("'{}' is given twice", key));
+    read_value(key);
+  }
 }
 
 void JsonReader::begin_object() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,8 @@ class JsonReader {
   // Reads from offset `at` on; `text` outlives the reader.
   explicit JsonReader(std::string_view text, std::size_t at = 0) : text_(text), at_(at) {}
 
-  // while (next_key(key)) { … exactly one value … }
-  void begin_object();
-  bool next_key(std::string& key);  // false at the end of the object
+  // Reads an object: calls read_value(key) for each key, which reads exactly one value. A key that comes twice fails.
+  void object(const std::function<void(const std::string& key)>& read_value);
   void begin_array();
   bool next_element();  // false at the end of the array
 
@@ -46,7 +46,9 @@ class JsonReader {
   [[noreturn]] void fail_here(std::string_view why) const;
 
  private:
-  char peek();  // the next character that is no white space, 0 at the end
+  void begin_object();
+  bool next_key(std::string& key);  // false at the end of the object
+  char peek();                      // the next character that is no white space, 0 at the end
   void expect(char c, const char* what);
   bool next(char close, const char* what);
   void skip_value(int depth);

@@ -44,7 +44,7 @@ tcp::endpoint resolve(asio::io_context& io, const ServerOptions& options) {
 
 class Server {
  public:
-  Server(Service& service, const ServerOptions& options, const std::atomic<int>& stop)
+  Server(Service& service, const ServerOptions& options, const Interruption& stop)
       : options_(options), stop_(stop), shared_{service, options, {}, false}, acceptor_(io_), tick_(io_), retry_(io_) {
     listen();
   }
@@ -102,7 +102,7 @@ class Server {
   }
 
   void look_at_stop() {
-    if (stop_.load() != 0 && !shared_.draining) drain();
+    if (stop_.signal() != 0 && !shared_.draining) drain();
     if (shared_.draining && shared_.open.empty()) return;
     if (shared_.draining && seconds_now() > deadline_) return each([](Connection& c) { c.abort(); });
     tick_.expires_after(shared_.draining ? 10ms : 100ms);
@@ -127,7 +127,7 @@ class Server {
   }
 
   const ServerOptions& options_;
-  const std::atomic<int>& stop_;
+  const Interruption& stop_;
   Shared shared_;
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
@@ -137,7 +137,7 @@ class Server {
 
 }  // namespace
 
-void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const std::atomic<int>& stop) {
+void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop) {
   Service service(models, options);
   Server server(service, options, stop);
   server.run();

@@ -3,13 +3,13 @@
 // repository extensions, Prometheus text exposition format 0.0.4, RFC 9110/9112, WHATWG server-sent events.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/interruption.h"
 #include "infer/model.h"
 
 namespace mlx::serve {
@@ -35,8 +35,8 @@ struct ServerOptions {
   std::function<void(const std::string& line)> access_log;  // may be empty
 };
 
-// Serves until `stop` is set (looked at twice a second or faster), then finishes what is in flight. The names differ.
-// Throws kConflict for a busy port, kUsage for a model that cannot be served; both before it listens.
-void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const std::atomic<int>& stop);
+// Serves until `stop` is raised (looked at twice a second or faster), then finishes what is in flight. The names
+// differ. Throws kConflict for a busy port, kUsage for a model that cannot be served; both before it listens.
+void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop);
 
 }  // namespace mlx::serve

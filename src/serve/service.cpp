@@ -172,14 +172,13 @@ void Service::index(const Found& /*found*/, const Request& request, const Exchan
   bool only_ready = false;
   if (request.body.find_first_not_of(" \t\r\n") != std::string::npos) {
     JsonReader in(request.body);
-    std::string key;
-    for (in.begin_object(); in.next_key(key);) {
+    in.object([&](const std::string& key) {
       if (key == "ready") {
         only_ready = in.boolean();
       } else {
         in.skip();
       }
-    }
+    });
     in.end();
   }
   std::string list;

@@ -23,7 +23,7 @@ std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState&
   }
   training.start(good.tensors);
   progress.begin("looking for its origin", static_cast<std::uint64_t>(step + 1 - good.step), "steps");
-  for (std::int64_t again = good.step; again <= step && g_interrupted.load() == 0; ++again) {
+  for (std::int64_t again = good.step; again <= step && progress.interruption().signal() == 0; ++again) {
     const graph::Tensors before = training.state();
     const StepOutcome outcome = training.run(batch_of(again), again, rate_of(again));
     progress.advance(1);

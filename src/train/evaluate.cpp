@@ -46,7 +46,7 @@ class Evaluator {
     const double started = seconds_now();
     source_->start(0);
     while (const data::BatchView* batch = source_->next()) {
-      check_interrupted();
+      progress.check_interrupted();
       const infer::Logits logits = session_.run(*batch, batch->count);
       tally_->add(*batch, logits.values, logits.width);
       units += batch->units;

@@ -28,7 +28,7 @@ Evaluation evaluate_on_folder(const std::string& folder, const std::string& spli
   const TempFolder place;
   const std::string name = join_path(place.path(), "store");
   store::Store::create(name, disk);
-  store::Store store(name, disk, pool);
+  store::Store store(name, disk, pool, {.interruption = &progress.interruption()});
   const Digest dataset = store::add_folder(store, folder, nullptr, nullptr, pool, progress).id;
   return evaluate_on(store, dataset, split, model, level, pool, progress);
 }

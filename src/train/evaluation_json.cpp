@@ -29,7 +29,7 @@ Json classes_to_json(const Evaluation& e) {
   return out;
 }
 
-// null for an undefined number.
+// A metric that is not defined is left out.
 Json defined(double value) {
   return value == value ? Json(value) : Json();
 }

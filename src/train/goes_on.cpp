@@ -70,8 +70,8 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   const std::vector<registry::Checkpoint> all = registry::checkpoints(repository, run.id);
   if (!all.empty()) return all.back().manifest;
   const std::optional<Digest> began_with = checkpoint_input(run);
-  if (began_with && run.status != "done") return *began_with;
-  const bool kept_none = run.status == "done";
+  if (began_with && run.status != registry::RunStatus::kDone) return *began_with;
+  const bool kept_none = run.status == registry::RunStatus::kDone;
   throw Error(
       ErrorKind::kConflict,
       fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,

@@ -90,7 +90,7 @@ void go_on_from(Training& t) {
   const registry::Run run = registry::read_run(t.repository, t.work.resume);
   if (run.command != "train")
     fail(ErrorKind::kUsage, "run:{} is a run of `mlx {}`, expected a training", run.id, run.command);
-  const bool stays = run.status == "done" || registry::is_own_run(t.repository, run.id);
+  const bool stays = run.status == registry::RunStatus::kDone || registry::is_own_run(t.repository, run.id);
   if (stays && run.key == key_of(t.work)) return;
   work::Work as_it_began = t.work;
   const std::optional<Digest> began_with = checkpoint_input(run);
@@ -114,7 +114,7 @@ void take_up(const Training& t, work::Work& work) {
   t.options.notice(
       fmt::format("run:{} is the same training, {}, and has a checkpoint at step {}: going on from it "
                   "(--fresh begins anew)",
-                  run->id, run->status, registry::checkpoints(t.repository, run->id).back().step));
+                  run->id, name_of(run->status), registry::checkpoints(t.repository, run->id).back().step));
 }
 
 // Work before the run: determines which run it is, and checks for errors.
@@ -126,7 +126,7 @@ void prepare(Training& t, work::Work& work) {
 
 // "go on with: mlx train …", as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
-  return fmt::format("go on with: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
+  return fmt::format("to continue: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
 
 nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult& result) {

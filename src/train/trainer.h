@@ -35,8 +35,8 @@ struct TrainOutcome {
 // Resolves the dataset and answers `unchanged` from the run's key; otherwise trains, stores the model, names it as the
 // next version of config.name, moves models/NAME.mlx to it and ends the run. Continues a stopped run of the same key
 // from its last checkpoint. If the run to resume had other epochs, rates or another schedule, continues from its last
-// state as a new run. If interrupted (check_interrupted), makes a checkpoint, ends the run as "interrupted" and throws
-// kInterrupted with a hint how to resume. For NaN or Inf, ends the run as failed; kDiverged names the step.
+// state as a new run. If interrupted, makes a checkpoint, ends the run as "interrupted" and throws kInterrupted with a
+// hint how to resume. For NaN or Inf, ends the run as failed; kDiverged names the step.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);
 

@@ -144,7 +144,7 @@ class Loop {
       }
       sink_.end_step();
       if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
-      if (g_interrupted.load() != 0) stop_interrupted();
+      if (progress_.interruption().signal() != 0) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
   }
@@ -216,7 +216,7 @@ class Loop {
   }
 
   Metrics metrics_of(const nn::Model& model) {
-    NoProgress silent;
+    NoProgress silent(progress_.interruption());
     try {
       const Evaluation evaluation = evaluate(model, data_.valid, options_.level, pool_, silent);
       Metrics metrics{{"loss", evaluation.loss}};
@@ -261,14 +261,12 @@ class Loop {
     throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
   }
 
-  // The signal is set aside while the checkpoint is written; a second signal interrupts that too.
   [[noreturn]] void stop_interrupted() {
-    const int signal = g_interrupted.exchange(0);
+    const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
     checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
-    g_interrupted = signal;
     progress_.end();
     throw Error(ErrorKind::kInterrupted,
                 kept ? fmt::format("interrupted after step {} of {}; a checkpoint is kept", now_.step, total_steps_)

@@ -1,5 +1,5 @@
 // One step of a training: its micro-batches run through the session. On a GPU it is launched, and waited for only when
-// its outcome is read, so that the next batch can be made and sent meanwhile. Used by the training loop.
+// its metrics are read, so that the next batch can be made and sent meanwhile. Used by the training loop.
 #pragma once
 
 #include <array>

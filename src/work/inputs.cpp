@@ -25,7 +25,7 @@ registry::Version resolve_kind(registry::Repository& repository, const std::stri
 void warn_where_folder_differs(registry::Repository& repository, const registry::Version& version, Progress& progress) {
   const std::string folder = join_path(repository.root(), version.artifact);
   if (!path_exists(folder)) return;
-  NoProgress silent;
+  NoProgress silent(progress.interruption());
   const std::vector<store::Entry> now = store::scan(folder, &repository.stat_cache(), repository.pool(), silent);
   if (store::compare(repository.store().entries(version.digest), now).empty()) return;
   progress.warn(fmt::format("{} differs from {}, which is used; `mlx add {}` stores the folder as it is",

@@ -20,7 +20,8 @@ namespace {
 
 std::optional<Outcome> known_answer(registry::Repository& repository, const Work& work) {
   if (work.force) return std::nullopt;
-  if (!work.resume.empty() && registry::read_run(repository, work.resume).status != "done") return std::nullopt;
+  if (!work.resume.empty() && registry::read_run(repository, work.resume).status != registry::RunStatus::kDone)
+    return std::nullopt;
   std::optional<registry::Run> done = registry::find_done_run(repository, key_of(work));
   if (!done || done->outputs.size() != work.makes.size()) return std::nullopt;
   Outcome outcome;
@@ -70,36 +71,36 @@ bool record_if_possible(registry::Repository& repository, const Work& work, Prog
 }
 
 struct BadEnd {
-  const char* status;
+  registry::RunStatus status;
   std::string message;
 };
 
 // Describes the exception that is being handled.
 BadEnd bad_end() {
+  using registry::RunStatus;
   try {
     throw;
   } catch (const Error& error) {
-    return {error.kind == ErrorKind::kInterrupted ? "interrupted" : "failed", error.message};
+    return {error.kind == ErrorKind::kInterrupted ? RunStatus::kInterrupted : RunStatus::kFailed, error.message};
   } catch (const std::bad_alloc&) {
-    return {"failed", "out of memory"};
+    return {RunStatus::kFailed, "out of memory"};
   } catch (const std::exception& error) {
-    return {"failed", error.what()};
+    return {RunStatus::kFailed, error.what()};
   } catch (...) {
-    return {"failed", "unknown error"};
+    return {RunStatus::kFailed, "unknown error"};
   }
 }
 
 // Ends the run because of the exception that is being handled, which the caller rethrows. If the end cannot be recorded
 // (a full disk), only the log says so.
 void end_badly(registry::Repository& repository, const std::string& run) noexcept {
-  const int signal = g_interrupted.exchange(0);  // a signal that is pending would stop the recording too
+  const Interruption::Deferred deferred(repository.interruption());  // else it would stop the recording too
   try {
     const BadEnd end = bad_end();
     registry::end_run(repository, run, end.status, {}, Json::object(), end.message);
   } catch (...) {
     log("run:{} could not be ended", run);
   }
-  if (signal != 0) g_interrupted = signal;
 }
 
 std::vector<registry::Version> create_versions(registry::Repository& repository, const ActiveRun& run) {
@@ -124,7 +125,7 @@ std::vector<registry::Version> finish(registry::Repository& repository, const Ac
     registry::attach(repository, each.version, each.kind, each.name, as_bytes(each.blob));
   std::vector<registry::RunOutput> outputs;
   for (const auto& [output, manifest] : run.outputs) outputs.push_back({output.role, manifest.id});
-  registry::end_run(repository, run.id, "done", outputs, summary, {}, run.keep_state);
+  registry::end_run(repository, run.id, registry::RunStatus::kDone, outputs, summary, {}, run.keep_state);
   return made;
 }
 

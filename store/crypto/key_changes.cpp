@@ -129,7 +129,7 @@ void replace_member(UnlockedKeys& keys, const Digest& public_key, const Member& 
 
 void rotate_domain(UnlockedKeys& keys, const std::string& domain, std::int64_t now) {
   if (const std::string problem = key_name_problem(domain); !problem.empty())
-    fail(ErrorKind::kUsage, "'{}' can not name a domain: {}", domain, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name a domain: {}", domain, problem);
   retire(keys, domain);
   add_key(keys, domain, now);
   finish_revision(keys);

@@ -181,6 +181,10 @@ Pool& Batch::pool() {
   return store_.pool;
 }
 
+const Interruption& Batch::interruption() const {
+  return *store_.options.interruption;
+}
+
 void Batch::append(StoredObject object) {
   std::lock_guard lock(mutex_);
   if (object.key.kind == ObjectKind::kChunk) {

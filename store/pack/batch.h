@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/interruption.h"
 #include "base/parallel.h"
 #include "store/pack/manifest.h"
 #include "store/pack/pack_format.h"
@@ -60,6 +61,7 @@ class Batch {
   void add_stored(const StoredObject& object);
   Pool& pool();
   const StoreState& store() const { return store_; }
+  const Interruption& interruption() const;
   // The base for deltas of a file with this path and size, or nullptr: the earlier file of the same path, else the last
   // one beside it with the same ending and about the same size (step-1000.safetensors, step-2000 …).
   const Digest* base_file(const std::string& stored_as, std::uint64_t size) const;

@@ -158,7 +158,7 @@ BlobSummary write_blob(Batch& batch, const ReadBytes& read, std::uint64_t size_h
   Window hashed, next;  // hashed: its chunks are not added yet
   std::uint64_t size = 0;
   while (window.used > 0 || hashed.used > 0) {
-    check_interrupted();
+    batch.interruption().check();
     std::size_t groups = (hashed.ends.size() + kChunksPerTask - 1) / kChunksPerTask;
     batch.pool().run(static_cast<std::int64_t>(groups) + 2, [&](std::int64_t task) {
       if (task == 0) {

@@ -70,7 +70,7 @@ bool check_object(const PackRecord& record, ByteView pack, std::uint64_t data_en
 }  // namespace
 
 PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,
-                     const KeyRing* ring) {
+                     const KeyRing* ring, const Interruption& interruption) {
   PackCheck result;
   try {
     PackIndex index(path, id);
@@ -88,7 +88,7 @@ PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, co
     std::uint64_t expected = kPackHeaderSize;  // where the next entry begins
     Bytes plain;
     for (const PackRecord& record : records) {
-      check_interrupted();
+      interruption.check();
       ++result.objects;
       result.bytes += record.stored_size;
       try {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interruption.h"
 #include "store/crypto/keys.h"
 #include "store/pack/codec.h"
 #include "store/pack/index.h"
@@ -22,7 +23,7 @@ struct PackCheck {
 };
 // If `ring` is null, only the checksums of encrypted objects are verified.
 PackCheck check_pack(const std::string& path, const Digest& id, Codec& codec, const ReadBase& read_base,
-                     const KeyRing* ring);
+                     const KeyRing* ring, const Interruption& interruption);
 
 // The undamaged objects of a pack whose index is damaged, found by the headers of its entries, in order.
 std::vector<PackRecord> find_entries(const std::string& path);

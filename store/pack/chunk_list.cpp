@@ -34,7 +34,6 @@ class WholeHash {
   void step(std::span<const ChunkItem> items) {
     next_.resize(items.size());
     pool_.run(static_cast<std::int64_t>(items.size()) + 1, [&](std::int64_t task) {
-      check_interrupted();
       if (task == 0) {
         for (const Bytes& chunk : loaded_) hash_.update(chunk);
         return;

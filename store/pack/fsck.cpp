@@ -45,7 +45,10 @@ class ListCheck {
     try {
       const ChunkList list = decode_chunk_list(read(location, key), what);
       if (!is_whole(list, what)) return {};
-      const ReadChunk read_chunk = [&](const Digest& id, Bytes& plain) { store_.read_part(id, plain); };
+      const ReadChunk read_chunk = [&](const Digest& id, Bytes& plain) {
+        store_.options.interruption->check();
+        store_.read_part(id, plain);
+      };
       const Digest file = hash_whole(list, read_chunk, store_.pool, what);
       if ((key ? storage_id(*key, file) : file) == record.key.id) return {};
       return {fmt::format("{}: its chunks are not the file's content", what), {}};
@@ -155,7 +158,8 @@ FsckReport check_store(const StoreState& store, Progress& progress) {
   store.pool.run(static_cast<std::int64_t>(results.size()), [&](std::int64_t pack) {
     auto i = static_cast<std::size_t>(pack);
     auto codec = store.codecs.lend();
-    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), store.read_base(), ring.get());
+    results[i] = check_pack(index->pack_path(i), index->pack_id(i), *codec.get(), store.read_base(), ring.get(),
+                            progress.interruption());
     progress.advance(1);
   });
   progress.end();
@@ -187,7 +191,7 @@ FsckReport check_store(const StoreState& store, Progress& progress) {
   report.damaged.erase(std::unique(report.damaged.begin(), report.damaged.end()), report.damaged.end());
   if (std::string problem = layout_problem(store.folder); !problem.empty())
     report.problems.push_back(std::move(problem));
-  for (std::string& problem : verify_multi_index(store.packs_folder)) {
+  for (std::string& problem : verify_multi_index(store.packs_folder, progress.interruption())) {
     report.problems.push_back(std::move(problem));
     report.multi_damaged = true;
   }

@@ -216,7 +216,7 @@ void Gc::rewrite() {
     }
     std::ranges::sort(live, {}, &PackRecord::offset);
     for (const PackRecord& record : live) {
-      check_interrupted();
+      progress.check_interrupted();
       if (!writer) writer = std::make_unique<PackWriter>(temporaries.next(), store.disk);
       writer->append(picture->read_object({record, static_cast<std::uint32_t>(pack)}));
       progress.advance(size_of_entry(record));
@@ -384,7 +384,8 @@ GcReport collect_garbage(Store& the_store, const std::function<GcRoots()>& roots
   if (std::vector<std::string> broken = store.index()->broken(); !broken.empty()) {
     throw Error(ErrorKind::kCorrupt, broken.front(), "run `mlx fsck --repair` first");
   }
-  if (std::vector<std::string> wrong = verify_multi_index(store.packs_folder); !wrong.empty()) {
+  if (std::vector<std::string> wrong = verify_multi_index(store.packs_folder, progress.interruption());
+      !wrong.empty()) {
     throw Error(ErrorKind::kCorrupt, wrong.front(), "nothing was removed");
   }
   Gc gc(store, roots, options, progress);

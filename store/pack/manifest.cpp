@@ -132,7 +132,7 @@ std::vector<Entry> decode_shard(ByteView bytes) {
     if (__builtin_add_overflow(total, entry.size, &total)) in.corrupt("sizes add up to more than 2^64");
     if (mode == kModeLink && entry.size > kMaxLinkTarget) in.corrupt("link to more than a path can say");
     entry.content = Digest::from(in.take(32));
-    if (!entries.empty() && ends_shard(entries.back().path)) in.corrupt("shard goes on where it must end");
+    if (!entries.empty() && ends_shard(entries.back().path)) in.corrupt("shard continues where it must end");
     entries.push_back(std::move(entry));
   }
   in.expect_end();

@@ -122,7 +122,7 @@ void Marks::follow(Progress& progress) {
     level.swap(waiting_);
     progress.begin("Marking", level.size(), "objects");
     store_.pool.run(static_cast<std::int64_t>(level.size()), [&](std::int64_t i) {
-      check_interrupted();
+      progress.check_interrupted();
       add_named(level[static_cast<std::size_t>(i)]);
       progress.advance(1);
     });

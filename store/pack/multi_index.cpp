@@ -82,7 +82,7 @@ Bytes encode_multi_index(const std::vector<Digest>& packs, std::vector<Location>
 }
 
 // Every byte of it: the header and the fanout by what they must be, each record by the pack that it names.
-std::vector<std::string> verify_multi_index(const std::string& folder) {
+std::vector<std::string> verify_multi_index(const std::string& folder, const Interruption& interruption) {
   const std::string path = join_path(folder, "multi.idx");
   if (!path_exists(path)) return {};
   auto problem = [&](std::string_view what) {
@@ -97,7 +97,7 @@ std::vector<std::string> verify_multi_index(const std::string& folder) {
     std::vector<std::uint32_t> fanout(256);
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < multi->table.size(); ++i) {
-      check_interrupted();
+      interruption.check();
       PackRecord record = multi->table.at(i);
       ++fanout[record.key.id.bytes[0]];
       const std::uint32_t number = multi->pack_number(i);

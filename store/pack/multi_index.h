@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/interruption.h"
 #include "store/pack/pack_format.h"
 
 namespace mlx::store {
@@ -28,6 +29,6 @@ std::shared_ptr<const MultiIndex> open_multi_index(const std::string& path);
 Bytes encode_multi_index(const std::vector<Digest>& packs, std::vector<Location> locations);
 // Reads every byte of multi.idx in `folder`; the problems, one line each. A file that names an absent pack is only
 // outdated, which is no problem.
-std::vector<std::string> verify_multi_index(const std::string& folder);
+std::vector<std::string> verify_multi_index(const std::string& folder, const Interruption& interruption);
 
 }  // namespace mlx::store

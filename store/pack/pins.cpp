@@ -30,7 +30,6 @@ std::string condemned_path(const std::string& folder) {
 void lock(const Fd& fd, int how, const std::string& path) {
   while (::flock(fd.get(), how) != 0) {
     if (errno != EINTR) fail_errno(errno, path, "lock");
-    check_interrupted();
   }
 }
 

@@ -74,7 +74,10 @@ class Received {
     if (!read_new(key, file, bytes, {})) fail(ErrorKind::kIo, "{}: is not where it was written", what);
     const ChunkList list = decode_chunk_list(bytes, what);
     if (list.size > most) return false;
-    const ReadChunk read = [&](const Digest& chunk, Bytes& plain) { read_chunk(chunk, plain, what); };
+    const ReadChunk read = [&](const Digest& chunk, Bytes& plain) {
+      store_.options.interruption->check();
+      read_chunk(chunk, plain, what);
+    };
     if (hash_whole(list, read, store_.pool, what) == file) return true;
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: the chunks that it names are not the file", what),
                 "whoever stored it there was wrong or lied; `mlx push --repair` from a whole clone replaces it");

@@ -80,7 +80,7 @@ void Repair::save(const Digest& pack) {
   ByteView bytes = file.bytes();
   Bytes plain;
   for (const PackRecord& record : whole_in(pack)) {
-    check_interrupted();
+    progress.check_interrupted();
     if (record.offset > bytes.size() || record.stored_size > bytes.size() - record.offset) continue;
     StoredObject object{record.key, record.encoding, record.key_id, record.plain_size, record.checksum, {}, {}};
     ByteView extra = bytes.subspan(record.offset - record.extra_size, record.extra_size);

@@ -48,6 +48,10 @@ Store::Store(const std::string& folder, Disk& disk, Pool& pool, StoreOptions opt
 
 Store::~Store() = default;
 
+const Interruption& Store::interruption() const {
+  return *state_->options.interruption;
+}
+
 bool Store::encrypted() const {
   return state_->encrypted;
 }

@@ -33,7 +33,9 @@ struct StoreState;
 
 struct StoreOptions {
   std::uint64_t pack_size = std::uint64_t{64} << 20;  // a pack is closed once it is this large
-  std::shared_ptr<KeySource> keys;                    // of an encrypted store
+  std::shared_ptr<KeySource> keys = nullptr;          // of an encrypted store
+  // Ends long reading and writing, also where a call takes no Progress.
+  const Interruption* interruption = &Interruption::never();
 };
 
 class Store {
@@ -50,6 +52,7 @@ class Store {
 
   const std::string& folder() const;
   bool encrypted() const;
+  const Interruption& interruption() const;
   // From now on, what is added is encrypted under this domain's key ("main" by default); operations always go under the
   // history's. Nothing is shared between domains. Without effect in a plain store.
   void use_domain(const std::string& domain);

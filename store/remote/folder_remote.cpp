@@ -74,7 +74,7 @@ class FolderRemote final : public Remote {
                Pool& pool)
       : folder_(std::move(folder)),
         disk_(disk),
-        store_(folder_, disk, pool),
+        store_(folder_, disk, pool, {.interruption = options.interruption}),
         check_heads_(options.check_heads),
         mended_(std::move(mended)) {
     if (!options.create) return;
@@ -109,7 +109,7 @@ class FolderRemote final : public Remote {
     store_.reload();
     const StoreState& store = StoreAccess::state(store_);
     store.pool.run(static_cast<std::int64_t>(keys.size()), [&](std::int64_t i) {
-      check_interrupted();
+      progress.check_interrupted();
       StoredObject object = store.read_stored(keys[static_cast<std::size_t>(i)]);
       std::size_t size = object.stored.size();
       take(std::move(object));

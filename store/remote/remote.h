@@ -76,6 +76,7 @@ struct RemoteOptions {
   std::string cache_folder;  // a backend may keep what never changes there (indexes of packs); "": it keeps nothing
   CheckHeads check_heads;    // may be empty
   bool repair = false;       // a server then lets it leave out operations that are there
+  const Interruption* interruption = &Interruption::never();  // ends every wait
 };
 
 // By URL: a folder's path or file://PATH, or a scheme of the table in remote.cpp. kUsage for an unknown one, kNotFound

@@ -39,8 +39,10 @@ std::string last_line(const std::string& text) {
 
 class SshTransport final : public wire::Transport {
  public:
-  SshTransport(const SshTarget& target, const SshProgram& program)
-      : target_(target), own_command_(!program.command.empty()), ssh_(serve_store_command(target, program)) {}
+  SshTransport(const SshTarget& target, const SshProgram& program, const Interruption& interruption)
+      : target_(target),
+        own_command_(!program.command.empty()),
+        ssh_(serve_store_command(target, program), interruption) {}
 
   bool write(ByteView bytes) override { return ssh_.write(bytes); }
   std::size_t read(void* data, std::size_t count) override { return ssh_.read(data, count); }
@@ -60,7 +62,7 @@ class SshTransport final : public wire::Transport {
         if (said.find(known.text) != std::string::npos) return {ErrorKind::kMissing, message, with_setting(known.hint)};
       }
     }
-    return {ErrorKind::kIo, message, "what got through is not sent again: run the command once more"};
+    return {ErrorKind::kIo, message, "run the command again: what arrived is not sent twice"};
   }
 
  private:
@@ -90,7 +92,9 @@ std::unique_ptr<Remote> open_ssh_remote(const std::string& url, const RemoteOpti
   side.where = target.host;
   side.path = target.path;
   side.create = options.create;
-  side.connect = [target, program] { return std::make_unique<SshTransport>(target, program); };
+  side.connect = [target, program, interruption = options.interruption] {
+    return std::make_unique<SshTransport>(target, program, *interruption);
+  };
   return wire::open_wire_remote(std::move(side), pool);
 }
 

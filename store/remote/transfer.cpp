@@ -110,7 +110,7 @@ class Receiver {
       packs.add_stored(object);
     };
     while (!wanted.empty()) {
-      check_interrupted();
+      progress_.check_interrupted();
       remote_.receive(wanted, take, progress_);
       wanted = lacking(to_, bases);
       bases.clear();
@@ -153,7 +153,7 @@ class HeldLists {
       if (asked.emplace(key, files[i]).second) keys.push_back(key);
     }
     std::mutex mutex;
-    NoProgress quiet;
+    NoProgress quiet(to_.interruption());
     remote_.receive(
         keys,
         [&](StoredObject&& object) {
@@ -305,7 +305,7 @@ Received receive_files(Remote& remote, Store& to, const std::vector<FileRef>& fi
   Receiver receiver(remote, to, progress);
   progress.begin("Receiving", 0, "B");
   for (std::vector<FileRef> left = files; !left.empty();) {
-    check_interrupted();
+    progress.check_interrupted();
     HeldLists held(remote, to);
     held.receive(left);
     held.bring_chunks(receiver);
@@ -379,7 +379,7 @@ void add_stored_objects(Store& to, const std::vector<ObjectKey>& keys, const Rea
     if (!batch) batch = to.begin();
     Batch& packs = *batch;
     pool.run(static_cast<std::int64_t>(std::min(kStep, keys.size() - at)), [&](std::int64_t i) {
-      check_interrupted();
+      progress.check_interrupted();
       StoredObject object = read(keys[at + static_cast<std::size_t>(i)]);
       std::size_t size = object.stored.size();
       packs.add_stored(object);

@@ -307,7 +307,7 @@ void check_file_name(const std::string& name) {
   const bool plain =
       std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
   if (name.empty() || name.size() > kMaxName || !plain)
-    fail(ErrorKind::kCorrupt, "'{}' can not name a file of a remote", printable(name));
+    fail(ErrorKind::kCorrupt, "'{}' cannot name a file of a remote", printable(name));
 }
 
 Bytes encode_read(const std::string& name) {

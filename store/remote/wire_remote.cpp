@@ -213,7 +213,7 @@ class WireRemote final : public Remote {
 
   bool publish_heads(const std::vector<Digest>& expected, const std::vector<Digest>& heads) override {
     if (expected.size() > kMaxHeads || heads.size() > kMaxHeads)
-      fail(ErrorKind::kConflict, "a remote can not have more than {} heads", kMaxHeads);
+      fail(ErrorKind::kConflict, "a remote cannot have more than {} heads", kMaxHeads);
     return talk([&](Connection& there) {
       there.put(Type::kPublish, encode(Publish{expected, heads}));
       there.flush();
@@ -325,7 +325,7 @@ class WireRemote final : public Remote {
     const auto load = [&](std::size_t at) {
       loaded.assign(std::min(kSendSlice, keys.size() - at), {});
       pool_.run(static_cast<std::int64_t>(loaded.size()), [&](std::int64_t i) {
-        check_interrupted();
+        progress.check_interrupted();
         const auto n = static_cast<std::size_t>(i);
         const StoredObject object = read(keys[at + n]);
         loaded[n] = {object_frame(object), object.stored.size()};

@@ -55,7 +55,7 @@ class Server {
     try {
       if (!greet()) return;
       while (const std::optional<Frame> request = reader_.next()) {
-        check_interrupted();
+        options_.interruption->check();
         answer(*request);
         writer_.flush();
       }
@@ -80,6 +80,7 @@ class Server {
     RemoteOptions how;
     how.create = open.create;
     how.check_heads = options_.check_heads;
+    how.interruption = options_.interruption;
     store_ = open_remote("file://" + served_path(open.path, options_), how, disk_, pool_);
     writer_.put(Type::kVerdict, encode_verdict(true));
     writer_.flush();
@@ -134,7 +135,7 @@ class Server {
       case Type::kRepair: {
         refuse_writing();
         RepairReport report;
-        NoProgress quiet;
+        NoProgress quiet(*options_.interruption);
         store_->repair(report, quiet);
         Repaired repaired{report.saved_objects, store_->mended()};
         repaired.paths.insert(repaired.paths.end(), report.set_aside.begin(), report.set_aside.end());
@@ -162,7 +163,7 @@ class Server {
   }
 
   void give(const std::vector<ObjectKey>& keys) {
-    NoProgress progress;
+    NoProgress progress(*options_.interruption);
     std::atomic<std::uint64_t> count{0};
     store_->receive(
         keys,
@@ -188,7 +189,7 @@ class Server {
       writing.wait();  // at most two windows are in memory
       if (window->keys.empty()) return;
       writing.post([this, &durable, full = std::exchange(window, std::make_shared<Window>())] {
-        NoProgress progress;
+        NoProgress progress(*options_.interruption);
         store_->send(
             full->keys, [&](const ObjectKey& key) { return full->objects.at(key); }, progress);
         durable += full->frames;
@@ -197,7 +198,7 @@ class Server {
     };
     try {
       for (;;) {
-        check_interrupted();
+        options_.interruption->check();
         std::optional<Frame> frame = reader_.next();
         if (!frame) fail(ErrorKind::kIo, "the connection ended in the middle of a put");
         if (frame->type == Type::kEnd) {

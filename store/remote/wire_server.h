@@ -19,6 +19,7 @@ struct ServeOptions {
   std::string program;  // "mlx 0.1.0"
   std::uint32_t window = std::uint32_t{64} << 20;
   CheckHeads check_heads;  // called before heads are published
+  const Interruption* interruption = &Interruption::never();
 };
 
 // Returns at the end of the input. Errors are sent to the client; those that end the connection are also thrown.

@@ -130,11 +130,11 @@ void for_each_file(const std::vector<std::uint64_t>& sizes, Pool& pool, Progress
   std::optional<Pool> readers;
   if (threads > pool.threads()) readers.emplace(threads);
   (readers ? *readers : pool).run(static_cast<std::int64_t>(small.size()), [&](std::int64_t i) {
-    check_interrupted();
+    progress.check_interrupted();
     add_one(small[static_cast<std::size_t>(i)]);
   });
   for (std::size_t i : large) {
-    check_interrupted();
+    progress.check_interrupted();
     add_one(i);
   }
   progress.end();

@@ -249,7 +249,7 @@ CheckoutReport carry_out(const Store& store, const CheckoutPlan& plan, LinkMode 
     Placer placer(store, disk, place, link, progress);
     progress.begin("Checking out", plan.bytes(), "B");
     pool.run(static_cast<std::int64_t>(plan.write.size()), [&](std::int64_t n) {
-      check_interrupted();
+      progress.check_interrupted();
       placer.place(plan.write[static_cast<std::size_t>(n)], static_cast<int>(n));
     });
     progress.end();

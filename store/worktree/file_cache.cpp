@@ -54,7 +54,7 @@ void seal(const std::string& path, const Entry& entry) {
   if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) fail_errno(errno, path, "set time");
 }
 
-bool holds(const std::string& path, const Entry& entry) {
+bool holds(const std::string& path, const Entry& entry, const Interruption& interruption) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
@@ -63,7 +63,7 @@ bool holds(const std::string& path, const Entry& entry) {
   Bytes buffer(kReadSize);
   std::uint64_t offset = 0;
   while (std::size_t count = read_at(fd.get(), buffer.data(), buffer.size(), offset, path)) {
-    check_interrupted();
+    interruption.check();
     hash.update(ByteView(buffer).first(count));
     offset += count;
   }
@@ -107,7 +107,7 @@ bool FileCache::is_good(const std::string& path, const Entry& entry) const {
 // Takes over a file of an earlier boot after reading it. If it has other content, removes it and returns false.
 bool FileCache::adopt(const std::string& from, const std::string& to, const Entry& entry) {
   if (!stat_link(from)) return false;
-  if (!holds(from, entry)) {
+  if (!holds(from, entry, store_.interruption())) {
     disk_.remove(from);
     return false;
   }
@@ -146,7 +146,8 @@ std::string FileCache::obtain(const Entry& entry, Progress& progress) {
   return path;
 }
 
-CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dry_run) {
+CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dry_run,
+                     const Interruption& interruption) {
   CacheUse freed;
   const std::string files = cache_folder(folder);
   if (!path_exists(files)) return freed;
@@ -166,7 +167,7 @@ CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dr
       if (part.starts_with(kTemporary) && (old || !is_being_written(part))) evict(path);
       if (!is_folder(path)) continue;
       for (const std::string& file : list_folder(path)) {
-        check_interrupted();
+        interruption.check();
         evict(join_path(path, file));
       }
       // This boot's folders stay: a checkout may be about to rename a file into one.

@@ -42,6 +42,7 @@ struct CacheUse {
 };
 // Removes cached files and what killed processes left. Files that a checkout shares by hard link free nothing: they are
 // removed only if `shared`. A dry run only counts. `folder` is .mlx.
-CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dry_run);
+CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dry_run,
+                     const Interruption& interruption = Interruption::never());
 
 }  // namespace mlx::store

@@ -41,7 +41,7 @@ void write_entry(const Store& store, Disk& disk, const Entry& entry, const Benea
   const Fd fd = folder.open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(kCopySize, reader.size())));
   for (std::uint64_t offset = 0; offset < reader.size();) {
-    check_interrupted();
+    progress.check_interrupted();
     const std::size_t count = reader.read_at(offset, buffer.data(), buffer.size());
     const ByteView part = ByteView(buffer).first(count);
     disk.write(fd, part, folder.full(path));

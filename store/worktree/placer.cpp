@@ -56,7 +56,7 @@ bool reflink(const std::string& from, const Beneath& root, const std::string& to
 }  // namespace
 
 void fail_folder_in_the_way(const std::string& path) {
-  throw Error(ErrorKind::kConflict, fmt::format("{}: a folder with other files stands where a file must go", path),
+  throw Error(ErrorKind::kConflict, fmt::format("{}: a folder with other files is where a file must go", path),
               "move it away, then try again");
 }
 
@@ -120,7 +120,7 @@ CheckoutReport Placer::report() const {
 
 // 0, or the errno of the link that failed.
 int Placer::link_once(const Entry& entry, const std::string& temporary) {
-  NoProgress silent;  // a file that is then copied counts once
+  NoProgress silent(progress_.interruption());  // a file that is then copied counts once
   const std::string cached = cache_->obtain(entry, silent);
   if (link_ == LinkMode::kHardlink) return place_.root.hard_link(cached, temporary);
   try {

@@ -40,7 +40,7 @@ Digest hash_file(const std::string& path, WalkedFile& file, Progress& progress) 
     Sha256 hash;
     std::uint64_t offset = 0;
     while (std::size_t count = read_at(fd.get(), buffer.data(), buffer.size(), offset, path)) {
-      check_interrupted();
+      progress.check_interrupted();
       hash.update(ByteView(buffer).first(count));
       offset += count;
       if (attempt == 0) progress.advance(count);
@@ -67,10 +67,11 @@ std::vector<CachedFile> to_cached(const Walk& found, const std::vector<Entry>& e
 
 // The files in a folder, and what the cache knows of them.
 struct FolderState {
-  explicit FolderState(const std::string& folder, StatCache* cache, Pool& pool) : seen_at(wall_nanos()), known(cache) {
+  FolderState(const std::string& folder, StatCache* cache, Pool& pool, const Interruption& interruption)
+      : seen_at(wall_nanos()), known(cache) {
     Background loading;
     if (known) loading.post([&] { cached = known->load(folder); });
-    found = walk(folder, pool);
+    found = walk(folder, pool, interruption);
     loading.wait();
     matches = match(found, cached);
   }
@@ -188,13 +189,13 @@ bool worth_saving(const FolderState& look, const Hashed& hashed) {
 }  // namespace
 
 std::vector<Entry> scan(const std::string& folder, StatCache* cache, Pool& pool, Progress& progress) {
-  return scan(FolderState(folder, cache, pool), folder, pool, progress);
+  return scan(FolderState(folder, cache, pool, progress.interruption()), folder, pool, progress);
 }
 
 ManifestSummary add_folder(Store& store, const std::string& folder, const Digest* before, StatCache* cache, Pool& pool,
                            Progress& progress) {
   store.keep_found();
-  FolderState look(folder, cache, pool);
+  FolderState look(folder, cache, pool, progress.interruption());
   const std::vector<WalkedFile>& files = look.found.files;
   require_shape(look.found, folder);
   std::vector<Entry> entries(files.size());
@@ -253,7 +254,7 @@ Difference compare(const std::vector<Entry>& before, const std::vector<Entry>& a
 
 std::optional<Difference> changes_since(const Digest& manifest, const Store& store, const std::string& folder,
                                         StatCache* cache, Pool& pool, Progress& progress) {
-  FolderState look(folder, cache, pool);
+  FolderState look(folder, cache, pool, progress.interruption());
   if (look.cached.manifest() != manifest) {
     if (!store.has(ObjectKind::kManifest, manifest)) return {};
     return compare(store.entries(manifest), scan(std::move(look), folder, pool, progress));

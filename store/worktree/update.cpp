@@ -53,7 +53,7 @@ ManifestSummary add_parts(Store& store, const std::vector<Entry>& base, const st
                           const std::vector<std::string>& parts, Pool& pool, Progress& progress) {
   std::vector<std::pair<std::string, std::string>> to_add;
   if (stat_link(folder)) {
-    const Walk found = walk(folder, pool);
+    const Walk found = walk(folder, pool, progress.interruption());
     require_something(base, found, folder, parts);
     for (const WalkedFile& file : found.files) {
       if (inside_any(file.path, parts)) to_add.emplace_back(found.disk_path(folder, file.path), std::string(file.path));

@@ -175,7 +175,7 @@ void look_into(const std::string& root, Node& node) {
 }
 
 // A large folder's files, by all threads.
-void look_at_large(const std::string& root, Node& node, Pool& pool) {
+void look_at_large(const std::string& root, Node& node, Pool& pool, const Interruption& interruption) {
   Stream stream = open_stream(root, node);
   if (!stream) {
     node.files.clear();
@@ -183,22 +183,22 @@ void look_at_large(const std::string& root, Node& node, Pool& pool) {
   }
   std::size_t stretches = (node.files.size() + kStretch - 1) / kStretch;
   pool.run(static_cast<std::int64_t>(stretches), [&](std::int64_t i) {
-    check_interrupted();
+    interruption.check();
     std::size_t begin = static_cast<std::size_t>(i) * kStretch;
     look_at(::dirfd(stream.get()), root, node, begin, std::min(begin + kStretch, node.files.size()));
   });
 }
 
-std::vector<Node> look_below(const std::string& root, Pool& pool) {
+std::vector<Node> look_below(const std::string& root, Pool& pool, const Interruption& interruption) {
   std::vector<Node> nodes(1);
   for (std::size_t done = 0; done < nodes.size();) {
     std::size_t end = nodes.size();
     pool.run(static_cast<std::int64_t>(end - done), [&](std::int64_t i) {
-      check_interrupted();
+      interruption.check();
       look_into(root, nodes[done + static_cast<std::size_t>(i)]);
     });
     for (std::size_t i = done; i < end; ++i) {
-      if (!nodes[i].looked_at) look_at_large(root, nodes[i], pool);
+      if (!nodes[i].looked_at) look_at_large(root, nodes[i], pool, interruption);
       for (std::size_t n = 0; n < nodes[i].children.size(); ++n) {
         Node below;
         below.path = std::move(nodes[i].children[n].path);
@@ -256,7 +256,7 @@ std::string Walk::disk_path(const std::string& folder, std::string_view path) co
   return single ? folder : join_path(folder, path);
 }
 
-Walk walk(const std::string& folder, Pool& pool) {
+Walk walk(const std::string& folder, Pool& pool, const Interruption& interruption) {
   Walk result;
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) {
@@ -273,7 +273,7 @@ Walk walk(const std::string& folder, Pool& pool) {
     result.files.push_back({{result.paths[0].data(), name.size()}, mode_of(*link), stat_key(*link)});
     return result;
   }
-  std::vector<Node> nodes = look_below(folder, pool);
+  std::vector<Node> nodes = look_below(folder, pool, interruption);
   std::size_t count = 0;
   for (const Node& node : nodes) count += node.files.size();
   result.files.reserve(count);

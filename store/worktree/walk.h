@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/interruption.h"
 #include "base/parallel.h"
 #include "store/pack/manifest.h"
 
@@ -46,6 +47,6 @@ struct Walk {
   std::string disk_path(const std::string& folder, std::string_view path) const;
 };
 // kNotFound if there is no folder; kUsage for sockets, devices and fifos.
-Walk walk(const std::string& folder, Pool& pool);
+Walk walk(const std::string& folder, Pool& pool, const Interruption& interruption = Interruption::never());
 
 }  // namespace mlx::store

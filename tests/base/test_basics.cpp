@@ -1,14 +1,12 @@
-// Errors, time, the log and the interrupt flag.
+// Errors, time and the log.
 #include <doctest/doctest.h>
 
 #include <cerrno>
-#include <csignal>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "throws.h"
 
 using namespace mlx;
@@ -51,14 +49,4 @@ TEST_CASE("the log is silent until it has a sink, and lines come whole") {
   set_log_sink({});
   log("nor {}", "now");
   CHECK_EQ(lines.size(), 200);
-}
-
-TEST_CASE("an interrupt ends the work at the next look") {
-  check_interrupted();
-  g_interrupted = SIGINT;
-  CHECK(error_of([] { check_interrupted(); }).kind == ErrorKind::kInterrupted);
-  g_interrupted = SIGTERM;
-  CHECK_EQ(error_of([] { check_interrupted(); }).message, "terminated");
-  g_interrupted = 0;
-  check_interrupted();
 }

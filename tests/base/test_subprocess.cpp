@@ -127,13 +127,13 @@ TEST_CASE("the program of a conversation that is dropped is ended, even one that
 }
 
 TEST_CASE("a signal ends the wait for what a program says") {
-  Conversation talk({"sleep", "20"});
-  std::thread signal([] {
+  Interruption interruption;
+  Conversation talk({"sleep", "20"}, interruption);
+  std::thread signal([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    g_interrupted = SIGINT;
+    interruption.raise(SIGINT);
   });
   char byte = 0;
   CHECK_THROWS_AS(talk.read(&byte, 1), Error);
   signal.join();
-  g_interrupted = 0;
 }

@@ -17,6 +17,14 @@ TEST_CASE("ASCII letters become small, other bytes stay") {
   CHECK(lower("AZaz09@[\xC3\x84") == "azaz09@[\xC3\x84");
 }
 
+TEST_CASE("bug: a rate of ten thousand was shown as 1.137e+04") {
+  CHECK(brief_number(11372.4) == "11372");
+  CHECK(brief_number(-1234.6) == "-1235");
+  CHECK(brief_number(0.51491) == "0.5149");
+  CHECK(brief_number(0.0000123) == "1.23e-05");
+  CHECK(brief_number(1e20) == "1e+20");
+}
+
 TEST_CASE("numbers are grouped by threes and counted things know their plural") {
   CHECK(grouped(0) == "0");
   CHECK(grouped(999) == "999");

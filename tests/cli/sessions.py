@@ -116,7 +116,7 @@ def run(mlx, steps):
 def comparable(line):
     line = re.sub(r"\b[0-9a-f]{8,64}\b", "ID", line)
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", line)
-    line = re.sub(r"(seconds|per_second) [\d.]+", r"\1 N", line)
+    line = re.sub(r"(seconds|per_second) [\d.]+(e[-+]?\d+)?", r"\1 N", line)
     line = re.sub(r"\b[\d.]+ (d|h|min|s|ms)( \d+ (h|min|s))?\b", "TIME", line)
     line = re.sub(r"\d[\d,]*\.\d+(e[-+]?\d+)?", "N", line)
     line = re.sub(r"\b\d[\d,]*(?= (%|images/s|rows/s|tokens/s)(\W|$))", "N", line)

@@ -271,13 +271,13 @@ has "$out" failed
 sed 's/^epochs = 2/epochs = 2\ncheckpoint_every = "1 steps"/' cnn.toml >often.toml
 MLX_EMULATED_GPU_FAILS_AT=400 error 8 "unspecified launch failure" gpu train -c often.toml --device cuda --precision fp16 --force
 run=$(gpu log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
-has "$err" "hint: go on with: mlx train -c "
+has "$err" "hint: to continue: mlx train -c "
 has "$err" "often.toml --precision fp16 --device cuda --resume run:${run#run:}; "
 has "$err" "CUDA_LAUNCH_BLOCKING=1"
 expect 0 gpu train -c often.toml --device cuda --precision fp16 --resume "$run" --json
 same "$(json "d['summary']['resumed_from'] > 0")" True
 MLX_EMULATED_GPU_FAILS_AT=20 error 8 "unspecified launch failure" gpu train -c often.toml --device cuda --precision fp16 --force
-lacks "$err" "go on with"
+lacks "$err" "to continue"
 
 # So does a library: its function is named with the operation. In f32, where cuDNN does all three of a convolution.
 while read -r config call operation why; do

@@ -393,8 +393,8 @@ same "$(mlx -C ../changed-clone cat d@v2:2)" 2
 
 # bug: an old file of keys in the remote's place was taken for a change, and its members were handed the new keys.
 put_keys ../remote5 ../keys-before
-error 5 "is gone from it" mlx pull
-error 5 "is gone from it" mlx -C ../changed-clone pull
+error 5 "which lacks keys that this clone has seen there" mlx pull
+error 5 "which lacks keys that this clone has seen there" mlx -C ../changed-clone pull
 expect 0 mlx push
 has "$err" "went back to revision 1: revision 2 of this clone is put there again"
 expect 0 mlx push

@@ -101,7 +101,7 @@ mlx tag unpushed data/a@v1 >/dev/null  # the remote, and so the packs, have what
 cp .mlx/journal saved
 printf 'X' | dd of=.mlx/journal bs=1 seek=$(($(stat -c %s saved) - 20)) conv=notrunc status=none
 expect 6 mlx fsck
-has "$out" "stands in the database only"
+has "$out" "is in the database only"
 expect 0 mlx fsck --repair
 expect 0 mlx fsck
 sed -i 's/^size .*/size 1/' data/b.mlx

@@ -76,7 +76,7 @@ same "$(json 'd["schema"], d["pointers"], d["objects"], d["status"]')" "('mlx.ex
 expect 0 mlx export lfs data ../back/all/data
 has "$out" unchanged
 echo other >../back/all/data/run
-error 4 "something else stands there" mlx export lfs data ../back/all/data
+error 4 "another file is there" mlx export lfs data ../back/all/data
 rm ../back/all/data/run && expect 0 mlx export lfs data ../back/all/data
 error 3 "not in a git repository" mlx export lfs data /
 cd ../back && git lfs install --local >/dev/null && git add . && git commit -q -m exported

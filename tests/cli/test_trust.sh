@@ -94,7 +94,7 @@ same "$(json '[(p["name"], p["may"]) for p in d["people"]]')" "[('owner', ['comm
 as ada expect 0 mlx pull
 as ada expect 0 mlx audit verify --remote origin
 error 2 "there is no right 'rule'" mlx key trust bob "$bob" --may rule
-error 2 "can not name a person" mlx key trust 'b o b' "$bob"
+error 2 "cannot name a person" mlx key trust 'b o b' "$bob"
 error 3 "neither a public key nor a file" mlx key trust eve nothing
 error 3 "did you mean 'bob'" mlx key distrust bobb
 

@@ -119,7 +119,7 @@ expect 0 mlx promote d@previous production
 same "$out" "d@production -> d@v1  moved (was v2)"
 expect 0 mlx show d@production~1 --json
 same "$(json 'd["name"]')" d@v2
-error 2 "'previous' can not be a tag" mlx tag previous d@v1
+error 2 "'previous' cannot be a tag" mlx tag previous d@v1
 expect 0 mlx completion --words reference
 has "$out" "d@previous"
 # bug: `mlx ls` hid aliases.

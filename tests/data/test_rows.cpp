@@ -286,7 +286,7 @@ TEST_CASE("rows: hostile and mistaken tables") {
   features.features = {"price"};
   CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'price' is a target"));
   features.features = {"rooms", "rooms"};
-  CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'rooms' stands twice"));
+  CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'rooms' occurs twice"));
   CHECK(says(failure("a,price\n1,2\n1,2,3\n", price, ErrorKind::kCorrupt), "train.csv: line 3: 3 cells, 2 columns"));
   CHECK(says(failure("a,price\n\"1,2\n", price, ErrorKind::kCorrupt), "line 2: a quoted cell that does not end"));
   CHECK(says(failure("a,price\n1e999,2\n", price, ErrorKind::kCorrupt), "column 'a': 1e999 is not a finite number"));
@@ -313,8 +313,8 @@ TEST_CASE("rows: a schema survives model.json, and a damaged one is refused") {
   };
   CHECK(says(changed([](Json& j) { j["target"] = "price"; }), "model.json: 'target': unknown word 'price'"));
   CHECK(says(changed([](Json& j) { j["features"][0]["std"] = 0; }), "'rooms': 'std': expected a number above 0"));
-  CHECK(says(changed([](Json& j) { j["features"][1]["values"] = {"a", "a"}; }), "'a' stands twice"));
-  CHECK(says(changed([](Json& j) { j["features"][1]["name"] = "rooms"; }), "'rooms' stands twice"));
+  CHECK(says(changed([](Json& j) { j["features"][1]["values"] = {"a", "a"}; }), "'a' occurs twice"));
+  CHECK(says(changed([](Json& j) { j["features"][1]["name"] = "rooms"; }), "'rooms' occurs twice"));
   CHECK(says(changed([](Json& j) { j["target"] = "class"; }), "'targets' are not what 'target' says"));
   CHECK(says(changed([](Json& j) { j.erase("features"); }), "features"));
 }

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <csignal>
 
 #include "base/json.h"
 #include "probe.h"
@@ -88,11 +87,10 @@ TEST_CASE("trainings have the same bits whichever stream is first, and stopped a
     early.train();
     CHECK(early.id() == late.id());
     for (const std::uint64_t step : {2u, 2u}) {
-      Tripwire tripwire(step, [] { g_interrupted = SIGTERM; });
+      StopAt tripwire(step);
       const bool first = registry::runs(*stopped.repository).empty();
       CHECK_THROWS_WITH_AS(stopped.train(tripwire, first ? "" : stopped.run()),
                            doctest::Contains("a checkpoint is kept"), Error);
-      g_interrupted = 0;
     }
     emulation::copies_first(false);
     stopped.train(stopped.run());
@@ -110,7 +108,7 @@ TEST_CASE("a loss that is not finite is traced to the operation, and no checkpoi
   }
   REQUIRE_MESSAGE(message.find("was the first not to be finite, at step ") != std::string::npos, message);
   const registry::Run run = registry::runs(*world.repository)[0];
-  CHECK(run.status == "failed");
+  CHECK(run.status == registry::RunStatus::kFailed);
   if (const auto state = load_checkpoint(*world.repository, run.id, run.key))
     CHECK(graph::first_not_finite(state->tensors).empty());
 }

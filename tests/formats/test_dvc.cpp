@@ -66,7 +66,7 @@ TEST_CASE("dvc: block YAML, and what of YAML is refused") {
   CHECK(canonical(json) == R"({"a":{"b":"1","c":null},"d":[["x",{"y":"1","z":"a: b"}],{"k":null}],"e":"a\tb"})");
   const auto refused = [](const std::string& text) { return message_of([&] { parse_block_yaml(text, "f"); }); };
   CHECK(refused("") == "f:1: is empty");
-  CHECK(refused("a: 1\na: 2\n") == "f:2: the key 'a' stands twice");
+  CHECK(refused("a: 1\na: 2\n") == "f:2: the key 'a' occurs twice");
   CHECK(refused("a: &x 1\n").find("f:1: is YAML of a kind") == 0);
   CHECK(refused("a: {b: 1}\n").find("f:1: is YAML of a kind") == 0);
   CHECK(refused("a: |\n  text\n").find("f:1: is YAML of a kind") == 0);
@@ -111,7 +111,7 @@ TEST_CASE("dvc: folder manifests") {
   };
   CHECK(dir_complaint("[" + with("../x") + "]") == "f: '../x' is not a path inside");
   CHECK(dir_complaint("[" + with("/etc/x") + "]") == "f: '/etc/x' is not a path inside");
-  CHECK(dir_complaint("[" + with("a") + "," + with("a") + "]") == "f: 'a' stands twice");
+  CHECK(dir_complaint("[" + with("a") + "," + with("a") + "]") == "f: 'a' occurs twice");
   CHECK(dir_complaint("{}") == "f: is not a list of files");
   CHECK(dir_complaint("[1]") != "taken");
   CHECK(dir_complaint(R"([{"relpath": "a"}])") != "taken");

@@ -53,7 +53,8 @@ struct Clone {
   void open() {
     Environment environment;
     environment.home = home;
-    repository = std::unique_ptr<Repository>(new Repository(open_repository(root, *disk, pool, environment, *kinds)));
+    repository = std::unique_ptr<Repository>(
+        new Repository(open_repository(root, *disk, pool, environment, interruption, *kinds)));
     repository->db().run("PRAGMA synchronous = OFF");
   }
   void close() { repository.reset(); }
@@ -65,6 +66,7 @@ struct Clone {
   const Kinds* kinds = &known_kinds();
   std::unique_ptr<store::Disk> disk = std::make_unique<UnsyncedDisk>();
   Pool pool{1};
+  Interruption interruption;
   std::unique_ptr<Repository> repository;
 };
 
@@ -139,7 +141,7 @@ inline std::string dump(Repository& repo) {
     out += fmt::format("moved {}@{} {} {} {}\n", m.artifact, m.alias, m.digest.brief(), m.actor, m.time);
   }
   for (const Run& r : runs(repo)) {
-    out += fmt::format("run {} {} '{}' {} {} {} {} {} {} '{}' {} {} {}\n", r.id, r.command, r.title, r.status,
+    out += fmt::format("run {} {} '{}' {} {} {} {} {} {} '{}' {} {} {}\n", r.id, r.command, r.title, name_of(r.status),
                        r.key.brief(), r.params, r.environment, r.code, r.summary, r.error, r.actor, r.started, r.ended);
     for (const auto& [role, id] : r.inputs) out += fmt::format("  in {} {}\n", role, id.brief());
     for (const RunOutput& o : r.outputs) out += fmt::format("  out {} {}\n", o.role, o.version.brief());

@@ -98,7 +98,7 @@ class HistoryMaker {
       record_checkpoint(repo, {.run = run, .step = step, .manifest = Digest::of(text()), .best = below(2) == 0});
     }
     if (below(3) == 0) {
-      end_run(repo, run, "interrupted", {}, Json::object(), "signal 15");
+      end_run(repo, run, RunStatus::kInterrupted, {}, Json::object(), "signal 15");
       resume_run(repo, run, 10);
       log_some(repo, run, 11);
     }
@@ -106,7 +106,7 @@ class HistoryMaker {
     if (const auto output = any_version(repo)) outputs.push_back({"model", output->digest});
     Json summary;
     summary["loss"] = static_cast<double>(random_()) / 1e9;
-    const char* const status[] = {"done", "failed", "interrupted"};
+    const RunStatus status[] = {RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted};
     end_run(repo, run, status[below(3)], outputs, summary, below(2) == 0 ? "" : "why");
   }
 

@@ -33,7 +33,7 @@ TEST_CASE("names that references could not tell apart, or that are no safe path,
   Clone c;
   for (const std::string name : {"", "a@b", "a:b", "../x", "/x", "x/.git/hooks", "X/.MLX", "run", "a\nb", "\xff"}) {
     INFO(name);
-    CHECK(fails_with(ErrorKind::kUsage, "can not name", [&] { make(c.repo(), name, "one"); }) == "");
+    CHECK(fails_with(ErrorKind::kUsage, "cannot name", [&] { make(c.repo(), name, "one"); }) == "");
   }
   make(c.repo(), "clf", "one");
   CHECK(fails_with(ErrorKind::kConflict, "is a model already",
@@ -41,8 +41,8 @@ TEST_CASE("names that references could not tell apart, or that are no safe path,
   const Version v = resolve(c.repo(), "clf");
   for (const std::string label : {"", "latest", "v3", "deadbeef", "-x", "a b", "~1"}) {
     INFO(label);
-    CHECK(fails_with(ErrorKind::kUsage, "can not be", [&] { move_alias(c.repo(), label, v); }) == "");
-    CHECK(fails_with(ErrorKind::kUsage, "can not be", [&] { create_tag(c.repo(), label, v); }) == "");
+    CHECK(fails_with(ErrorKind::kUsage, "cannot be", [&] { move_alias(c.repo(), label, v); }) == "");
+    CHECK(fails_with(ErrorKind::kUsage, "cannot be", [&] { create_tag(c.repo(), label, v); }) == "");
   }
 }
 
@@ -114,8 +114,8 @@ TEST_CASE("aliases move and keep their history, tags stay") {
   create_tag(c.repo(), "sent", v1);
   create_tag(c.repo(), "sent", v1);
   CHECK(fails_with(ErrorKind::kConflict, "never move", [&] { create_tag(c.repo(), "sent", v2); }) == "");
-  CHECK(fails_with(ErrorKind::kConflict, "already stands as a tag", [&] { move_alias(c.repo(), "sent", v2); }) == "");
-  CHECK(fails_with(ErrorKind::kConflict, "already stands as an alias", [&] { create_tag(c.repo(), "best", v2); }) ==
+  CHECK(fails_with(ErrorKind::kConflict, "already exists as a tag", [&] { move_alias(c.repo(), "sent", v2); }) == "");
+  CHECK(fails_with(ErrorKind::kConflict, "already exists as an alias", [&] { create_tag(c.repo(), "best", v2); }) ==
         "");
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("bug: a run could not be named where the version is meant that it made
   made.run = run;
   const Version version = create_version(c.repo(), made).version;
   make(c.repo(), "copy", "one");  // the same content by another name
-  end_run(c.repo(), run, "done", {{"model", version.digest}}, Json::object());
+  end_run(c.repo(), run, RunStatus::kDone, {{"model", version.digest}}, Json::object());
   CHECK(resolve(c.repo(), "run:" + run.substr(0, 6)).name() == "clf@v1");
   CHECK(made_by(c.repo(), read_run(c.repo(), run)).size() == 1);
   CHECK(fails_with(ErrorKind::kNotFound, "no run has this id", [&] { resolve(c.repo(), "run:0000"); }) == "");

@@ -83,7 +83,7 @@ TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit t
     Repository training = open_repository(a.root, *a.disk, pool);
     run = start_run(training, run_start("train", "key"));
     log_metrics(training, run, {{1, "loss", 0.5, 1}, {2, "loss", 0.25, 2}});
-    end_run(training, run, "done", {}, Json::object());
+    end_run(training, run, RunStatus::kDone, {}, Json::object());
   }
   a.repo().merge(b.repo().operations());  // diverged: everything is applied again
   store::Statement rows = a.repo().db().prepare("SELECT count(*) FROM metrics");
@@ -202,7 +202,7 @@ TEST_CASE("a journal that was cut off, edited or reordered") {
   SUBCASE("reordered") {
     std::swap(operations[4], operations[5]);
     write_journal(c, operations);
-    CHECK(finds(c, "stands before its parent") == "");
+    CHECK(finds(c, "comes before its parent") == "");
   }
   SUBCASE("edited") {
     std::string text(operations[3].begin(), operations[3].end());

@@ -77,7 +77,7 @@ TEST_CASE("bug: a run was what anybody said of it") {
   Others o;
   const Version model = make(o.ada.repo(), "clf", "weights");
   const std::string done = start_run(o.ada.repo(), run_start("train", "k"));
-  end_run(o.ada.repo(), done, "done", {{"model", model.digest}}, Json{{"accuracy", 0.99}});
+  end_run(o.ada.repo(), done, RunStatus::kDone, {{"model", model.digest}}, Json{{"accuracy", 0.99}});
   const std::string running = start_run(o.ada.repo(), run_start("train", "l"));
   record_checkpoint(o.ada.repo(), {running, 100, Digest::of("hers"), true});
   o.after("run.resume", {{"run", done}, {"step", 0}});
@@ -90,20 +90,20 @@ TEST_CASE("bug: a run was what anybody said of it") {
                       {"points", 0}});
   for (const std::int64_t step : {1'000'000, 1'000'001, 1'000'002})
     o.after("run.checkpoint", {{"run", running}, {"step", step}, {"manifest", Digest::of("x").text()}, {"best", true}});
-  CHECK(read_run(o.ada.repo(), done).status == "done");
+  CHECK(read_run(o.ada.repo(), done).status == RunStatus::kDone);
   CHECK(read_run(o.ada.repo(), done).outputs.size() == 1);
   REQUIRE(checkpoints(o.ada.repo(), running).size() == 1);
   CHECK(checkpoints(o.ada.repo(), running)[0].manifest == Digest::of("hers"));
   CHECK(remarks(o.ada.repo()).size() == 5);
   CHECK(o.tells("has no effect: the run was started by " + o.ada.repo().actor()));
-  end_run(o.ada.repo(), running, "interrupted", {}, Json::object());
+  end_run(o.ada.repo(), running, RunStatus::kInterrupted, {}, Json::object());
   CHECK(o.is_projection());
 }
 
 TEST_CASE("bug: somebody else's run was resumed in their name") {
   Others o;
   const std::string run = start_run(o.ada.repo(), run_start("train", "k"));
-  end_run(o.ada.repo(), run, "interrupted", {}, Json::object());
+  end_run(o.ada.repo(), run, RunStatus::kInterrupted, {}, Json::object());
   CHECK(is_own_run(o.ada.repo(), run));
   bring(o.ada.repo(), o.bob.repo());
   CHECK_FALSE(is_own_run(o.bob.repo(), run));
@@ -111,7 +111,7 @@ TEST_CASE("bug: somebody else's run was resumed in their name") {
   Clone laptop("laptop", o.ada_home.path());  // hers as well
   bring(o.ada.repo(), laptop.repo());
   resume_run(laptop.repo(), run, 0);
-  CHECK(read_run(laptop.repo(), run).status == "running");
+  CHECK(read_run(laptop.repo(), run).status == RunStatus::kRunning);
 }
 
 TEST_CASE("bug: what somebody attached was gone once another attached under its name") {
@@ -192,7 +192,7 @@ TEST_CASE("bug: a second tag of a name made the first one unusable") {
   create_tag(o.ada.repo(), "begun", one);
   o.after("tag.create", {{"artifact", "clf"}, {"digest", two.digest.text()}, {"tag", "begun"}});
   CHECK(resolve(o.ada.repo(), "clf@begun").digest == one.digest);
-  CHECK(o.tells(fmt::format("by {} has no effect: the tag stands on {} already, put there by {}", o.bob.repo().actor(),
+  CHECK(o.tells(fmt::format("by {} has no effect: the tag is on {} already, put there by {}", o.bob.repo().actor(),
                             one.digest.brief(), o.ada.repo().actor())));
   CHECK(o.is_projection());
   o.ada.repo().merge({beside});  // who could not know of hers: neither has the better right
@@ -259,8 +259,8 @@ TEST_CASE("bug: taking in what others made could not be interrupted") {
   make(o.ada.repo(), "clf", "one");
   const std::string before = dump(o.ada.repo());
   const Operation more = o.by(o.bob, "actor.forget", {{"actor", o.bob.repo().actor()}}, o.ada.repo().heads());
-  g_interrupted = 2;
+  o.ada.interruption.raise(2);
   CHECK(fails_with(ErrorKind::kInterrupted, "", [&] { o.ada.repo().merge({more}); }) == "");
-  g_interrupted = 0;
+  const Interruption::Deferred past(o.ada.interruption);
   CHECK(dump(o.ada.repo()) == before);
 }

@@ -80,7 +80,7 @@ TEST_CASE("pointers are written once, beside the data or below models") {
   CHECK(all_pointers(c.repo()) == std::vector<Pointer>{model, data});
 
   write_file_atomically(c.path("data/moved.mlx"), read_text(c.path("data/fashion.mlx")));
-  CHECK(fails_with(ErrorKind::kCorrupt, "stands at data/fashion.mlx", [&] { all_pointers(c.repo()); }) == "");
+  CHECK(fails_with(ErrorKind::kCorrupt, "is at data/fashion.mlx", [&] { all_pointers(c.repo()); }) == "");
 }
 
 TEST_CASE("a folder is ignored once, and what git takes for a pattern is escaped") {
@@ -131,7 +131,7 @@ TEST_CASE("bug: a file of a folder that is not added yet was taken for a damaged
   CHECK(fails_with(ErrorKind::kCorrupt, "raw/notes.mlx:2", [&] { all_pointers(c.repo()); }) == "");
   CHECK(write_pointer(c.repo(), pointer("data/set")));
   write_file_atomically(c.path("raw/notes.mlx"), read_text(c.path("data/set.mlx")));
-  CHECK(fails_with(ErrorKind::kCorrupt, "which stands at data/set.mlx", [&] { all_pointers(c.repo()); }) == "");
+  CHECK(fails_with(ErrorKind::kCorrupt, "which is at data/set.mlx", [&] { all_pointers(c.repo()); }) == "");
 }
 
 TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") {

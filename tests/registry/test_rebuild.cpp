@@ -128,7 +128,7 @@ TEST_CASE("metrics of a run that goes on survive a rebuild in place and a merge 
   CHECK(a.repo().heads().size() == 2);
   CHECK(metrics(a.repo(), run).size() == 2);
   log_metrics(a.repo(), run, {{3, "loss", 0.125, 3}});
-  end_run(a.repo(), run, "done", {}, Json::object());
+  end_run(a.repo(), run, RunStatus::kDone, {}, Json::object());
   CHECK(a.repo().heads().size() == 1);
   CHECK(metrics(a.repo(), run).size() == 3);
 }

@@ -76,7 +76,7 @@ TEST_CASE("one remote is picked, and the error says which there are") {
 TEST_CASE("bad names, passwords and bad files") {
   TempFolder folder;
   const auto add = [&](const std::string& name, const std::string& url) { add_remote(folder.path(), {name, url}); };
-  CHECK(fails_with(ErrorKind::kUsage, "can not name", [&] { add("a b", "x"); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "cannot name", [&] { add("a b", "x"); }) == "");
   CHECK(fails_with(ErrorKind::kUsage, "no URL", [&] { add("a", ""); }) == "");
   CHECK(fails_with(ErrorKind::kUsage, "no URL", [&] { add("a", "x\ny"); }) == "");
   CHECK(fails_with(ErrorKind::kRefused, "tracked by git", [&] { add("a", "ssh://me:secret@host/x"); }) == "");

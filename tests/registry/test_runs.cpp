@@ -44,7 +44,7 @@ TEST_CASE("a run from start to end") {
   const std::string id = start_run(c.repo(), start);
   CHECK(id.size() == 16);
   Run run = read_run(c.repo(), id);
-  CHECK(run.status == "running");
+  CHECK(run.status == RunStatus::kRunning);
   CHECK(run.title == "mlx train");
   CHECK(run.params == start.params);
   CHECK(run.inputs == start.inputs);
@@ -55,9 +55,9 @@ TEST_CASE("a run from start to end") {
   CHECK(metrics(c.repo(), id, "valid/accuracy").size() == 4);
   CHECK(metrics(c.repo(), id, "train/loss").size() == 20);
   const Version model = make(c.repo(), "clf", "weights");
-  end_run(c.repo(), id, "done", {{"model", model.digest}}, figures());
+  end_run(c.repo(), id, RunStatus::kDone, {{"model", model.digest}}, figures());
   run = read_run(c.repo(), "run:" + id.substr(0, 6));
-  CHECK(run.status == "done");
+  CHECK(run.status == RunStatus::kDone);
   CHECK(run.summary == R"({"accuracy":0.925})");
   CHECK(run.outputs.at(0).version == model.digest);
   CHECK(run.ended >= run.started);
@@ -69,14 +69,14 @@ TEST_CASE("a run from start to end") {
 TEST_CASE("what has ended takes no more metrics, and ids must name one run") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));
-  end_run(c.repo(), id, "failed", {}, Json::object(), "no memory");
+  end_run(c.repo(), id, RunStatus::kFailed, {}, Json::object(), "no memory");
   CHECK(read_run(c.repo(), id).error == "no memory");
   CHECK(fails_with(ErrorKind::kConflict, "has ended (failed)", [&] { log_metrics(c.repo(), id, some_points(1, 1)); }) ==
         "");
-  CHECK(fails_with(ErrorKind::kConflict, "has ended", [&] { end_run(c.repo(), id, "done", {}, Json::object()); }) ==
-        "");
-  CHECK(fails_with(ErrorKind::kUsage, "finished", [&] { end_run(c.repo(), id, "finished", {}, Json::object()); }) ==
-        "");
+  CHECK(fails_with(ErrorKind::kConflict, "has ended",
+                   [&] { end_run(c.repo(), id, RunStatus::kDone, {}, Json::object()); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "killed",
+                   [&] { end_run(c.repo(), id, RunStatus::kKilled, {}, Json::object()); }) == "");
   CHECK(fails_with(ErrorKind::kNotFound, "at least 4", [&] { read_run(c.repo(), id.substr(0, 3)); }) == "");
   CHECK(fails_with(ErrorKind::kNotFound, "mlx log --runs", [&] { read_run(c.repo(), "0000000000000000"); }) == "");
   CHECK(fails_with(ErrorKind::kNotFound, "at least 4", [&] { read_run(c.repo(), "%%%%%"); }) == "");
@@ -101,7 +101,7 @@ TEST_CASE("the last two checkpoints and the best are kept; a run that is done ne
   CHECK(steps() == "30* 50 ");
   record_checkpoint(c.repo(), {.run = id, .step = 60, .manifest = Digest::of("again"), .best = true});
   CHECK(steps() == "50 60* ");
-  end_run(c.repo(), id, "done", {}, Json::object());
+  end_run(c.repo(), id, RunStatus::kDone, {}, Json::object());
   CHECK(steps() == "");
   CHECK(fails_with(ErrorKind::kConflict, "is done", [&] { resume_run(c.repo(), id, 50); }) == "");
 }
@@ -110,12 +110,12 @@ TEST_CASE("a resumed run writes its metrics again from where it was") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));
   log_metrics(c.repo(), id, some_points(1, 30));
-  end_run(c.repo(), id, "interrupted", {}, Json::object());
+  end_run(c.repo(), id, RunStatus::kInterrupted, {}, Json::object());
   resume_run(c.repo(), id, 20);
-  CHECK(read_run(c.repo(), id).status == "running");
+  CHECK(read_run(c.repo(), id).status == RunStatus::kRunning);
   CHECK(metrics(c.repo(), id, "train/loss").size() == 20);
   log_metrics(c.repo(), id, some_points(21, 30));
-  end_run(c.repo(), id, "done", {}, figures());
+  end_run(c.repo(), id, RunStatus::kDone, {}, figures());
   const std::string before = dump(c.repo());
   NoProgress quiet;
   rebuild_database(c.root, *c.disk, c.pool, quiet);
@@ -177,7 +177,7 @@ TEST_CASE("lineage goes through runs and parents, both ways") {
     RunStart start = run_start(command, command);
     start.inputs = inputs;
     const std::string id = start_run(c.repo(), start);
-    end_run(c.repo(), id, "done", outputs, Json::object());
+    end_run(c.repo(), id, RunStatus::kDone, outputs, Json::object());
     return id;
   };
   const Version f32 = make(c.repo(), "clf", "f32");

@@ -116,7 +116,7 @@ TEST_CASE("a run that was allowed to begin ends, whatever [people] says meanwhil
   TempFolder home;
   Clone other("other", home.path());
   trust_person(c.root, {"other", {other.repo().signer().public_key}, kEveryRight, {}}, false);
-  end_run(c.repo(), run, "done", {}, Json::object(), "");
+  end_run(c.repo(), run, RunStatus::kDone, {}, Json::object(), "");
   CHECK(fails_with(ErrorKind::kRefused, "nobody in [people]",
                    [&] { start_run(c.repo(), run_start("train", "key 2")); }) == "");
 }

@@ -92,7 +92,7 @@ TEST_CASE("only the last move of an alias is taken back, and runs never are") {
   CHECK(fails_with(ErrorKind::kConflict, "came later", [&] { undo(c.repo(), first, false); }) == "");
   const std::string run = start_run(c.repo(), run_start("train", "key"));
   CHECK(fails_with(ErrorKind::kRefused, "record of a run", [&] { undo(c.repo(), "", false); }) == "");
-  end_run(c.repo(), run, "done", {{"model", two.digest}}, Json::object());
+  end_run(c.repo(), run, RunStatus::kDone, {{"model", two.digest}}, Json::object());
   undo(c.repo(), c.repo().operations()[3].id.hex(), false);
   CHECK(resolve(c.repo(), "clf@production").digest == one.digest);
   CHECK(fails_with(ErrorKind::kConflict, "what a run used or made stays",

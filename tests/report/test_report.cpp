@@ -131,7 +131,8 @@ struct History {
     log(run);
     const Version version =
         make("clf", ArtifactKind::kModel, nn::store_model(repository->store(), model(labels, "f32")), run);
-    registry::end_run(*repository, run, "done", {{"model", version.digest}}, {{"seconds", 12.5}, {"steps", 400}});
+    registry::end_run(*repository, run, registry::RunStatus::kDone, {{"model", version.digest}},
+                      {{"seconds", 12.5}, {"steps", 400}});
     return version;
   }
 
@@ -139,7 +140,7 @@ struct History {
     const std::string run = start("quantize", "mlx quantize clf", {{"model", from.digest}, {"data", data.digest}});
     const Version version = make("clf", ArtifactKind::kModel,
                                  nn::store_model(repository->store(), model(labels, "int8")), run, from.digest);
-    registry::end_run(*repository, run, "done", {{"model", version.digest}}, Json::object());
+    registry::end_run(*repository, run, registry::RunStatus::kDone, {{"model", version.digest}}, Json::object());
     return version;
   }
 };

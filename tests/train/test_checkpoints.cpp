@@ -78,7 +78,7 @@ TEST_CASE("a disk that is full costs checkpoints, with warnings, and not the tra
     std::shared_ptr<std::atomic<bool>> disk_full;
   } both(progress, full);
   const TrainOutcome outcome = world.train(both);
-  CHECK(outcome.run.status == "done");
+  CHECK(outcome.run.status == registry::RunStatus::kDone);
   CHECK(world.id() == expected.id());
   CHECK(progress.warnings.find("no checkpoint at step 12") != std::string::npos);
   CHECK(progress.warnings.find("No space left on device") != std::string::npos);
@@ -173,7 +173,7 @@ TEST_CASE("a loss that is not finite names the step and the operation, and the l
     CHECK(message.find("was the first not to be finite, at step ") != std::string::npos);
     CHECK(message.find(" (") != std::string::npos);
     const registry::Run run = registry::runs(*world.repository)[0];
-    CHECK(run.status == "failed");
+    CHECK(run.status == registry::RunStatus::kFailed);
     CHECK(registry::versions(*world.repository, "clf").empty());
     if (registry::checkpoints(*world.repository, run.id).empty()) continue;
     const auto state = load_checkpoint(*world.repository, run.id, run.key);

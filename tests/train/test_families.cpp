@@ -21,11 +21,14 @@ std::string config_of(const std::string& model) {
 }
 
 // Stops the training as Ctrl-C does when so many steps are done.
-struct Interrupt final : Progress {
-  explicit Interrupt(std::uint64_t steps) : step(steps) {}
+struct OwnToken {
+  Interruption token;
+};
+struct Interrupt final : private OwnToken, Progress {
+  explicit Interrupt(std::uint64_t at) : Progress(token), step(at) {}
   void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
   void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) g_interrupted = SIGINT;
+    if (training && (done += count) == step) token.raise(SIGINT);
   }
   void note(std::string_view) override {}
   void end() override {}
@@ -73,7 +76,6 @@ void check_family(const std::string& model) {
 
   Interrupt interrupt(11);
   CHECK_THROWS_WITH_AS(three.train(interrupt), doctest::Contains("after step 11"), Error);
-  g_interrupted = 0;
   three.train(silent, "run:" + registry::runs(*three.repository).at(0).id);
   CHECK(three.id() == one.id());
 }

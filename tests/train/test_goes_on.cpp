@@ -2,8 +2,6 @@
 // settings that decide whether it is the same training.
 #include <doctest/doctest.h>
 
-#include <csignal>
-
 #include "base/json.h"
 #include "registry/versions/references.h"
 #include "world.h"
@@ -12,9 +10,8 @@ namespace mlx::train::test {
 namespace {
 
 void stop_at(World& world, std::uint64_t step) {
-  Tripwire tripwire(step, [] { g_interrupted = SIGTERM; });
+  StopAt tripwire(step);
   CHECK_THROWS_WITH_AS(world.train(tripwire), doctest::Contains("a checkpoint is kept"), Error);
-  g_interrupted = 0;
 }
 
 std::int64_t steps_before(const TrainOutcome& outcome) {
@@ -106,7 +103,7 @@ TEST_CASE("a training that is done goes on for longer with its optimizer's state
   // Where the schedule does not depend on the length it is what the longer training gives.
   CHECK(world.id() == whole.id());
   CHECK(world.train("run:" + first).unchanged);
-  CHECK(registry::read_run(*world.repository, first).status == "done");
+  CHECK(registry::read_run(*world.repository, first).status == registry::RunStatus::kDone);
   // Not with another dataset, batch or optimizer, nor for less than was done.
   for (const auto& [from, to, message] : std::initializer_list<std::array<const char*, 3>>{
            {"seed = 5", "seed = 6", "another config or dataset: train.seed"},
@@ -165,7 +162,7 @@ TEST_CASE("keys of the command line count as those of the file") {
   CHECK(refused("train.epochs=many") ==
         "--set train.epochs=many: [train] epochs: expected an integer from 1 to 1000000, got \"many\" | ");
   CHECK(refused("train.epochs") == "--set train.epochs: expected KEY=VALUE | like --set train.epochs=20");
-  CHECK(refused("train.epochs.x=1").starts_with("--set train.epochs.x=1: what stands before 'x' is no table"));
+  CHECK(refused("train.epochs.x=1").starts_with("--set train.epochs.x=1: the part before 'x' is no table"));
   CHECK(refused("a b=1").starts_with("--set a b=1: expected a key"));
 }
 

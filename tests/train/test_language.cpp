@@ -89,11 +89,14 @@ struct World {
 };
 
 // As from Ctrl-C when `step` steps are done.
-struct Interrupt final : Progress {
-  explicit Interrupt(std::uint64_t at) : step(at) {}
+struct OwnToken {
+  Interruption token;
+};
+struct Interrupt final : private OwnToken, Progress {
+  explicit Interrupt(std::uint64_t at) : Progress(token), step(at) {}
   void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
   void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) g_interrupted = SIGINT;
+    if (training && (done += count) == step) token.raise(SIGINT);
   }
   void note(std::string_view) override {}
   void end() override {}
@@ -114,10 +117,9 @@ TEST_CASE("language models: the same bits with any number of threads, and stoppe
     CHECK(three.train(silent).version.digest == whole.version.digest);
     Interrupt interrupt(17);
     CHECK_THROWS_AS(two.train(interrupt), Error);
-    g_interrupted = 0;
     const std::vector<registry::Run> runs = registry::runs(*two.repository);
     REQUIRE(runs.size() == 1);
-    CHECK(runs[0].status == "interrupted");
+    CHECK(runs[0].status == registry::RunStatus::kInterrupted);
     CHECK(two.train(silent, "run:" + runs[0].id).version.digest == whole.version.digest);
     CHECK(registry::metrics(*two.repository, runs[0].id, "train/loss").size() == static_cast<std::size_t>(kSteps));
     CHECK(nn::load_model(one.repository->store(), whole.version.digest).tokenizer->kind() == "chars");

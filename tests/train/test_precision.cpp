@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <csignal>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -60,9 +59,8 @@ void check_family(const std::string& config, double tolerance) {
   CHECK(std::abs(loss - wide_loss) < tolerance);
   CHECK(one.id() != wide_id);
 
-  Tripwire tripwire(11, [] { g_interrupted = SIGTERM; });
+  StopAt tripwire(11);
   CHECK_THROWS_WITH_AS(three.train(tripwire), doctest::Contains("after step 11"), Error);
-  g_interrupted = 0;
   three.train(three.run());
   CHECK(three.id() == one.id());
 }
@@ -123,9 +121,8 @@ TEST_CASE("precision: with every optimizer, micro-batches, clipping and averages
         with(std::string(lines) + "precision = \"bf16\"", replaced(synthetic::kConfig, "learning_rate = 0.05\n", ""));
     World whole(2, config), stopped(1, config);
     whole.train();
-    Tripwire tripwire(13, [] { g_interrupted = SIGTERM; });
+    StopAt tripwire(13);
     CHECK_THROWS_WITH_AS(stopped.train(tripwire), doctest::Contains("after step 13"), Error);
-    g_interrupted = 0;
     stopped.train(stopped.run());
     CHECK(stopped.id() == whole.id());
   }

@@ -1,8 +1,6 @@
 // Stopped at any step and resumed: the bits of a training that was never stopped, whatever keeps state between steps.
 #include <doctest/doctest.h>
 
-#include <csignal>
-
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/process_use.h"
@@ -34,11 +32,10 @@ TEST_CASE("stopped at any step and resumed equals never stopped, with another nu
     World stopped(3, variant(lines));
     // 3, then 8, where the validation is interrupted, then 14.
     for (const std::uint64_t step : {3u, 5u, 6u}) {
-      Tripwire tripwire(step, [] { g_interrupted = SIGTERM; });
+      StopAt tripwire(step);
       const bool first = registry::runs(*stopped.repository).empty();
       CHECK_THROWS_WITH_AS(stopped.train(tripwire, first ? "" : stopped.run()),
                            doctest::Contains("a checkpoint is kept"), Error);
-      g_interrupted = 0;
     }
     const TrainOutcome resumed = stopped.train(stopped.run());
     CHECK(stopped.id() == whole.id());

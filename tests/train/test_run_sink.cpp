@@ -2,8 +2,9 @@
 // of a training through the repository.
 #include <doctest/doctest.h>
 
-#include <csignal>
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "train/build_model.h"
 #include "train/training_loop.h"
@@ -78,10 +79,9 @@ TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to
   NoProgress silent;
   MemorySink whole, stopped;
   const TrainingResult expected = train_in_memory(synthetic::kConfig, whole, silent);
-  Tripwire tripwire(11, [] { g_interrupted = SIGTERM; });
+  StopAt tripwire(11);
   CHECK_THROWS_WITH_AS(train_in_memory(synthetic::kConfig, stopped, tripwire),
                        "interrupted after step 11 of 24; a checkpoint is kept", Error);
-  g_interrupted = 0;
   CHECK(stopped.saved.back() == 11);
   CHECK(stopped.ends == 1);
   const TrainingResult resumed = train_in_memory(synthetic::kConfig, stopped, silent, true);
@@ -89,6 +89,27 @@ TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to
   CHECK(stopped.began == std::vector<std::int64_t>{0, 11});
   CHECK(nn::encode_tensors(resumed.tensors) == nn::encode_tensors(expected.tensors));
   CHECK(stopped.metrics["train/loss"] == whole.metrics["train/loss"]);
+}
+
+TEST_CASE("bug: an interruption ended every work of the process: of two trainings the other one goes on to its end") {
+  NoProgress silent;
+  MemorySink alone, stopped, other;
+  const TrainingResult expected = train_in_memory(synthetic::kConfig, alone, silent);
+  std::atomic<bool> is_stopped = false;
+  std::thread first([&] {
+    StopAt interrupted(3);
+    try {
+      train_in_memory(synthetic::kConfig, stopped, interrupted);
+    } catch (const Error& error) {
+      is_stopped = error.kind == ErrorKind::kInterrupted;
+    }
+  });
+  Tripwire waiting(2, [&] { first.join(); });  // most of its steps come after the interruption
+  const TrainingResult result = train_in_memory(synthetic::kConfig, other, waiting);
+  CHECK(is_stopped);
+  CHECK(stopped.saved.back() == 3);
+  CHECK(result.steps == 24);
+  CHECK(nn::encode_tensors(result.tensors) == nn::encode_tensors(expected.tensors));
 }
 
 TEST_CASE("a training that diverges tells its sink so, and looks for the origin from the sink's last checkpoint") {

@@ -23,7 +23,7 @@ TEST_CASE("training learns, names the next version, moves the pointer and record
   const train::TrainOutcome outcome = world.train();
   CHECK_FALSE(outcome.unchanged);
   CHECK(outcome.version.name() == "clf@v1");
-  CHECK(outcome.run.status == "done");
+  CHECK(outcome.run.status == registry::RunStatus::kDone);
   CHECK(registry::read_pointer(*world.repository, "clf")->digest == outcome.version.digest);
   const Json summary = parse_json(outcome.run.summary, "summary");
   CHECK(summary["steps"] == 24);  // 256 of 300 examples, 8 batches, 3 epochs
@@ -74,7 +74,7 @@ TEST_CASE("training again is unchanged; force gives the same bits; a lost pointe
 TEST_CASE("interrupted and resumed equals never stopped") {
   World whole, stopped;
   whole.train();
-  Tripwire tripwire(11, [] { g_interrupted = SIGINT; });
+  StopAt tripwire(11);
   train::TrainOptions options;
   options.level = kernels::best_level();
   const train::TrainConfig config = train::read_train_config(join_path(stopped.folder.path(), "train.toml"));
@@ -85,13 +85,12 @@ TEST_CASE("interrupted and resumed equals never stopped") {
     CHECK(error.kind == ErrorKind::kInterrupted);
     message = error.message;
   }
-  g_interrupted = 0;
   CHECK(message == "interrupted after step 11 of 24; a checkpoint is kept");
   const std::vector<registry::Run> all = registry::runs(*stopped.repository);
   REQUIRE(all.size() == 1);
-  CHECK(all[0].status == "interrupted");
+  CHECK(all[0].status == registry::RunStatus::kInterrupted);
   const train::TrainOutcome resumed = stopped.train("run:" + all[0].id);
-  CHECK(resumed.run.status == "done");
+  CHECK(resumed.run.status == registry::RunStatus::kDone);
   CHECK(registry::metrics(*stopped.repository, all[0].id, "train/loss").size() == 24);
   CHECK(stopped.id() == whole.id());
 }
@@ -119,7 +118,7 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
       new registry::Repository(registry::open_repository(killed.folder.path(), *killed.disk, killed.pool)));
   const std::vector<registry::Run> all = registry::runs(*killed.repository);
   REQUIRE(all.size() == 1);
-  CHECK(all[0].status == "killed");
+  CHECK(all[0].status == registry::RunStatus::kKilled);
   REQUIRE(registry::checkpoints(*killed.repository, all[0].id).size() == 2);
   killed.train("run:" + all[0].id);
   CHECK(killed.id() == whole.id());
@@ -138,7 +137,7 @@ TEST_CASE("a loss that is not finite ends the run as failed and names the step")
   for (int layer = 0; layer < 2; ++layer) config = replaced(config, "norm = \"batch\", ", "");
   World world(2, config);
   CHECK_THROWS_WITH_AS(world.train(), doctest::Contains("at step"), Error);
-  CHECK(registry::runs(*world.repository)[0].status == "failed");
+  CHECK(registry::runs(*world.repository)[0].status == registry::RunStatus::kFailed);
   CHECK(registry::versions(*world.repository, "clf").empty());
 }
 

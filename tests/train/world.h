@@ -1,6 +1,7 @@
 // A repository with a dataset and a config to train, and ways to interrupt training. Shared by the tests of training.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,8 +63,9 @@ inline std::string with(const std::string& lines, const std::string& config = sy
 }
 
 // Counts steps, calls `at` when the given step is done, and keeps warnings.
-struct Tripwire final : Progress {
-  Tripwire(std::uint64_t at_step, std::function<void()> what) : step(at_step), fire(std::move(what)) {}
+struct Tripwire : Progress {
+  Tripwire(std::uint64_t at_step, std::function<void()> what, const Interruption& of = Interruption::never())
+      : Progress(of), step(at_step), fire(std::move(what)) {}
   void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
   void advance(std::uint64_t count) override {
     if (training && (done += count) == step) fire();
@@ -75,6 +77,16 @@ struct Tripwire final : Progress {
   std::function<void()> fire;
   std::string warnings;
   bool training = false;
+};
+
+// Interrupts the training that reports to it when the given step is done.
+struct OwnToken {
+  Interruption token;
+};
+struct StopAt final : private OwnToken, Tripwire {
+  explicit StopAt(std::uint64_t at_step)
+      : Tripwire(
+            at_step, [this] { token.raise(SIGTERM); }, token) {}
 };
 
 }  // namespace mlx::train::test

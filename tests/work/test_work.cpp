@@ -71,7 +71,7 @@ TEST_CASE("work makes a version, records how, and is not done twice") {
   REQUIRE(first.versions.size() == 1);
   CHECK(first.versions[0].name() == "clf@v1");
   CHECK(first.versions[0].run == first.run.id);
-  CHECK(first.run.status == "done");
+  CHECK(first.run.status == registry::RunStatus::kDone);
   CHECK(first.run.key == key_of(some_work()));
   CHECK(first.run.summary == R"({"loss":0.5})");
   CHECK(first.run.outputs.at(0).version == first.versions[0].digest);
@@ -167,7 +167,8 @@ TEST_CASE("an answer counts only where its version is still called what the work
 TEST_CASE("a body that throws ends its run, and none of its versions is seen") {
   struct Bad {
     std::function<void()> fail;
-    const char *status, *error;
+    const char* status;
+    const char* error;
   };
   // bug: an exception that was neither an Error nor bad_alloc left the run "running".
   const Bad all[] = {
@@ -187,7 +188,7 @@ TEST_CASE("a body that throws ends its run, and none of its versions is seen") {
     };
     CHECK_THROWS(run_once(clone.repo(), some_work(), body, silent));
     const registry::Run run = only_run(clone.repo());
-    CHECK(run.status == bad.status);
+    CHECK(std::string_view(name_of(run.status)) == bad.status);
     CHECK(run.error == bad.error);
     CHECK(registry::versions(clone.repo(), "clf").empty());
     // It is no answer.
@@ -197,14 +198,14 @@ TEST_CASE("a body that throws ends its run, and none of its versions is seen") {
 
 TEST_CASE("a signal that ends the body does not keep its end from being recorded, and is still there") {
   Clone clone;
-  const auto body = [](ActiveRun&) -> Json {
-    g_interrupted = 2;
-    check_interrupted();
+  const auto body = [&](ActiveRun& run) -> Json {
+    clone.interruption.raise(2);
+    run.repository.interruption().check();
     return {};
   };
   CHECK_THROWS_AS(run_once(clone.repo(), some_work(), body, silent), Error);
-  CHECK(g_interrupted.exchange(0) == 2);
-  CHECK(only_run(clone.repo()).status == "interrupted");
+  CHECK(clone.interruption.signal() == 2);
+  CHECK(only_run(clone.repo()).status == registry::RunStatus::kInterrupted);
 }
 
 TEST_CASE("what is refused before the run begins leaves no run") {
@@ -234,7 +235,7 @@ TEST_CASE("work goes on in the run that is to be resumed, unless that is done or
     other.live_runs().let_go(stopped);
   }
   CHECK(run_once(clone.repo(), some_work(), go_on, silent, take_up).run.id == stopped);
-  CHECK(only_run(clone.repo()).status == "done");
+  CHECK(only_run(clone.repo()).status == registry::RunStatus::kDone);
   Work done = some_work();
   done.resume = stopped;
   CHECK(run_once(clone.repo(), done, never, silent).unchanged);
@@ -338,14 +339,14 @@ TEST_CASE("stopped or failing at any write, and run again: one version, and a ru
       reached_end = disk.calls() < at;
       clone.open();
       const std::vector<registry::Run> before = registry::runs(clone.repo());
-      const bool done = !before.empty() && before[0].status == "done";
-      for (const registry::Run& run : before) CHECK(run.status != "running");
+      const bool done = !before.empty() && before[0].status == registry::RunStatus::kDone;
+      for (const registry::Run& run : before) CHECK(run.status != registry::RunStatus::kRunning);
       const bool version = !registry::versions(clone.repo(), "clf").empty();
       CHECK((version || !done));
       version_without_end = version_without_end || (version && !done);
       const Outcome again = run_clf(clone.repo());
       CHECK(again.unchanged == done);
-      CHECK(again.run.status == "done");
+      CHECK(again.run.status == registry::RunStatus::kDone);
       CHECK(again.versions.at(0).name() == "clf@v1");
       CHECK(registry::versions(clone.repo(), "clf").size() == 1);
     }

@@ -111,7 +111,7 @@ std::string find_object(const std::string& cache, const std::string& md5, const 
 }
 
 // The MD5 of a file. With `unix_lines` as DVC 2 computed it for text files: line ends count as "\n".
-std::string md5_of(const std::string& path, bool unix_lines) {
+std::string md5_of(const std::string& path, bool unix_lines, const Interruption& interruption) {
   const Fd fd = open_file(path, O_RDONLY);
   Md5 md5;
   Bytes block(std::size_t{1} << 20), kept;
@@ -119,7 +119,7 @@ std::string md5_of(const std::string& path, bool unix_lines) {
   for (std::uint64_t at = 0;;) {
     const std::size_t count = read_at(fd.get(), block.data(), block.size(), at, path);
     at += count;
-    check_interrupted();
+    interruption.check();
     if (!unix_lines) {
       md5.update({block.data(), count});
     } else {
@@ -136,15 +136,15 @@ std::string md5_of(const std::string& path, bool unix_lines) {
   }
 }
 
-void check_md5(const std::string& path, const std::string& md5, bool version2) {
-  if (md5_of(path, false) == md5 || (version2 && md5_of(path, true) == md5)) return;
+void check_md5(const std::string& path, const std::string& md5, bool version2, const Interruption& interruption) {
+  if (md5_of(path, false, interruption) == md5 || (version2 && md5_of(path, true, interruption) == md5)) return;
   throw Error(ErrorKind::kCorrupt, fmt::format("{}: its MD5 is not {}", path, md5),
               "the cache is damaged: remove that file and `dvc fetch` it again");
 }
 
 class Finder {
  public:
-  explicit Finder(const std::string& root) : root_(root) {}
+  Finder(const std::string& root, const Interruption& interruption) : root_(root), interruption_(interruption) {}
 
   void read(const std::string& dvc_file) {
     const formats::DvcFile file = formats::parse_dvc_file(read_limited(dvc_file, kMaxDvcFile), dvc_file);
@@ -185,7 +185,7 @@ class Finder {
       return made;
     }
     const std::string text = read_limited(manifest, kMaxDirFile);
-    check_md5(manifest, out.md5, false);
+    check_md5(manifest, out.md5, false, interruption_);
     for (const formats::DvcDirEntry& entry : formats::parse_dvc_dir(text, manifest))
       made.files.push_back(file(artifact + "/" + entry.path, entry.path, entry.md5, out));
     return made;
@@ -200,7 +200,9 @@ class Finder {
     if (one.source.empty()) note_missing(shown);
     struct stat info {};
     if (::stat(one.source.c_str(), &info) == 0) one.size = static_cast<std::uint64_t>(info.st_size);
-    one.check = [md5, version2 = out.version2](const std::string& source) { check_md5(source, md5, version2); };
+    one.check = [md5, version2 = out.version2, &interruption = interruption_](const std::string& source) {
+      check_md5(source, md5, version2, interruption);
+    };
     return one;
   }
 
@@ -209,13 +211,14 @@ class Finder {
   }
 
   std::string root_, cache_, first_missing_;
+  const Interruption& interruption_;
   std::size_t missing_ = 0;
 };
 
 }  // namespace
 
 DvcDatasets find_dvc_datasets(Repository& repository, const std::vector<std::string>& paths) {
-  Finder finder(repository.root());
+  Finder finder(repository.root(), repository.interruption());
   for (const std::string& path : dvc_files(repository.root(), paths)) finder.read(path);
   finder.require_objects();
   check_import(repository, finder.found.datasets);

@@ -49,8 +49,8 @@ void write_hook(const std::string& git_root, const std::string& command, store::
   const std::string folder = git_hooks_folder(git_root), path = join_path(folder, "pre-push");
   if (path_exists(path)) {
     if (as_text(read_regular_file(path, kMaxHook)).find(kHookMark) == std::string::npos) {
-      setup.notes.push_back(fmt::format(
-          "{} exists already: add '{}' to it, so that pushes without their data are refused", path, command));
+      setup.notes.push_back(
+          fmt::format("{} exists already: add '{}' to it, and pushes without their data are refused", path, command));
     }
     return;
   }

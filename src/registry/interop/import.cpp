@@ -70,7 +70,7 @@ std::vector<Entry> add_contents(Repository& repository, store::Batch& batch, con
       entries.back().content = batch.add_blob(as_bytes(content));
       require(dataset, file, entries.back());
     }
-    check_interrupted();
+    progress.check_interrupted();
   }
   std::vector<Entry> added = store::add_files(batch, to_read, progress);
   for (std::size_t i = 0; i < added.size(); ++i) {
@@ -101,7 +101,7 @@ void check_import(Repository& repository, const std::vector<ImportDataset>& data
     if (pointer.kind == ArtifactKind::kDataset) others.push_back(pointer.artifact);
   for (const ImportDataset& dataset : datasets) {
     if (const std::string problem = artifact_name_problem(dataset.artifact); !problem.empty()) {
-      fail(ErrorKind::kUsage, "'{}' can not name an artifact: {}", dataset.artifact, problem);
+      fail(ErrorKind::kUsage, "'{}' cannot name an artifact: {}", dataset.artifact, problem);
     }
     check_shape(dataset);
     for (const std::string& other : others) {

@@ -48,8 +48,7 @@ bool stands(const Planned& planned) {
                  ((info.st_mode & 0100) != 0) == (planned.mode == store::kModeExecutable)) {
     return true;
   }
-  throw Error(ErrorKind::kConflict, fmt::format("{}: something else stands there", planned.path),
-              "export into a new folder");
+  throw Error(ErrorKind::kConflict, fmt::format("{}: another file is there", planned.path), "export into a new folder");
 }
 
 // Checks that every folder between `folder` and the path is a real folder or missing: nothing is written through a
@@ -106,7 +105,7 @@ void write_object(Repository& repository, const store::Entry& entry, const std::
       disk.write(fd, {block.data(), count}, temporary);
       at += count;
       progress.advance(count);
-      check_interrupted();
+      progress.check_interrupted();
     }
     disk.sync(fd, temporary);
   }

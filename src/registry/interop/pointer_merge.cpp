@@ -26,7 +26,7 @@ std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
   const bool here = repository.store().has(store::ObjectKind::kManifest, pointer.digest);
   if (!here && !fetch_files_of(repository, pointer.digest)) {
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}: version {} is not in this repository, so that it can not be merged", pointer.artifact,
+                fmt::format("{}: version {} is not in this repository, so that it cannot be merged", pointer.artifact,
                             pointer.digest.brief()),
                 fmt::format("run `mlx fetch --all`, then `git checkout -m -- {}` to merge again",
                             shell_quoted(pointer_path(pointer.kind, pointer.artifact))));

@@ -130,7 +130,7 @@ void require_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
   if (!plain || name.empty() || name.size() > 64 || name == kUnsigned)
-    fail(ErrorKind::kUsage, "'{}' can not name a person in [people]: up to 64 letters, digits, '_' and '-'", name);
+    fail(ErrorKind::kUsage, "'{}' cannot name a person in [people]: up to 64 letters, digits, '_' and '-'", name);
 }
 
 bool replace_config(const std::string& root, const std::string& before, const std::string& after, bool dry_run) {
@@ -208,7 +208,7 @@ bool end_trust(const std::string& root, const std::string& name, const std::vect
     for (const TrustedPerson& one : people.people) names.push_back(one.name);
     const std::string meant = did_you_mean(name, names);
     throw Error(ErrorKind::kNotFound, fmt::format("[people] of mlx.toml has no '{}'", name),
-                meant.empty() ? "`mlx key people` lists who stands there" : fmt::format("did you mean '{}'?", meant));
+                meant.empty() ? "`mlx key people` lists the people there" : fmt::format("did you mean '{}'?", meant));
   }
   if (!person->until.empty()) return false;
   if (until.empty())

@@ -11,6 +11,7 @@
 #include "registry/operations/content.h"
 #include "registry/operations/history.h"
 #include "registry/operations/operation_stage.h"
+#include "registry/operations/run_status.h"
 #include "registry/operations/schema.h"
 #include "registry/sync/claims.h"
 #include "store/pack/usage.h"
@@ -98,7 +99,7 @@ class Audit {
 
   void check_order() {
     if (const auto wrong = known_.first_misplaced()) {
-      problem("meta.db: operations: {} is at the place of {}: rows were reordered", wrong->first.brief(),
+      problem("meta.db: operations: {} is where {} belongs: rows were reordered", wrong->first.brief(),
               wrong->second.brief());
     }
   }
@@ -122,7 +123,7 @@ class Audit {
         const Operation operation = decode(bytes);
         for (const Digest& parent : operation.parents) {
           if (journal.contains(parent) || store_.has(store::ObjectKind::kOperation, parent)) continue;
-          problem("journal: {} stands before its parent {}, or that was removed", id.brief(), parent.brief());
+          problem("journal: {} comes before its parent {}, or the parent was removed", id.brief(), parent.brief());
         }
         journal.insert(id);
         if (!known_.has(id)) absent.add(operation);
@@ -286,7 +287,7 @@ void Audit::note_unsealed() {
     const bool sealed = runs.null(2) || store_.has_blob(runs.digest(2));
     const bool rows = any.bind(runs.text(0)).step();
     any.reset();
-    if (runs.text(1) == "running" || !sealed || !rows) insert.bind(runs.text(0)).run();
+    if (parse_run_status(runs.text(1)) == RunStatus::kRunning || !sealed || !rows) insert.bind(runs.text(0)).run();
   }
 }
 

@@ -62,7 +62,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
   operations.settle();
   store::Database fresh = scratch_database();
   fresh.migrate(kMigrations);
-  NoProgress quiet;
+  NoProgress quiet(repository.interruption());
   {
     store::Transaction transaction(fresh);
     rebuild_projection(fresh, repository.store(), repository.kinds(), operations, quiet);
@@ -133,7 +133,7 @@ void check_journal(Repository& repository, MetadataCheck& check) {
   operations->visit([&](const Operation& operation) {
     if (written.contains(operation.id) || repository.store().has(store::ObjectKind::kOperation, operation.id)) return;
     check.problems.push_back(
-        fmt::format("{}: operation {} ({}) stands in the database only", path, operation.id.brief(), operation.kind));
+        fmt::format("{}: operation {} ({}) is in the database only", path, operation.id.brief(), operation.kind));
     check.rebuild = true;
   });
 }

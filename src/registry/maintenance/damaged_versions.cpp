@@ -205,7 +205,7 @@ std::vector<DamagedFile> damaged_versions(Repository& repository, const store::F
   lists.visit([&](const std::vector<Digest>& shards) {
     std::vector<std::vector<DamagedFile>> bad(shards.size());
     repository.pool().run(static_cast<std::int64_t>(shards.size()), [&](std::int64_t i) {
-      check_interrupted();
+      progress.check_interrupted();
       bad[static_cast<std::size_t>(i)] = search.bad_files(shards[static_cast<std::size_t>(i)]);
       progress.advance(1);
     });

@@ -126,7 +126,8 @@ void require_known_heads(Repository& repository, const std::vector<Digest>& head
     if (is_recorded(repository.db(), head)) continue;
     throw Error(
         ErrorKind::kConflict,
-        fmt::format("'{}' has operations that this clone does not have: what they name is not known", config.name),
+        fmt::format("'{}' has operations that this clone does not have; they may need content that would be removed",
+                    config.name),
         "run `mlx fetch` first");
   }
   const std::vector<Digest> lost = rolled_back(repository, config, heads, nullptr);
@@ -193,8 +194,7 @@ store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& c
   const std::unique_ptr<store::Remote> remote = open_remote(repository, config, Direction::kFetch);
   store::Store* const there = store::local_store(*remote);
   if (store::as_encrypted(*remote) != nullptr) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("'{}' is encrypted: what it holds can not be told apart there", config.name),
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is encrypted: versions cannot be told apart there", config.name),
                 "push to a new remote, and remove this one");
   }
   if (there == nullptr) {

@@ -44,7 +44,8 @@ void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
     if (path_exists(path + suffix)) disk.rename(path + suffix, aside + suffix);
   }
   disk.sync_folder(parent_path(path));
-  progress.warn(fmt::format("{} was damaged or held what cannot be taken in, and now stands at {}", path, aside));
+  progress.warn(
+      fmt::format("{} was damaged or held operations that cannot be applied; it was moved to {}", path, aside));
 }
 
 // Operations that cannot be applied: unreadable, or with a missing ancestor. They are kept in packs, where fsck names
@@ -126,7 +127,7 @@ void settle_lost(store::Database& db, const std::string& root, std::uint64_t bef
   if (!is_history_given_up(db))
     progress.warn(found == 0
                       ? "no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored"
-                      : "what was recorded last is lost: the history goes on with what the journal still has, "
+                      : "what was recorded last is lost: the history continues with what the journal still has, "
                         "and `mlx gc` keeps what is stored");
   give_up_history(db);
 }

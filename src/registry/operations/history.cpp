@@ -302,7 +302,7 @@ void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, c
   CHECK(std::ranges::includes(newest.parents, select_heads(db)));
   Ancestry ancestry(db);
   if (!taken_back_by(kinds, newest)) return apply(db, store, kinds, newest, ancestry);
-  NoProgress quiet;
+  NoProgress quiet(store.interruption());
   apply_all_again(
       db, store, kinds, [&](OperationStage& all) { all.add(newest); }, quiet);
 }
@@ -313,6 +313,7 @@ void adopt(store::Database& db, const store::Store& store, const Kinds& kinds, O
   if (extends_heads(db, unknown) && !holds_undo(kinds, unknown)) {
     Ancestry ancestry(db);
     return unknown.visit([&](const Operation& operation) {
+      progress.check_interrupted();
       progress.advance(1);
       apply(db, store, kinds, operation, ancestry);
     });
@@ -331,6 +332,7 @@ void rebuild_projection(store::Database& db, const store::Store& store, const Ki
   progress.begin("apply", all.size(), "operations");
   Ancestry ancestry(db);
   all.visit([&](const Operation& operation) {
+    progress.check_interrupted();
     apply(db, store, kinds, operation, ancestry, undone.contains(operation.id));
     progress.advance(1);
   });
@@ -344,7 +346,7 @@ bool is_outdated(store::Database& db) {
 
 void project_anew_where_outdated(store::Database& db, const store::Store& store, const Kinds& kinds) {
   if (!is_outdated(db)) return;
-  NoProgress quiet;
+  NoProgress quiet(store.interruption());
   apply_all_again(
       db, store, kinds, [](OperationStage&) {}, quiet);
   db.run("DELETE FROM meta WHERE key = 'outdated'");
@@ -361,7 +363,7 @@ void catch_up(store::Database& db, const store::Store& store, const Kinds& kinds
     if (in_journal.insert(id) && !is_recorded(db, id)) unknown.add(decode(bytes));
   });
   unknown.settle();
-  NoProgress quiet;
+  NoProgress quiet(store.interruption());
   adopt(db, store, kinds, unknown, quiet);
   if (db.writable()) append_lost(db, store, journal, in_journal);  // if it cannot be written, neither can the journal
   note_journal_size(db, path);

@@ -36,7 +36,7 @@ std::vector<Digest> decode_parents(const Json& object, const std::string& what) 
     if (!parent.is_string()) fail(ErrorKind::kCorrupt, "{}: 'parents': expected digests", what);
     parents.push_back(Digest::parse(parent.get_ref<const std::string&>()));
     if (parents.size() > 1 && !(parents[parents.size() - 2] < parents.back())) {
-      fail(ErrorKind::kCorrupt, "{}: 'parents' are not sorted, or one stands twice", what);
+      fail(ErrorKind::kCorrupt, "{}: 'parents' are not sorted, or one occurs twice", what);
     }
   }
   return parents;

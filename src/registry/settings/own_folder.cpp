@@ -156,7 +156,7 @@ void require_own_folder(const std::string& root) {
   }
   if (!tracked.empty()) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("{}: git tracks it, and what a project brings along is no repository of this clone",
+                fmt::format("{}: git tracks it, and a repository that comes with a project is not used",
                             join_path(*git_root, tracked)),
                 fmt::format("if this clone made it: git rm -r --cached {0}, and commit; else remove {0}",
                             shell_quoted(*below)));

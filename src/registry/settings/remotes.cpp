@@ -47,7 +47,7 @@ bool is_remote_name(const std::string& name) {
 
 void check_remote(const std::string& root, const RemoteConfig& remote) {
   if (!is_remote_name(remote.name)) {
-    fail(ErrorKind::kUsage, "'{}' can not name a remote: up to 64 letters, digits, '_' and '-'", remote.name);
+    fail(ErrorKind::kUsage, "'{}' cannot name a remote: up to 64 letters, digits, '_' and '-'", remote.name);
   }
   const bool control =
       std::ranges::any_of(remote.url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
@@ -61,8 +61,7 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
   for (const RemoteConfig& known : registry::remotes(root)) {
     if (known.name != remote.name) continue;
     if (known.url == remote.url && known.encrypt == remote.encrypt) return;
-    throw Error(ErrorKind::kConflict,
-                fmt::format("mlx.toml: the remote '{}' exists with the URL {}", known.name, known.url),
+    throw Error(ErrorKind::kConflict, fmt::format("mlx.toml: the remote '{}' has the URL {}", known.name, known.url),
                 fmt::format("remove it first: mlx remote remove {}", shell_quoted(known.name)));
   }
 }

@@ -62,7 +62,8 @@ class PeekedTrees {
     if (roots.empty()) return;
     folder_.emplace(repository.environment());
     store::Store::create(folder_->path(), repository.disk());
-    peeked_.emplace(folder_->path(), repository.disk(), repository.pool());
+    peeked_.emplace(folder_->path(), repository.disk(), repository.pool(),
+                    store::StoreOptions{.interruption = &repository.interruption()});
     receive_readable(remote, *peeked_, roots, progress);
     peeked_->reload();
   }

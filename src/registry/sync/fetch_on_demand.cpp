@@ -79,7 +79,7 @@ void fetch_on_demand(Repository& repository, const Digest& manifest, Progress& p
 }
 
 bool fetch_files_of(Repository& repository, const Digest& manifest) {
-  NoProgress quiet;
+  NoProgress quiet(repository.interruption());
   return had([&] { receive_tree(repository, manifest, quiet); });
 }
 
@@ -111,7 +111,7 @@ void need_files_of(Repository& repository, const std::string& name, const Digest
 bool fetch_missing(Repository& repository, const std::vector<store::Store::Missing>& objects) {
   if (!is_lazy(repository)) return false;
   Source source = open_source(repository);
-  NoProgress quiet;
+  NoProgress quiet(repository.interruption());
   Transfer transfer{repository.store(), *source.remote, quiet, source.result, tree_check(repository, quiet)};
   std::vector<Digest> trees;
   std::vector<store::FileRef> files;

@@ -42,6 +42,7 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
     repair ? check_published(there, before, heads, kinds) : check_pushed(there, before, heads, kinds);
   };
   options.repair = repair;
+  options.interruption = &repository.interruption();
   try {
     return store::open_remote(absolute_url(repository.root(), remote.url), options, repository.disk(),
                               repository.pool());
@@ -94,11 +95,11 @@ bool went_back(Repository& repository, const RemoteConfig& config, const store::
 }
 
 Error gone_back(const store::KeyFile& lock, const std::string& what) {
-  return Error(ErrorKind::kRefused,
-               fmt::format("{}: revision {} stands there, and what this clone has seen there before is gone from it",
-                           what, lock.revision()),
-               "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
-               "with `mlx push`, or with `mlx push --repair` where they went two ways");
+  return Error(
+      ErrorKind::kRefused,
+      fmt::format("{}: it has revision {}, which lacks keys that this clone has seen there", what, lock.revision()),
+      "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
+      "with `mlx push`, or with `mlx push --repair` where they went two ways");
 }
 
 Error without_pinned(const store::KeyFile& file, const RemoteConfig& config) {
@@ -173,8 +174,8 @@ void take_first_keys(Repository& repository, const RemoteConfig& config, const s
 void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
   if (remote.heads().empty() && remote.operations().empty()) return;
   throw Error(ErrorKind::kConflict,
-              fmt::format("'{}' holds unencrypted objects and has no keys, so it cannot become encrypted", config.name),
-              "push to an empty remote; what stands in clear there stays readable");
+              fmt::format("'{}' holds objects in clear and has no keys: it cannot become encrypted", config.name),
+              "push to an empty remote; what is in clear there stays readable");
 }
 
 // A remote's heads, as operations of this clone.

@@ -9,8 +9,9 @@
 namespace mlx::registry {
 
 Repository open_repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment,
-                           const Kinds& kinds) {
-  return Repository(start, disk, pool, std::move(environment), {fetch_missing, destroy_erased_keys}, kinds);
+                           const Interruption& interruption, const Kinds& kinds) {
+  return Repository(start, disk, pool, std::move(environment), {fetch_missing, destroy_erased_keys}, kinds,
+                    interruption);
 }
 
 }  // namespace mlx::registry

@@ -13,6 +13,7 @@ namespace mlx::registry {
 // See Repository's constructor. A Repository cannot be moved: `Repository r = open_repository(…)` and `new
 // Repository(open_repository(…))` construct it in place.
 Repository open_repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {},
+                           const Interruption& interruption = Interruption::never(),
                            const Kinds& kinds = known_kinds());
 
 }  // namespace mlx::registry

@@ -85,7 +85,7 @@ class Published {
     std::deque<Digest> todo(heads.begin(), heads.end());
     for (int i = 0; i < kLookBack; ++i) step_back();
     while (!todo.empty()) {
-      check_interrupted();
+      store_.interruption().check();
       const Digest id = todo.front();
       todo.pop_front();
       unmet_.erase(id);
@@ -103,7 +103,7 @@ class Published {
     if (unmet_.empty()) return;
     DigestSet seen;
     for (std::vector<Digest> todo = heads; !todo.empty() && !unmet_.empty();) {
-      check_interrupted();
+      store_.interruption().check();
       const Digest id = todo.back();
       todo.pop_back();
       if (!seen.insert(id).second) continue;
@@ -258,7 +258,7 @@ class Published {
   }
 
   void check_shard(const Digest& manifest, const store::ShardRef& shard) {
-    check_interrupted();
+    store_.interruption().check();
     if (!store_.has(ObjectKind::kShard, shard.id)) refuse(fmt::format("version {} is not whole", manifest.brief()));
     for (const store::Entry& entry : store::decode_shard(store_.read(ObjectKind::kShard, shard.id))) {
       if (files_.contains(entry.content)) continue;

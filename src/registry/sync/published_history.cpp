@@ -73,7 +73,7 @@ void PublishedHistory::begin_anew() {
 
 void PublishedHistory::stage_beyond(const std::vector<Digest>& heads, OperationStage& beyond) {
   for (std::vector<Digest> todo = heads; !todo.empty();) {
-    check_interrupted();
+    store_.interruption().check();
     const Digest id = todo.back();
     todo.pop_back();
     if (is_recorded(*db_, id) || beyond.has(id)) continue;
@@ -97,7 +97,7 @@ bool PublishedHistory::extends(const std::vector<Digest>& heads, OperationStage&
 }
 
 void PublishedHistory::apply(OperationStage& beyond) try {
-  NoProgress quiet;
+  NoProgress quiet(store_.interruption());
   adopt(*db_, store_, kinds_, beyond, quiet);
   db_->run("DELETE FROM metrics; DELETE FROM metric_series");  // their source is in blobs
 } catch (const Error& error) {

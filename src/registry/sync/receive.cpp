@@ -46,7 +46,8 @@ OperationStage receive_operations(Repository& repository, store::Remote& remote,
   }
   const TempFolder folder;
   store::Store::create(folder.path(), repository.disk());
-  store::Store incoming(folder.path(), repository.disk(), repository.pool());
+  store::Store incoming(folder.path(), repository.disk(), repository.pool(),
+                        {.interruption = &repository.interruption()});
   receive_unrecorded(db, remote, incoming, progress);
   incoming.reload();
   for (std::vector<Digest> todo = heads; !todo.empty();) {

@@ -33,7 +33,8 @@ bool has_heads(store::Remote& remote) {
 bool makes_file(Repository& repository, store::Remote& remote, const Digest& file, Progress& progress) {
   const TempFolder folder;
   store::Store::create(folder.path(), repository.disk());
-  store::Store incoming(folder.path(), repository.disk(), repository.pool());
+  store::Store incoming(folder.path(), repository.disk(), repository.pool(),
+                        {.interruption = &repository.interruption()});
   try {
     (void)store::receive_files(remote, incoming, {{file, std::nullopt}}, progress);
     return true;
@@ -44,11 +45,12 @@ bool makes_file(Repository& repository, store::Remote& remote, const Digest& fil
 }
 
 // What the remote holds under these keys, by key; without objects that cannot be decrypted.
-std::unordered_map<store::ObjectKey, Bytes, store::ObjectKeyHash> read_there(
-    store::Remote& remote, const std::vector<store::ObjectKey>& keys) {
+std::unordered_map<store::ObjectKey, Bytes, store::ObjectKeyHash> read_there(store::Remote& remote,
+                                                                             const std::vector<store::ObjectKey>& keys,
+                                                                             const Interruption& interruption) {
   std::unordered_map<store::ObjectKey, Bytes, store::ObjectKeyHash> found;
   std::mutex mutex;
-  NoProgress quiet;
+  NoProgress quiet(interruption);
   const auto take = [&](store::StoredObject&& object) {
     Bytes plain;
     try {
@@ -95,11 +97,11 @@ std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const s
   std::unordered_set<store::ObjectKey, store::ObjectKeyHash> seen(absent.begin(), absent.end());
   std::erase_if(keys, [&](const store::ObjectKey& key) { return !seen.insert(key).second; });
   for (std::size_t at = 0; at < keys.size(); at += kAtOnce) {
-    check_interrupted();
+    progress.check_interrupted();
     const auto begin = keys.begin() + static_cast<std::ptrdiff_t>(at);
     const std::vector<store::ObjectKey> some(begin,
                                              begin + static_cast<std::ptrdiff_t>(std::min(kAtOnce, keys.size() - at)));
-    const auto there = read_there(remote, some);
+    const auto there = read_there(remote, some, progress.interruption());
     for (const store::ObjectKey& key : some) {
       const auto found = there.find(key);
       if (found == there.end() || is_poisoned(repository, remote, key, found->second, progress))

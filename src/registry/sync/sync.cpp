@@ -137,7 +137,7 @@ void require_none(const std::vector<ObjectRef>& nowhere) {
                           counted(nowhere.size(), "version"), nowhere.front().second.brief()),
               "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does; where "
               "nobody has it any more, "
-              "`mlx push --without-missing` records that it is lost, and goes on");
+              "`mlx push --without-missing` records that it is lost, and continues");
 }
 
 // The operations in force, and their content.

@@ -24,23 +24,23 @@ void sort_unique(std::vector<ObjectRef>& objects) {
 }
 
 template <typename Body>
-void in_batches(const std::vector<ObjectRef>& objects, std::size_t size, const Body& body) {
+void in_batches(const Transfer& transfer, const std::vector<ObjectRef>& objects, std::size_t size, const Body& body) {
   for (std::size_t at = 0; at < objects.size(); at += size) {
-    check_interrupted();
+    transfer.progress.check_interrupted();
     const auto begin = objects.begin() + static_cast<std::ptrdiff_t>(at);
     body(std::vector<ObjectRef>(begin, begin + static_cast<std::ptrdiff_t>(std::min(size, objects.size() - at))));
   }
 }
 
 template <typename Body>
-void in_batches(const std::vector<ObjectRef>& objects, const Body& body) {
-  in_batches(objects, kBatch, body);
+void in_batches(const Transfer& transfer, const std::vector<ObjectRef>& objects, const Body& body) {
+  in_batches(transfer, objects, kBatch, body);
 }
 
 void receive_absent(Transfer& transfer, std::vector<ObjectRef> objects) {
   std::erase_if(objects, [&](const ObjectRef& object) { return transfer.store.has(object.first, object.second); });
   sort_unique(objects);
-  in_batches(objects, [&](const std::vector<ObjectRef>& batch) {
+  in_batches(transfer, objects, [&](const std::vector<ObjectRef>& batch) {
     transfer.result.bytes += store::receive_objects(transfer.remote, transfer.store, batch, transfer.progress);
     transfer.result.objects += batch.size();
   });
@@ -58,13 +58,13 @@ AsRemoteHolds as_remote_holds(Transfer& transfer, const std::vector<FileRef>& bl
     if (!transfer.store.has_blob(blob.id)) lists.emplace_back(ObjectKind::kChunkList, blob.id);
   }
   sort_unique(lists);
-  in_batches(lists, [&](const std::vector<ObjectRef>& batch) {
+  in_batches(transfer, lists, [&](const std::vector<ObjectRef>& batch) {
     std::vector<ObjectRef> no_list = store::missing_objects(transfer.remote, batch);
     sort_unique(no_list);
     std::ranges::set_difference(batch, no_list, std::back_inserter(held.lists));
     for (const ObjectRef& object : no_list) chunks.emplace_back(ObjectKind::kChunk, object.second);
   });
-  in_batches(chunks, [&](const std::vector<ObjectRef>& batch) {
+  in_batches(transfer, chunks, [&](const std::vector<ObjectRef>& batch) {
     std::vector<ObjectRef> nowhere = store::missing_objects(transfer.remote, batch);
     sort_unique(nowhere);
     if (required && !nowhere.empty()) {
@@ -152,7 +152,7 @@ void receive_files(Transfer& transfer, const std::vector<FileRef>& files, bool r
 
 void send_missing(Transfer& transfer, std::vector<ObjectRef> objects) {
   sort_unique(objects);
-  in_batches(objects, [&](const std::vector<ObjectRef>& batch) {
+  in_batches(transfer, objects, [&](const std::vector<ObjectRef>& batch) {
     const std::vector<ObjectRef> lacking = store::missing_objects(transfer.remote, batch);
     if (lacking.empty()) return;
     transfer.result.bytes += store::send_objects(transfer.store, transfer.remote, lacking, transfer.progress);
@@ -192,7 +192,7 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
     // Reads each tree before anybody else can: this checks its shards against the root and against each other.
     for (const Bytes& root : arrived) (void)transfer.store.entries_of(Digest::of(root), store::decode_root(root));
   };
-  in_batches(roots, kRootsAtOnce, [&](const std::vector<ObjectRef>& batch) {
+  in_batches(transfer, roots, kRootsAtOnce, [&](const std::vector<ObjectRef>& batch) {
     transfer.result.bytes +=
         store::receive_behind_parts(transfer.remote, transfer.store, batch, bring_shards, transfer.progress);
     transfer.result.objects += batch.size();

@@ -58,13 +58,13 @@ std::vector<Version> read_all(store::Database& db, store::Statement& select) {
 
 void require_artifact_name(const std::string& name) {
   if (const std::string problem = artifact_name_problem(name); !problem.empty()) {
-    fail(ErrorKind::kUsage, "'{}' can not name an artifact: {}", name, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name an artifact: {}", name, problem);
   }
 }
 
 void require_label(const std::string& label, const char* what) {
   if (const std::string problem = label_problem(label); !problem.empty()) {
-    fail(ErrorKind::kUsage, "'{}' can not be {}: {}", label, what, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot be {}: {}", label, what, problem);
   }
 }
 
@@ -72,13 +72,13 @@ void require_label(const std::string& label, const char* what) {
 void require_new_label(const std::string& label, const char* what) {
   require_label(label, what);
   if (label == "previous")
-    fail(ErrorKind::kUsage, "'previous' can not be {}: it names what an alias named before", what);
+    fail(ErrorKind::kUsage, "'previous' cannot be {}: it names what an alias named before", what);
 }
 
 void require_committed(Repository& repository, const Version& version) {
   if (version_of(repository, version.artifact, version.digest)) return;
   throw Error(ErrorKind::kUsage,
-              fmt::format("{} {}: not committed, so it can not be named", version.artifact, version.digest.brief()),
+              fmt::format("{} {}: not committed, so it cannot be named", version.artifact, version.digest.brief()),
               "run `mlx commit -m MESSAGE` first");
 }
 
@@ -88,7 +88,7 @@ void refuse_other_use(store::Database& db, const char* table, const char* column
   store::Statement select = db.prepare(fmt::format("SELECT 1 FROM {} WHERE artifact = ? AND {} = ?", table, column));
   if (select.bind(artifact, label).step()) {
     throw Error(ErrorKind::kConflict,
-                fmt::format("{}@{}: already stands as {} {}", artifact, label,
+                fmt::format("{}@{}: already exists as {} {}", artifact, label,
                             std::string_view(column) == "alias" ? "an" : "a", column),
                 "choose another name");
   }
@@ -269,7 +269,7 @@ void create_tag(Repository& repository, const std::string& tag, const Version& o
     if (select.bind(on.artifact, tag).step()) {
       if (select.digest(0) == on.digest) return false;
       throw Error(ErrorKind::kConflict,
-                  fmt::format("{}@{}: the tag stands on {} already", on.artifact, tag, select.digest(0).brief()),
+                  fmt::format("{}@{}: the tag is on {} already", on.artifact, tag, select.digest(0).brief()),
                   fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` deletes it",
                               shell_quoted(tag)));
     }

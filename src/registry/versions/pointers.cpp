@@ -70,7 +70,7 @@ Pointer decode_in_place(const std::string& text, const std::string& relative) {
   const std::string expected = pointer_path(pointer.kind, pointer.artifact);
   if (expected != relative) {
     throw Error(ErrorKind::kCorrupt,
-                fmt::format("{}:1: is the pointer of {} '{}', which stands at {}", relative, kind_name(pointer.kind),
+                fmt::format("{}:1: is the pointer of {} '{}', which is at {}", relative, kind_name(pointer.kind),
                             pointer.artifact, expected),
                 "move it there, or remove it");
   }
@@ -151,7 +151,7 @@ std::optional<Pointer> read_pointer(Repository& repository, const std::string& a
 
 bool write_pointer(Repository& repository, const Pointer& pointer) {
   if (const std::string problem = artifact_name_problem(pointer.artifact); !problem.empty()) {
-    fail(ErrorKind::kUsage, "'{}' can not name an artifact: {}", pointer.artifact, problem);
+    fail(ErrorKind::kUsage, "'{}' cannot name an artifact: {}", pointer.artifact, problem);
   }
   const store::Beneath worktree(repository.root());
   const std::string relative = pointer_path(pointer.kind, pointer.artifact);

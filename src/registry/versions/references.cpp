@@ -168,7 +168,8 @@ Version by_run(Repository& repository, const std::string& reference) {
   std::string list;
   for (const Version& version : made) list += (list.empty() ? "" : " and ") + label_of(version);
   if (!made.empty()) throw Error(ErrorKind::kConflict, fmt::format("run:{} made {}", run.id, list), "name one of them");
-  throw Error(ErrorKind::kNotFound, fmt::format("run:{} made no version: it is {} ({})", run.id, run.status, run.title),
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("run:{} made no version: it is {} ({})", run.id, name_of(run.status), run.title),
               "`mlx log --runs` shows what each run made");
 }
 
@@ -245,12 +246,12 @@ Reference parse_reference(const std::string& text) {
     const std::size_t end = std::min(rest.find(':', from), rest.size());
     reference.selector = std::string(rest.substr(0, end));
     rest.remove_prefix(end);
-    if (reference.selector.empty()) bad("nothing stands behind '@'");
+    if (reference.selector.empty()) bad("nothing follows '@'");
   }
   if (rest.starts_with(':')) {
     reference.path = std::string(rest.substr(1));
     if (reference.name == "run") bad("it names a run, and a version is needed here");
-    if (reference.path.empty()) bad("nothing stands behind ':'");
+    if (reference.path.empty()) bad("nothing follows ':'");
   }
   if (const std::string problem = artifact_name_problem(reference.name); !problem.empty()) bad(problem);
   return reference;

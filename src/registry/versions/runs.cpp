@@ -25,12 +25,18 @@ Json json_or_null(const std::string& text, const char* what) {
   return text.empty() ? Json(nullptr) : parse_json(text, what);
 }
 
+RunStatus read_status(const std::string& text) {
+  const std::optional<RunStatus> status = parse_run_status(text);
+  if (!status) fail(ErrorKind::kCorrupt, "meta.db: a run has the unknown status '{}'", text);
+  return *status;
+}
+
 Run read_row(const store::Statement& row) {
   Run run;
   run.id = row.text(0);
   run.command = row.text(1);
   run.title = row.text(2);
-  run.status = row.text(3);
+  run.status = read_status(row.text(3));
   run.key = row.digest(4);
   run.params = row.text(5);
   run.environment = row.text(6);
@@ -45,8 +51,8 @@ Run read_row(const store::Statement& row) {
 }
 
 // "killed" is in no row, because nobody was there to write it.
-std::string status_now(Repository& repository, const Run& run) {
-  return run.status == "running" && repository.live_runs().killed(run.id) ? "killed" : run.status;
+RunStatus status_now(Repository& repository, const Run& run) {
+  return run.status == RunStatus::kRunning && repository.live_runs().killed(run.id) ? RunStatus::kKilled : run.status;
 }
 
 std::vector<Run> read_all(Repository& repository, store::Statement& select) {
@@ -101,7 +107,7 @@ SealedSeries sealed_series(store::Database& db, const std::string& run) {
 void require_running(store::Database& db, const std::string& run) {
   store::Statement select = db.prepare("SELECT status FROM runs WHERE id = ?");
   if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
-  if (select.text(0) != "running") {
+  if (read_status(select.text(0)) != RunStatus::kRunning) {
     throw Error(ErrorKind::kConflict, fmt::format("run {}: has ended ({})", run, select.text(0)),
                 "resume it, or start a new one");
   }
@@ -172,7 +178,7 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
   repository.record_with("run.resume", [&](Json& body) {
     store::Statement select = repository.db().prepare("SELECT status FROM runs WHERE id = ?");
     if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
-    if (select.text(0) == "done") {
+    if (read_status(select.text(0)) == RunStatus::kDone) {
       throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
                   "start a new one");
     }
@@ -186,15 +192,13 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
   });
 }
 
-void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error, bool keep_state) {
-  if (status != "done" && status != "failed" && status != "interrupted") {
-    fail(ErrorKind::kUsage, "run {}: can not end as '{}'", run, status);
-  }
+void end_run(Repository& repository, const std::string& run, RunStatus status, const std::vector<RunOutput>& outputs,
+             const Json& summary, const std::string& error, bool keep_state) {
+  if (!is_recorded_end(status)) fail(ErrorKind::kUsage, "run {}: cannot be ended as '{}'", run, name_of(status));
   const std::vector<MetricPoint> points = select_points(repository.db(), run);
   Json body;
   body["run"] = run;
-  body["status"] = status;
+  body["status"] = name_of(status);
   body["outputs"] = version_list(outputs);
   body["summary"] = summary;
   body["error"] = error;
@@ -270,7 +274,8 @@ std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key
   for (Run& run : read_all(repository, select)) {
     if (!is_own_run(repository, run.id)) continue;
     const Digest last = checkpoints(repository, run.id).back().manifest;
-    if (run.status != "running" && repository.store().has(store::ObjectKind::kManifest, last)) return std::move(run);
+    if (run.status != RunStatus::kRunning && repository.store().has(store::ObjectKind::kManifest, last))
+      return std::move(run);
   }
   return std::nullopt;
 }

@@ -10,6 +10,7 @@
 
 #include "base/json_fwd.h"
 #include "registry/operations/metric_series.h"
+#include "registry/operations/run_status.h"
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
 
@@ -31,8 +32,9 @@ struct RunOutput {
 };
 
 struct Run {
-  std::string id;                      // 16 hex digits
-  std::string command, title, status;  // "running", "done", "failed", "interrupted"; "killed" where nobody ended it
+  std::string id;  // 16 hex digits
+  std::string command, title;
+  RunStatus status = RunStatus::kRunning;
   Digest key;
   std::vector<std::pair<std::string, Digest>> inputs;
   std::vector<RunOutput> outputs;
@@ -63,9 +65,8 @@ bool is_own_run(Repository& repository, const std::string& run);
 // the run, kRefused if it is somebody else's.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
 // Seals the series into a blob. A done run releases its checkpoints; with `keep_state` it keeps the last one.
-void end_run(Repository& repository, const std::string& run, const std::string& status,
-             const std::vector<RunOutput>& outputs, const Json& summary, const std::string& error = {},
-             bool keep_state = false);
+void end_run(Repository& repository, const std::string& run, RunStatus status, const std::vector<RunOutput>& outputs,
+             const Json& summary, const std::string& error = {}, bool keep_state = false);
 
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound

@@ -84,7 +84,7 @@ void CatalogueFile::create() {
 
 bool CatalogueFile::replace(const std::function<bool(Catalogue&)>& change) {
   for (int tries = 0; tries < kTries; ++tries) {
-    check_interrupted();
+    client_.interruption().check();
     Catalogue next = current_;
     if (!change(next)) return false;
     const Written written = put_small(client_, kName, as_bytes(encode_catalogue(next)), tag_);

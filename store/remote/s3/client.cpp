@@ -39,10 +39,10 @@ double wait_before(int attempt, const std::string& retry_after) {
   return seconds;
 }
 
-void wait_for(double seconds) {
+void wait_for(double seconds, const Interruption& interruption) {
   const double until = seconds_now() + seconds;
   for (double left = seconds; left > 0; left = until - seconds_now()) {
-    check_interrupted();
+    interruption.check();
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, 0.05)));
   }
 }
@@ -134,7 +134,7 @@ HttpResponse Client::perform(Call& call, Problem& problem) {
                               : "check the network and AWS_ENDPOINT_URL_S3");
     }
     call.lost |= !response || response->status >= 500;
-    wait_for(wait_before(attempt, retry_after));
+    wait_for(wait_before(attempt, retry_after), interruption());
   }
 }
 
@@ -205,7 +205,7 @@ Written Client::put(const std::string& name, ByteView bytes, const Condition& co
 void Client::create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent) {
   Call call{.method = "PUT", .name = name, .headers = kContentType, .body = bytes, .sent = std::move(sent)};
   if (put_if(call, {}).status == 200 || size_of(name) == bytes.size()) return;
-  log("s3: {} stands there with another size: replaced", url_of(name));
+  log("s3: {} exists with another size: replaced", url_of(name));
   call.headers = kContentType;
   (void)put_if(call, {.anything = true});
 }

@@ -48,6 +48,7 @@ class Client {
   // Writes an object that is named by its content, unless one of this size is there. `sent` as in HttpRequest.
   void create(const std::string& name, ByteView bytes, std::function<void(std::uint64_t)> sent);
 
+  const Interruption& interruption() const { return http_->interruption(); }
   std::string url_of(const std::string& name) const;  // s3://BUCKET/PREFIX/NAME, for messages
 
  private:

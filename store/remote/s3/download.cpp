@@ -79,7 +79,7 @@ void download(Client& client, const PackTables& tables, std::vector<Place> place
   });
   const std::vector<Span> spans = spans_of(places, tables, client);
   network.run(static_cast<std::int64_t>(spans.size()), [&](std::int64_t number) {
-    check_interrupted();
+    progress.check_interrupted();
     const Span& span = spans[static_cast<std::size_t>(number)];
     const std::string name = name_of_pack(tables.pack(places[span.first].pack));
     const Bytes bytes = client.get_range(name, span.begin, span.end - span.begin);

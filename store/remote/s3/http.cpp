@@ -43,6 +43,7 @@ constexpr long kDeadlineStalls = 10;
 // What the module's callbacks fill.
 struct Answer {
   const HttpRequest* request;
+  const Interruption* interruption;
   HttpResponse response;
   std::uint64_t max_body = 0;
   std::size_t header_bytes = 0;
@@ -76,8 +77,8 @@ bool take_body(void* user, const std::uint8_t* bytes, std::size_t size) {
   return true;
 }
 
-bool interrupted(void*) {
-  return g_interrupted.load() != 0;
+bool interrupted(void* user) {
+  return static_cast<Answer*>(user)->interruption->signal() != 0;
 }
 
 void sent(void* user, std::size_t position) {
@@ -87,7 +88,8 @@ void sent(void* user, std::size_t position) {
 
 class CurlClient final : public HttpClient {
  public:
-  CurlClient(const HttpModule& module, HttpOptions options) : module_(module), options_(std::move(options)) {}
+  CurlClient(const HttpModule& module, HttpOptions options)
+      : HttpClient(*options.interruption), module_(module), options_(std::move(options)) {}
   CurlClient(const CurlClient&) = delete;
   CurlClient& operator=(const CurlClient&) = delete;
   ~CurlClient() override {
@@ -95,13 +97,13 @@ class CurlClient final : public HttpClient {
   }
 
   std::optional<HttpResponse> perform(const HttpRequest& request, HttpFailure& failure) override {
-    check_interrupted();
+    interruption().check();
     std::vector<std::string> lines;
     std::vector<const char*> pointers;
     for (const auto& [name, value] : request.headers) lines.push_back(name + ": " + value);
     pointers.reserve(lines.size());
     for (const std::string& line : lines) pointers.push_back(line.c_str());
-    Answer answer{&request};
+    Answer answer{&request, &interruption()};
     answer.max_body = request.max_body;
     HttpExchange exchange{};
     exchange.method = request.method.c_str();
@@ -122,7 +124,7 @@ class CurlClient final : public HttpClient {
     void* handle = take();
     module_.perform(handle, &exchange);
     give_back(handle);
-    check_interrupted();
+    interruption().check();
     if (exchange.status == 0) {
       failure = {answer.too_large ? "the answer is longer than it may be" : exchange.failure, exchange.lasting};
       return std::nullopt;

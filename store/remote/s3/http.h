@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/interruption.h"
 
 namespace mlx::store::s3 {
 
 struct HttpOptions {
   std::string ca_bundle;  // "" for the system's
   long stall_seconds = 30;
+  const Interruption* interruption = &Interruption::never();
 };
 
 struct HttpRequest {
@@ -44,9 +46,14 @@ struct HttpFailure {
 
 class HttpClient {
  public:
+  explicit HttpClient(const Interruption& interruption = Interruption::never()) : interruption_(interruption) {}
   virtual ~HttpClient() = default;
-  // nullopt and `failure` if there is no whole answer. kInterrupted after a signal.
+  const Interruption& interruption() const { return interruption_; }
+  // nullopt and `failure` if there is no whole answer. kInterrupted after an interruption.
   virtual std::optional<HttpResponse> perform(const HttpRequest& request, HttpFailure& failure) = 0;
+
+ private:
+  const Interruption& interruption_;
 };
 
 // kMissing if the module cannot be opened.

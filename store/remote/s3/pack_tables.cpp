@@ -109,7 +109,7 @@ std::vector<PackEntry> PackTables::fetch(const std::vector<PackEntry>& packs) {
   std::vector<PackEntry> lost;
   std::mutex mutex;
   network_.run(static_cast<std::int64_t>(packs.size()), [&](std::int64_t i) {
-    check_interrupted();
+    client_.interruption().check();
     const PackEntry& entry = packs[static_cast<std::size_t>(i)];
     const std::string name = "packs/" + entry.id.hex() + ".pack";
     try {
@@ -144,7 +144,7 @@ std::vector<PackEntry> PackTables::look_at(const std::vector<std::size_t>& packs
   std::vector<std::size_t> unseen;
   std::ranges::copy_if(packs, std::back_inserter(unseen), [&](std::size_t pack) { return !packs_[pack].seen; });
   network_.run(static_cast<std::int64_t>(unseen.size()), [&](std::int64_t i) {
-    check_interrupted();
+    client_.interruption().check();
     Pack& pack = packs_[unseen[static_cast<std::size_t>(i)]];
     pack.lost = is_lost(pack.entry);
     pack.seen = true;

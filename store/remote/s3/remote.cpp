@@ -86,7 +86,7 @@ class S3Remote final : public Remote {
   void send(const std::vector<ObjectKey>& keys, const ReadStored& read, Progress& progress) override {
     const std::vector<ObjectKey> wanted = missing(keys);
     for (const std::string& what : std::exchange(untold_, {}))
-      progress.warn(what + "; what is here of it is sent again");
+      progress.warn(what + "; the objects that are here are sent again");
     if (wanted.empty()) return;
     upload({client_, catalogue_, tables_, disk_, pool_, network_, tables_.folder()}, wanted, read, progress);
   }
@@ -154,7 +154,7 @@ class S3Remote final : public Remote {
   // Lost packs leave the catalogue: their objects are then missing for everybody.
   bool repair(RepairReport&, Progress& progress) override {
     mended_ = catalogue_.mend();
-    for (const std::string& what : look_for_lost()) progress.warn(what + "; what is here of it is sent again");
+    for (const std::string& what : look_for_lost()) progress.warn(what + "; the objects that are here are sent again");
     untold_.clear();
     catalogue_.replace([&](Catalogue& catalogue) {
       return std::erase_if(catalogue.packs, [&](const PackEntry& pack) { return lost_packs_.contains(pack); }) > 0;
@@ -253,7 +253,7 @@ class S3Remote final : public Remote {
 
 std::unique_ptr<Remote> open_s3_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool) {
   Settings settings = resolve_settings(url, options.environment);
-  std::unique_ptr<HttpClient> http = open_http({settings.ca_bundle, settings.stall_seconds});
+  std::unique_ptr<HttpClient> http = open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
   return std::make_unique<S3Remote>(std::move(settings), std::move(http), options, disk, pool);
 }
 

@@ -58,7 +58,7 @@ class Upload {
   // The next pack in order; nullopt once all objects are in packs, and after an error.
   std::optional<OutgoingPack> make_next() {
     std::lock_guard lock(making_);
-    check_interrupted();
+    progress_.check_interrupted();
     if (failed_) return std::nullopt;
     if (ahead_.empty()) read_ahead();
     if (ahead_.empty()) return std::nullopt;

@@ -46,8 +46,7 @@ void apply_tag_create(const Application& a) {
       a.db.prepare("SELECT digest, actor, operation FROM tags WHERE artifact = ? AND tag = ? AND digest <> ?");
   for (others.bind(artifact, tag, digest); others.step();) {
     if (!a.follows(others.digest(2))) continue;
-    return a.ignore(fmt::format("the tag stands on {} already, put there by", others.digest(0).brief()),
-                    others.text(1));
+    return a.ignore(fmt::format("the tag is on {} already, put there by", others.digest(0).brief()), others.text(1));
   }
   a.db.prepare("INSERT OR REPLACE INTO tags (artifact, tag, digest, actor, time, operation) VALUES (?, ?, ?, ?, ?, ?)")
       .bind(artifact, tag, digest, a.operation.actor, a.operation.time, a.operation.id)

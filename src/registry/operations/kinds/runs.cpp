@@ -3,6 +3,7 @@
 #include "registry/operations/application.h"
 #include "registry/operations/body.h"
 #include "registry/operations/metric_series.h"
+#include "registry/operations/run_status.h"
 #include "store/pack/store.h"
 
 namespace mlx::registry {
@@ -82,17 +83,18 @@ void apply_run_resume(const Application& a) {
 }
 
 void apply_run_end(const Application& a) {
-  const std::string run = own_run(a), status = a.string("status");
+  const std::string run = own_run(a), text = a.string("status");
   if (run.empty()) return;
-  if (status != "done" && status != "failed" && status != "interrupted") a.corrupt("'status' is " + status);
+  const std::optional<RunStatus> status = parse_run_status(text);
+  if (!status || !is_recorded_end(*status)) a.corrupt("'status' is " + text);
   const std::optional<Digest> series = a.digest_or_null("metrics");
   const std::int64_t points = a.integer("points", 0);
   a.db.prepare("UPDATE runs SET status = ?, summary = ?, error = ?, ended = ?, metrics = ?, points = ? WHERE id = ?")
-      .bind(status, a.json("summary"), a.string("error"), a.operation.time, series, points, run)
+      .bind(text, a.json("summary"), a.string("error"), a.operation.time, series, points, run)
       .run();
   a.db.prepare("DELETE FROM run_outputs WHERE run = ?").bind(run).run();
   insert_versions(a, "outputs[].version", "run_outputs", run);
-  if (status == "done") {
+  if (status == RunStatus::kDone) {
     // "state": the last checkpoint stays, so that the training can be extended.
     const int kept = a.string_or_empty("state") == "kept" ? 1 : 0;
     a.db.prepare(
