@@ -159,17 +159,18 @@ void point_to(registry::Repository& repository, const Added& added, const std::o
 }
 
 // One dataset to add: as a whole, or parts of one that is there already.
-struct Task {
+struct Addition {
   std::string artifact;
   std::vector<std::string> parts;
   std::optional<registry::Pointer> before;
 };
 
-std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vector<registry::Pointer>& pointers) {
-  std::vector<Task> tasks;
+std::vector<Addition> additions_of(const std::vector<std::string>& paths,
+                                   const std::vector<registry::Pointer>& pointers) {
+  std::vector<Addition> tasks;
   for (const std::string& path : paths) {
     check_place(path, pointers);
-    Task task{path, {}, {}};
+    Addition task{path, {}, {}};
     for (const registry::Pointer& pointer : pointers) {
       if (pointer.kind != registry::ArtifactKind::kDataset) continue;
       if (pointer.artifact == path) task.before = pointer;
@@ -177,7 +178,7 @@ std::vector<Task> tasks_of(const std::vector<std::string>& paths, const std::vec
       task = {pointer.artifact, {path.substr(pointer.artifact.size() + 1)}, pointer};
     }
     if (task.parts.empty()) check_name(path);
-    const auto same = std::ranges::find(tasks, task.artifact, &Task::artifact);
+    const auto same = std::ranges::find(tasks, task.artifact, &Addition::artifact);
     if (same == tasks.end() || task.parts.empty())
       tasks.push_back(std::move(task));
     else
@@ -202,11 +203,11 @@ int run_add(const std::vector<std::string>& words, Context& context) {
   const std::vector<registry::Pointer> pointers = registry::all_pointers(repository);
   std::vector<std::string> paths = expand_paths(words, context);
   leave_out_pointers(paths, pointers);
-  const std::vector<Task> tasks = tasks_of(paths, pointers);
+  const std::vector<Addition> tasks = additions_of(paths, pointers);
   // All content first: if something cannot be read, no pointer has moved.
   std::vector<Added> all;
   all.reserve(tasks.size());
-  for (const Task& task : tasks) {
+  for (const Addition& task : tasks) {
     all.push_back(task.parts.empty() ? add_one(repository, task.artifact, context)
                                      : add_inside(repository, *task.before, task.parts, context));
   }

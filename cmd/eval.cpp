@@ -141,8 +141,8 @@ int run_eval(const EvalOptions& options, Context& context) {
     context.json(json);
   }
   context.line(fmt::format("{} on {} {}: {}, loss {:.4f}, {:.0f} {}/s{}", context.bold(outcome.model.name()),
-                           options.data, e.split, context.bold(main_metric_text(e)), e.loss, e.per_second,
-                           data::unit_name(e.kind), outcome.unchanged ? "  " + context.green("unchanged") : ""));
+                           options.data, e.split, context.bold(main_metric_text(e)), e.loss, e.per_second, e.unit,
+                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
   print_metrics(e, context);
   if (!e.numbers.empty()) {
     context.line("");

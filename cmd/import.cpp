@@ -1,15 +1,22 @@
-// mlx import: makes datasets of what another tool keeps, out of that tool's own store.
+// mlx import: makes datasets of what another tool keeps, out of that tool's own store, and a model of a folder.
 #include <fmt/format.h>
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/describe.h"
+#include "infer/signature.h"
+#include "nn/imported.h"
+#include "nn/model.h"
 #include "registry/interop/dvc.h"
 #include "registry/interop/lfs_import.h"
+#include "registry/operations/names.h"
+#include "registry/versions/domains.h"
 #include "store/worktree/beneath.h"
+#include "work/work.h"
 
 namespace mlx::cmd {
 namespace {
@@ -83,6 +90,69 @@ int import_dvc(const DvcOptions& options, Context& context) {
   return code;
 }
 
+struct ModelOptions {
+  std::string folder, name;
+};
+
+// The folder's model, as it is stored.
+nn::Model read_outside(const std::string& folder, Context& context) {
+  nn::Model model = nn::load_model_folder(join_path(context.folder(), folder)).model;
+  try {
+    if (model.family == nn::kImported) model = nn::imported(std::move(model));
+    (void)infer::signature_of(model);
+  } catch (const Error& error) {
+    throw Error(error.kind, fmt::format("{}: {}", printable(folder), error.message), error.hint);
+  }
+  return model;
+}
+
+int import_model(const ModelOptions& options, Context& context) {
+  registry::Repository& repository = context.repository();
+  const std::string name =
+      options.name.empty() ? base_name(absolute_path(join_path(context.folder(), options.folder))) : options.name;
+  if (const std::string problem = registry::artifact_name_problem(name); !problem.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' cannot name a model: {}", printable(name), problem),
+                "choose one: --name NAME");
+  }
+  const nn::Model model = read_outside(options.folder, context);
+  const std::size_t parameters = model.weights->size(), nodes = model.graph.nodes.size();
+  const std::string what = fmt::format("{} operations, {} tensors", nodes, parameters);
+  Json json = {{"schema", "mlx.import/1"}, {"from", "model"}, {"dry_run", context.dry_run()}};
+  if (context.dry_run()) {
+    context.line(fmt::format("{}  {}  would be imported", context.bold(name), what));
+  } else {
+    registry::store_under_domain_of(repository, name);
+    registry::NewVersion version;
+    version.artifact = name;
+    version.kind = registry::ArtifactKind::kModel;
+    version.manifest = nn::store_model(repository.store(), model);
+    version.message = "imported from " + printable(options.folder);
+    const registry::Created created = registry::create_version(repository, version);
+    work::point_at(repository, created.version);
+    const char* status = created.made ? "imported" : "unchanged";
+    context.line(fmt::format("{}  {}  {}  {}", context.bold(created.version.name()), created.version.digest.brief(),
+                             what, status));
+    json["model"] = created.version.name();
+    json["digest"] = created.version.digest.text();
+    json["status"] = status;
+  }
+  if (context.wants_json()) context.json(json);
+  return 0;
+}
+
+Command import_model_command() {
+  auto options = std::make_shared<ModelOptions>();
+  Command model;
+  model.name = "model";
+  model.summary = "Make a model of a folder with model.json and weights.safetensors";
+  model.dry_run = true;
+  model.options = {argument("FOLDER", options->folder, "The folder", Complete::kFile),
+                   option("--name", "NAME", options->name, "The model's name (default: the folder's)")};
+  model.examples = {"mlx import model net", "mlx import model /tmp/net --name clf"};
+  model.run = [options](Context& context) { return import_model(*options, context); };
+  return model;
+}
+
 }  // namespace
 
 Command add_import() {
@@ -112,9 +182,9 @@ Command add_import() {
 
   Command command;
   command.name = "import";
-  command.summary = "Make datasets from the data of another tool";
+  command.summary = "Make datasets and models from what others made";
   command.group = "data";
-  command.subcommands = {dvc, lfs};
+  command.subcommands = {dvc, lfs, import_model_command()};
   return command;
 }
 

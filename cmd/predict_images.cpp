@@ -7,7 +7,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
 #include "data/image_files.h"
-#include "data/split.h"
+#include "data/images.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
 
@@ -25,10 +25,10 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return {word, data::read_image_file(source.path, context.progress())};
   const registry::Version& version = source.dataset;
-  data::Examples examples =
-      data::load_split(context.repository().store(), version.digest, options.split, context.progress());
+  data::Images images =
+      data::load_images(context.repository().store(), version.digest, options.split, context.progress());
   return {fmt::format("{}:{}", version.name(), options.split),
-          {examples.count, examples.height, examples.width, examples.channels, std::move(examples.pixels)}};
+          {images.count, images.height, images.width, images.channels, std::move(images.pixels)}};
 }
 
 // `-` stands for the names on standard input, one a line.
@@ -46,7 +46,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& inputs, Contex
 }
 
 void check_size(const Source& source, const PredictInputs& inputs) {
-  const nn::Preprocessing& p = inputs.model.about().preprocessing;
+  const data::Preprocessing& p = inputs.model.about().preprocessing;
   const data::IdxImages& images = source.images;
   if (images.height == p.height && images.width == p.width && images.channels == p.channels) return;
   throw Error(

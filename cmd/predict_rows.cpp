@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
-#include "data/split.h"
+#include "data/rows_dataset.h"
 #include "data/table.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
@@ -61,13 +61,12 @@ Table read_table(const std::string& word, const PredictOptions& options, const d
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return read_file_rows(word, source.path, schema, context);
   const registry::Version& version = source.dataset;
-  const store::Store& store = context.repository().store();
-  if (data::kind_of(store, version.digest, options.split) != data::Kind::kFeatures)
-    fail(ErrorKind::kUsage, "{}:{} holds no rows", version.name(), options.split);
+  data::Preprocessing fitted;
+  fitted.rows = schema;
   data::Reading reading;
-  reading.schema = std::make_shared<data::RowSchema>(schema);
+  reading.fitted = std::make_shared<data::Preprocessing>(std::move(fitted));
   return {fmt::format("{}:{}", version.name(), options.split),
-          data::load(store, version.digest, options.split, reading, context.progress()).rows};
+          data::load_rows(context.repository().store(), version.digest, options.split, reading, context.progress())};
 }
 
 void add_labels(const std::string& name, const data::RowSchema& schema, const double* probabilities, Predictions& out) {

@@ -43,7 +43,7 @@ std::string read_prompt(bool asked, const Interruption& interruption) {
 }
 
 const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
-  if (inputs.model.about().tokenizer) return *inputs.model.about().tokenizer;
+  if (inputs.model.about().preprocessing.tokenizer) return *inputs.model.about().preprocessing.tokenizer;
   throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", inputs.version.name()),
               "a model that `mlx train` made from text has one");
 }

@@ -90,7 +90,7 @@ int push(const PushOptions& options, Context& context) {
   return 0;
 }
 
-std::string read_stdin() {
+std::string all_of_stdin() {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
@@ -98,7 +98,7 @@ std::string read_stdin() {
 int check(const PushOptions& options, Context& context) {
   std::vector<registry::Pointer> pointers;
   // A worktree without .mlx may push what names no data.
-  if (options.hook) pointers = registry::pointers_in_push(context.folder(), read_stdin());
+  if (options.hook) pointers = registry::pointers_in_push(context.folder(), all_of_stdin());
   if (options.hook && pointers.empty() && !context.has_repository()) return 0;
   registry::Repository& repository = context.repository();
   if (!options.hook) pointers = registry::all_pointers(repository);

@@ -16,7 +16,7 @@
 namespace mlx::cmd {
 namespace {
 
-int list(Context& context) {
+int list_remotes(Context& context) {
   Json list = Json::array();
   for (const registry::RemoteConfig& remote : registry::remotes(context.repository().root())) {
     context.line(fmt::format("{}  {}{}", context.bold(remote.name), remote.url, remote.encrypt ? "  encrypted" : ""));
@@ -108,7 +108,7 @@ Command add_remote() {
   Command listing;
   listing.name = "list";
   listing.summary = "List the remotes";
-  listing.run = [](Context& context) { return list(context); };
+  listing.run = [](Context& context) { return list_remotes(context); };
 
   Command removing;
   removing.name = "remove";
@@ -122,7 +122,7 @@ Command add_remote() {
   command.summary = "Manage the stores that this project exchanges with";
   command.group = "remotes";
   command.subcommands = {adding, listing, removing};
-  command.run = [](Context& context) { return list(context); };
+  command.run = [](Context& context) { return list_remotes(context); };
   return command;
 }
 

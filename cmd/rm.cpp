@@ -26,7 +26,7 @@ struct RmOptions {
 };
 
 // One artifact, or parts of one. All are planned before the first is removed.
-struct Task {
+struct Removal {
   registry::Pointer pointer;
   std::vector<std::string> parts;           // none: all of it
   std::vector<store::CheckoutPlan> remove;  // from the worktree
@@ -38,15 +38,15 @@ struct Task {
 }
 
 // The words as names of models and datasets first, then as paths.
-std::vector<Task> tasks_of(const RmOptions& options, Context& context) {
+std::vector<Removal> removals_of(const RmOptions& options, Context& context) {
   const std::vector<registry::Pointer> pointers = registry::all_pointers(context.repository());
-  std::vector<Task> tasks;
-  const auto task_of = [&](const registry::Pointer& pointer) -> Task& {
-    for (Task& task : tasks) {
-      if (task.pointer == pointer) return task;
+  std::vector<Removal> removals;
+  const auto removal_of = [&](const registry::Pointer& pointer) -> Removal& {
+    for (Removal& removal : removals) {
+      if (removal.pointer == pointer) return removal;
     }
-    tasks.push_back({pointer, {}, {}});
-    return tasks.back();
+    removals.push_back({pointer, {}, {}});
+    return removals.back();
   };
   std::vector<std::string> words;
   for (const std::string& word : options.paths) {
@@ -56,7 +56,7 @@ std::vector<Task> tasks_of(const RmOptions& options, Context& context) {
     if (model == pointers.end())
       words.push_back(word);
     else
-      task_of(*model);
+      removal_of(*model);
   }
   for (const std::string& path : expand_paths(words, context)) {
     bool found = false;
@@ -64,16 +64,16 @@ std::vector<Task> tasks_of(const RmOptions& options, Context& context) {
       const std::string place = registry::pointer_path(pointer.kind, pointer.artifact);
       const bool dataset = pointer.kind == registry::ArtifactKind::kDataset;
       if (path == place || (dataset && path == pointer.artifact)) {
-        task_of(pointer).parts.clear();
+        removal_of(pointer).parts.clear();
         found = true;
       } else if (dataset && path.starts_with(pointer.artifact + "/")) {
-        task_of(pointer).parts.push_back(path.substr(pointer.artifact.size() + 1));
+        removal_of(pointer).parts.push_back(path.substr(pointer.artifact.size() + 1));
         found = true;
       }
     }
     if (!found) fail_unknown(path);
   }
-  return tasks;
+  return removals;
 }
 
 void require_committed(registry::Repository& repository, const registry::Pointer& pointer) {
@@ -91,21 +91,21 @@ void require_stored(registry::Repository& repository, const registry::Pointer& p
               "--cached removes the pointer and keeps the files; --force removes both");
 }
 
-void plan_removal(Task& task, const RmOptions& options, Context& context) {
+void plan_removal(Removal& removal, const RmOptions& options, Context& context) {
   registry::Repository& repository = context.repository();
-  const registry::Pointer& pointer = task.pointer;
-  if (task.parts.empty() && !options.force && !options.cached) require_committed(repository, pointer);
+  const registry::Pointer& pointer = removal.pointer;
+  if (removal.parts.empty() && !options.force && !options.cached) require_committed(repository, pointer);
   if (pointer.kind == registry::ArtifactKind::kModel) return;
   const std::string folder = join_path(repository.root(), pointer.artifact);
-  if (!task.parts.empty()) {
+  if (!removal.parts.empty()) {
     const std::vector<store::Entry> base = repository.store().entries(pointer.digest);
-    for (const std::string& part : task.parts) {
+    for (const std::string& part : removal.parts) {
       if (store::entries_inside(base, part).empty()) {
         throw Error(ErrorKind::kNotFound, fmt::format("{} has nothing at '{}'", pointer.artifact, printable(part)),
                     fmt::format("`mlx ls {}` lists its files", shell_quoted(pointer.artifact)));
       }
     }
-    if (store::with_parts(base, {}, task.parts).empty()) {
+    if (store::with_parts(base, {}, removal.parts).empty()) {
       throw Error(ErrorKind::kUsage, fmt::format("{} would have no files left", pointer.artifact),
                   fmt::format("`mlx rm {}` removes the dataset", shell_quoted(pointer.artifact)));
     }
@@ -117,27 +117,27 @@ void plan_removal(Task& task, const RmOptions& options, Context& context) {
   how.force = options.force;
   how.root = repository.root();
   how.single = !is_folder(folder);
-  for (const std::string& part : task.parts.empty() ? std::vector<std::string>{""} : task.parts) {
+  for (const std::string& part : removal.parts.empty() ? std::vector<std::string>{""} : removal.parts) {
     how.inside = part;
-    task.remove.push_back(store::plan_checkout(repository.store(), {}, folder, how, &repository.stat_cache(),
-                                               repository.pool(), context.progress()));
+    removal.remove.push_back(store::plan_checkout(repository.store(), {}, folder, how, &repository.stat_cache(),
+                                                  repository.pool(), context.progress()));
   }
 }
 
 // First the worktree, then the pointer: after a crash in between, `mlx checkout` brings the dataset back.
-void remove(Task& task, Context& context) {
+void carry_out(Removal& removal, Context& context) {
   registry::Repository& repository = context.repository();
-  registry::Pointer& pointer = task.pointer;
+  registry::Pointer& pointer = removal.pointer;
   store::ManifestSummary rest;
-  if (!task.parts.empty()) {
-    rest = store::drop_parts(repository.store(), repository.store().entries(pointer.digest), task.parts);
+  if (!removal.parts.empty()) {
+    rest = store::drop_parts(repository.store(), repository.store().entries(pointer.digest), removal.parts);
   }
-  for (const store::CheckoutPlan& plan : task.remove) {
+  for (const store::CheckoutPlan& plan : removal.remove) {
     carry_out_version(repository, plan, pointer.digest, "", store::LinkMode::kCopy, context);
   }
-  if (task.parts.empty()) {
+  if (removal.parts.empty()) {
     // It stays if it is not empty.
-    if (!task.remove.empty()) store::Beneath(repository.root()).remove_folder(pointer.artifact);
+    if (!removal.remove.empty()) store::Beneath(repository.root()).remove_folder(pointer.artifact);
     registry::remove_pointer(repository, pointer);
     registry::unignore_in_git(repository, pointer.artifact);
     registry::note_checked_out(repository, pointer.artifact, {});
@@ -152,42 +152,42 @@ void remove(Task& task, Context& context) {
   if (!drifted) registry::note_checked_out(repository, pointer.artifact, pointer.digest);
 }
 
-void report(const Task& task, Context& context, Json& list) {
+void report(const Removal& removal, Context& context, Json& list) {
   std::uint64_t files = 0, bytes = 0;
   Json paths = Json::array();
-  for (const store::CheckoutPlan& plan : task.remove) {
+  for (const store::CheckoutPlan& plan : removal.remove) {
     files += plan.remove.size();
     for (const store::Entry& entry : plan.remove) bytes += entry.size, paths.push_back(entry_json(entry));
   }
-  const std::string what =
-      task.parts.empty()
-          ? task.pointer.artifact
-          : fmt::format("{} without {}", task.pointer.artifact,
-                        task.parts.size() == 1 ? printable(task.parts[0]) : fmt::format("{} paths", task.parts.size()));
+  const std::string what = removal.parts.empty()
+                               ? removal.pointer.artifact
+                               : fmt::format("{} without {}", removal.pointer.artifact,
+                                             removal.parts.size() == 1 ? printable(removal.parts[0])
+                                                                       : fmt::format("{} paths", removal.parts.size()));
   context.line(fmt::format("{}  {}  {}", context.bold(what), context.dry_run() ? "would be removed" : "removed",
                            files == 0 ? "the files stay" : files_text(files, bytes)));
   if (context.dry_run()) {
-    for (const store::CheckoutPlan& plan : task.remove) {
+    for (const store::CheckoutPlan& plan : removal.remove) {
       for (const store::Entry& entry : plan.remove) context.line(fmt::format("    remove  {}", printable(entry.path)));
     }
   }
-  list.push_back({{"artifact", task.pointer.artifact},
-                  {"kind", registry::kind_name(task.pointer.kind)},
-                  {"paths", task.parts},
+  list.push_back({{"artifact", removal.pointer.artifact},
+                  {"kind", registry::kind_name(removal.pointer.kind)},
+                  {"paths", removal.parts},
                   {"removed", paths},
-                  {"digest", task.parts.empty() ? Json() : Json(task.pointer.digest.text())}});
+                  {"digest", removal.parts.empty() ? Json() : Json(removal.pointer.digest.text())}});
 }
 
 int run_rm(const RmOptions& options, Context& context) {
-  std::vector<Task> tasks = tasks_of(options, context);
-  for (Task& task : tasks) plan_removal(task, options, context);
+  std::vector<Removal> removals = removals_of(options, context);
+  for (Removal& removal : removals) plan_removal(removal, options, context);
   Json list = Json::array();
-  for (Task& task : tasks) {
-    if (!context.dry_run()) remove(task, context);
-    report(task, context, list);
+  for (Removal& removal : removals) {
+    if (!context.dry_run()) carry_out(removal, context);
+    report(removal, context, list);
   }
-  const bool gone = std::ranges::all_of(tasks, [&](const Task& task) {
-    return registry::erasure_of(context.repository(), task.pointer.digest).has_value();
+  const bool gone = std::ranges::all_of(removals, [&](const Removal& removal) {
+    return registry::erasure_of(context.repository(), removal.pointer.digest).has_value();
   });
   if (!context.dry_run() && !gone)
     context.say("to take it back: `git checkout` the pointer, or `mlx checkout NAME@latest`");

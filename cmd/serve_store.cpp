@@ -21,7 +21,7 @@ struct ServeStoreOptions {
 
 constexpr int kLookForSignals = 200;  // milliseconds
 
-void write_stdout(ByteView bytes, const Interruption& interruption) {
+void write_answer(ByteView bytes, const Interruption& interruption) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (put >= 0) {
@@ -54,7 +54,7 @@ int run_serve_store(const ServeStoreOptions& options, Context& context) {
   const Interruption& interruption = context.progress().interruption();
   serving.interruption = &interruption;
   store::wire::serve([&](void* data, std::size_t count) { return read_some_input(data, count, interruption); },
-                     [&](ByteView bytes) { write_stdout(bytes, interruption); }, serving, context.disk(),
+                     [&](ByteView bytes) { write_answer(bytes, interruption); }, serving, context.disk(),
                      context.pool());
   return 0;
 }

@@ -81,7 +81,7 @@ int remove(const TagOptions& options, Context& context) {
   return 0;
 }
 
-int list(Context& context) {
+int list_tags(Context& context) {
   Json tags = Json::array();
   for (const registry::Version& version : registry::versions(context.repository())) {
     for (const std::string& tag : version.tags) {
@@ -100,7 +100,7 @@ int run_tag(const TagOptions& options, Context& context) {
   if (options.list && !options.tag.empty())
     throw Error(ErrorKind::kUsage, fmt::format("tag: unexpected argument '{}'", options.tag), "--list takes none");
   if (options.remove && options.tag.empty()) throw Error(ErrorKind::kUsage, "tag: --delete needs a NAME");
-  if (options.tag.empty()) return list(context);
+  if (options.tag.empty()) return list_tags(context);
   if (options.remove) return remove(options, context);
   if (options.reference.empty())
     throw Error(ErrorKind::kUsage, "tag: REF is missing", "usage: mlx tag NAME REF, mlx tag -d NAME, mlx tag");

@@ -271,7 +271,7 @@ _mlx_command() {
       ;;
     'import')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='dvc lfs'
+      subcommands='dvc lfs model'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -293,6 +293,17 @@ _mlx_command() {
         [0-9]*) kind=file ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'import model')
+      options='--name -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

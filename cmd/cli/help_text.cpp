@@ -9,7 +9,7 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr std::size_t kWidth = 88;
+constexpr std::size_t kHelpWidth = 88;
 constexpr const char* kPlumbing = "plumbing";  // the group that `mlx help` leaves out and man pages have
 
 std::string left_column(const Option& option) {
@@ -30,7 +30,7 @@ std::string two_columns(const std::vector<std::pair<std::string, std::string>>& 
     std::size_t from = 0;
     while (from < words.size()) {
       const std::size_t to = std::min(words.find(' ', from), words.size());
-      if (line.size() + (to - from) > kWidth) {
+      if (line.size() + (to - from) > kHelpWidth) {
         text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
         line = std::string(left + 4, ' ');
       }

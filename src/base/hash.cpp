@@ -24,13 +24,10 @@ const EVP_MD* algorithm() {
   return md;
 }
 
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using Context = std::unique_ptr<EVP_MD_CTX, FreeContext>;
+using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
 Context new_context() {
-  Context context(EVP_MD_CTX_new());
+  Context context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
   if (!context) throw std::bad_alloc();
   if (EVP_DigestInit_ex2(context.get(), algorithm(), nullptr) != 1) no_sha256();
   return context;

@@ -53,7 +53,19 @@ bool spin_until(Condition done) {
   return done();
 }
 
-struct Job {
+}  // namespace
+
+int cores() {
+  // The kernel's mask may be longer than cpu_set_t, so the buffer grows until it fits.
+  for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
+    std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(cpus) / sizeof(cpu_set_t));
+    const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
+    if (::sched_getaffinity(0, bytes, mask.data()) == 0) return std::max(1, CPU_COUNT_S(bytes, mask.data()));
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+struct Pool::Job {
   Job(std::int64_t slices, const std::function<void(std::int64_t)>& f) : count(slices), body(f) {}
 
   const std::int64_t count;
@@ -79,18 +91,6 @@ struct Job {
     }
   }
 };
-
-}  // namespace
-
-int cores() {
-  // The kernel's mask may be longer than cpu_set_t, so the buffer grows until it fits.
-  for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
-    std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(cpus) / sizeof(cpu_set_t));
-    const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
-    if (::sched_getaffinity(0, bytes, mask.data()) == 0) return std::max(1, CPU_COUNT_S(bytes, mask.data()));
-  }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 struct Pool::State {
   std::mutex mutex;

@@ -24,6 +24,7 @@ class Pool {
   void run(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
  private:
+  struct Job;
   struct State;
   std::unique_ptr<State> state_;
 };

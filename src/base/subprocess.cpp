@@ -24,6 +24,13 @@
 extern "C" char** environ;
 
 namespace mlx {
+// A program that has been started, and our ends of its pipes; `error` is the errno of what failed, or 0.
+struct RunningProgram {
+  pid_t pid = -1;
+  int error = 0;
+  Fd in, out, err;
+};
+
 namespace {
 
 struct Pipe {
@@ -184,15 +191,8 @@ int wait_for(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// A program that has been started, and our ends of its pipes; `error` is the errno of what failed, or 0.
-struct Running {
-  pid_t pid = -1;
-  int error = 0;
-  Fd in, out, err;
-};
-
-Running start(const std::vector<std::string>& argv, const std::string& folder, const std::vector<std::string>& without,
-              const sigset_t& mask) {
+RunningProgram start(const std::vector<std::string>& argv, const std::string& folder,
+                     const std::vector<std::string>& without, const sigset_t& mask) {
   CHECK(!argv.empty());
   Pipe in = make_pipe(argv[0]), out = make_pipe(argv[0]), err = make_pipe(argv[0]);
   SpawnPlan plan;
@@ -201,7 +201,7 @@ Running start(const std::vector<std::string>& argv, const std::string& folder, c
   plan.connect(err.write.get(), STDERR_FILENO);
   if (!folder.empty()) plan.start_in(folder);
   plan.signals(mask);
-  Running program;
+  RunningProgram program;
   program.error = plan.start(argv, without, program.pid);
   program.in = std::move(in.write);
   program.out = std::move(out.read);
@@ -219,7 +219,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
                           const std::vector<std::string>& without) {
   ProcessResult result;
   const BlockSigpipe blocked;
-  Running program = start(argv, folder, without, blocked.before());
+  RunningProgram program = start(argv, folder, without, blocked.before());
   if (program.error != 0) {
     result.exit_code = 127;
     result.err = cannot_start(argv[0], program.error);
@@ -234,7 +234,7 @@ struct Conversation::State {
   const Interruption& interruption;
   explicit State(const Interruption& the_interruption) : interruption(the_interruption) {}
 
-  Running program;
+  RunningProgram program;
   std::string heard;      // said by the program, not yet read
   std::size_t taken = 0;  // of `heard`
   std::string errors;

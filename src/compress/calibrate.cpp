@@ -64,22 +64,22 @@ std::int64_t batch_of(const infer::Model& model, std::int64_t examples) {
 }
 
 // Shuffled by the seed, so that the first examples are a random sample of the split.
-std::unique_ptr<data::BatchSource> sample(const infer::Model& model, const data::Split& split,
+std::unique_ptr<data::BatchSource> sample(const infer::Model& model, const data::Dataset& dataset,
                                           const Calibration& calibration) {
-  data::Loader::Options options;
+  data::BatchOptions options;
   options.batch = batch_of(model, calibration.examples);
   options.seed = calibration.seed;
   options.shuffle = true;
-  return infer::batches_of(split, model.about().preprocessing, model.signature().context, std::move(options),
-                           model.pool());
+  options.context = model.signature().context;
+  return dataset.batches(model.about().preprocessing, options, model.pool());
 }
 
 class Calibrator {
  public:
-  Calibrator(const infer::Model& model, const data::Split& split, const Calibration& calibration)
+  Calibrator(const infer::Model& model, const data::Dataset& dataset, const Calibration& calibration)
       : model_(model),
         most_(calibration.examples),
-        source_(sample(model, split, calibration)),
+        source_(sample(model, dataset, calibration)),
         observed_(values_to_quantize(model.graph())),
         session_(model, {.observe = observed_}) {
     for (const graph::ValueId value : observed_) {
@@ -92,13 +92,13 @@ class Calibrator {
   graph::Tensors run(Progress& progress) {
     const std::int64_t count = std::min(most_, source_->examples());
     progress.begin("calibrating", static_cast<std::uint64_t>(2 * count), "examples");
-    pass(progress, [](Histogram& h, const float* x, std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i) h.largest = std::max(h.largest, std::fabs(x[i]));
+    pass(progress, [](Histogram& h, const float* x, std::size_t values) {
+      for (std::size_t i = 0; i < values; ++i) h.largest = std::max(h.largest, std::fabs(x[i]));
     });
-    pass(progress, [](Histogram& h, const float* x, std::size_t count) {
+    pass(progress, [](Histogram& h, const float* x, std::size_t values) {
       if (h.largest == 0) return;
       const float per = static_cast<float>(kBins) / h.largest;
-      for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t i = 0; i < values; ++i)
         ++h.bins[std::min(kBins - 1, static_cast<std::size_t>(std::fabs(x[i]) * per))];
     });
     progress.end();
@@ -155,16 +155,17 @@ class Calibrator {
 
 }  // namespace
 
-std::int64_t calibration_examples(data::Kind kind) {
-  return kind == data::Kind::kTokens ? 128 : 1024;
+std::int64_t calibration_examples(const data::Kind& kind) {
+  return kind.windows ? 128 : 1024;
 }
 
-graph::Tensors calibrate(const infer::Model& model, const data::Split& split, const Calibration& calibration,
+graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset, const Calibration& calibration,
                          Progress& progress) {
-  infer::check_fits(model.about(), split.about);
+  const data::Description& about = dataset.describe();
+  infer::check_fits(model.about(), about);
   Calibration asked = calibration;
-  if (asked.examples == 0) asked.examples = calibration_examples(split.about.kind);
-  return Calibrator(model, split, asked).run(progress);
+  if (asked.examples == 0) asked.examples = calibration_examples(*about.kind);
+  return Calibrator(model, dataset, asked).run(progress);
 }
 
 }  // namespace mlx::compress

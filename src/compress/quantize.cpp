@@ -19,7 +19,7 @@ void check_is_f32(const std::string& precision) {
 }
 
 work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data,
-                    data::Kind kind) {
+                    const data::Kind& kind) {
   work::Work work;
   work.command = "quantize";
   work.title = options.title;
@@ -50,14 +50,14 @@ nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges)
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   const registry::Version from = work::resolve_model(repository, options.model);
   const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
-  const data::Kind kind = data::kind_of(repository.store(), data.digest, options.split);
+  const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split);
   check_is_f32(nn::load_model_json(repository.store(), from.digest).value("precision", "f32"));
   const auto body = [&](work::ActiveRun& run) {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.level, repository.pool());
     infer::check_kind(model.about(), kind);
-    const data::Split split =
+    const data::DatasetPtr dataset =
         data::load(repository.store(), data.digest, options.split, infer::reading_of(model.about()), progress);
-    const nn::Model quantized = quantize_int8(model, calibrate(model, split, options.calibration, progress));
+    const nn::Model quantized = quantize_int8(model, calibrate(model, *dataset, options.calibration, progress));
     const store::ManifestSummary made =
         work::store_output(run, {from.artifact, "int8 of " + from.name(), from.digest},
                            [&](store::Store& store) { return nn::store_model(store, quantized); });

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "data/split.h"
+#include "data/dataset.h"
 #include "infer/model.h"
 #include "kernels/table.h"
 #include "nn/model.h"
@@ -19,11 +19,11 @@ struct Calibration {
   std::uint64_t seed = 1;
 };
 // The default number: 1,024 images or rows, 128 windows of text.
-std::int64_t calibration_examples(data::Kind kind);
+std::int64_t calibration_examples(const data::Kind& kind);
 
 // The calibrated magnitudes of every quantized layer's input and output, by value name. Throws kUsage if the model does
-// not take what the split holds.
-graph::Tensors calibrate(const infer::Model& model, const data::Split& split, const Calibration& calibration,
+// not take what the dataset holds.
+graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset, const Calibration& calibration,
                          Progress& progress);
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 #include "graph/passes.h"
 
 namespace mlx::compress {
@@ -15,6 +16,7 @@ namespace {
 
 using graph::Attrs;
 using graph::DType;
+using graph::EightBits;
 using graph::Graph;
 using graph::kNone;
 using graph::Node;
@@ -23,14 +25,19 @@ using graph::Tensor;
 using graph::Tensors;
 using graph::ValueId;
 
+EightBits eight_bits(const Node& node) {
+  return graph::op_def(node.op).eight_bits;
+}
+
 // True for a layer whose weights become int8. Weights that a second node reads stay f32: the head of a language model
 // may share those of its embedding.
 bool is_layer(const Graph& graph, const Node& node) {
-  if (node.op != Op::kConv2d && node.op != Op::kLinear) return false;
+  if (eight_bits(node) != EightBits::kLayer) return false;
   const ValueId weights = node.inputs[1];
   const auto reads = [&](const Node& other) { return std::ranges::find(other.inputs, weights) != other.inputs.end(); };
-  return graph.value(weights).dtype == DType::kF32 && graph.value(weights).role == graph::Role::kParameter &&
-         std::ranges::count_if(graph.nodes, reads) == 1;
+  const graph::Role role = graph.value(weights).role;
+  const bool kept = role == graph::Role::kParameter || role == graph::Role::kConstant;
+  return kept && graph.value(weights).dtype == DType::kF32 && std::ranges::count_if(graph.nodes, reads) == 1;
 }
 
 const Node* producer(const Graph& graph, ValueId value) {
@@ -47,8 +54,8 @@ bool only_read_as_int8(const Graph& graph, ValueId value) {
     const auto at = std::ranges::find(node.inputs, value);
     if (at == node.inputs.end()) continue;
     read = true;
-    const bool passes = node.op == Op::kMaxPool || node.op == Op::kReshape;
-    const bool takes = node.op == Op::kAvgPool || (is_layer(graph, node) && at == node.inputs.begin());
+    const bool passes = eight_bits(node) == EightBits::kKeepsScale;
+    const bool takes = eight_bits(node) == EightBits::kGivesF32 || (is_layer(graph, node) && at == node.inputs.begin());
     if (!takes && !(passes && only_read_as_int8(graph, node.outputs[0]))) return false;
   }
   return read;
@@ -100,10 +107,10 @@ class Quantizer {
     for (const Node& node : from_.nodes) {
       if (is_layer(from_, node))
         layer(node);
-      else if (node.op == Op::kMaxPool || node.op == Op::kReshape)
+      else if (eight_bits(node) == EightBits::kKeepsScale)
         pass_on(node);
-      else if (node.op == Op::kAvgPool)
-        average(node);
+      else if (eight_bits(node) == EightBits::kGivesF32)
+        take(node);
       else
         copy(node);
     }
@@ -169,6 +176,14 @@ class Quantizer {
     return p.f32;
   }
 
+  // Values keep their names: that of a node may be a value's, too.
+  std::vector<ValueId> add(const Node& node, const Attrs& attrs, const std::vector<ValueId>& inputs) {
+    const graph::Value& first = from_.value(node.outputs[0]);
+    std::vector<ValueId> outputs = out_.graph.add_shaped(node.op, attrs, inputs, first.dims, first.name);
+    out_.graph.nodes.back().name = node.name;
+    return outputs;
+  }
+
   void layer(const Node& node) {
     const ValueId x = as_int8(node.inputs[0]);
     const graph::Value& weight = from_.value(node.inputs[1]);
@@ -187,21 +202,18 @@ class Quantizer {
     if (only_read_as_int8(from_, y)) {
       result.dtype = attrs.output = is_unsigned(from_, y) ? DType::kU8 : DType::kS8;
       result.scale = attrs.scale_y = scale_of(y, result.dtype);
-      result.int8 = out_.graph.add(node.op, attrs, {x, w, bias, scales}, node.name)[0];
+      result.int8 = add(node, attrs, {x, w, bias, scales})[0];
     } else {
       attrs.output = DType::kF32;
-      result.f32 = out_.graph.add(node.op, attrs, {x, w, bias, scales}, node.name)[0];
+      result.f32 = add(node, attrs, {x, w, bias, scales})[0];
     }
   }
 
-  // Max pooling and reshaping keep the scale.
   void pass_on(const Node& node) {
     const Place x = place(node.inputs[0]);
     Place& result = place(node.outputs[0]);
     const ValueId input = x.int8 != kNone ? x.int8 : as_f32(node.inputs[0]);
-    const ValueId y = node.op == Op::kReshape ? out_.graph.add_shaped(node.op, node.attrs, {input},
-                                                                      from_.value(node.outputs[0]).dims, node.name)[0]
-                                              : out_.graph.add(node.op, node.attrs, {input}, node.name)[0];
+    const ValueId y = add(node, node.attrs, {input})[0];
     if (x.int8 != kNone) {
       result = {kNone, y, x.scale, x.dtype};
     } else {
@@ -209,18 +221,18 @@ class Quantizer {
     }
   }
 
-  void average(const Node& node) {
+  void take(const Node& node) {
     const Place x = place(node.inputs[0]);
     if (x.int8 == kNone) return copy(node);
     Attrs attrs = node.attrs;
     attrs.scale_x = x.scale;
-    place(node.outputs[0]).f32 = out_.graph.add(node.op, attrs, {x.int8}, node.name)[0];
+    place(node.outputs[0]).f32 = add(node, attrs, {x.int8})[0];
   }
 
   void copy(const Node& node) {
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(as_f32(input));
-    const std::vector<ValueId> outputs = out_.graph.add(node.op, node.attrs, inputs, node.name);
+    const std::vector<ValueId> outputs = add(node, node.attrs, inputs);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] != kNone) place(node.outputs[i]).f32 = outputs.at(i);
   }
@@ -237,11 +249,12 @@ class Quantizer {
 bool is_unsigned(const Graph& graph, ValueId value) {
   const Node* node = producer(graph, value);
   if (node == nullptr) return false;
-  if (node->op == Op::kMaxPool || node->op == Op::kAvgPool || node->op == Op::kReshape)
-    return is_unsigned(graph, node->inputs[0]);
-  const graph::Activation activation = node->attrs.activation;
-  return node->op == Op::kRelu || node->op == Op::kRelu6 || activation == graph::Activation::kRelu ||
-         activation == graph::Activation::kRelu6;
+  const bool layer = eight_bits(*node) == EightBits::kLayer;
+  if (!layer && eight_bits(*node) != EightBits::kRefused) return is_unsigned(graph, node->inputs[0]);
+  const auto rectifies = [](graph::Activation activation) {
+    return activation == graph::Activation::kRelu || activation == graph::Activation::kRelu6;
+  };
+  return rectifies(graph::op_def(node->op).activation) || rectifies(node->attrs.activation);
 }
 
 std::vector<ValueId> values_to_quantize(const Graph& graph) {

@@ -1,14 +1,21 @@
-// Random changes to one image, drawn from (seed, epoch, index of the example) and written straight into a batch; and
-// the mixing of images within a batch.
+// Augmentation: random changes to one image, drawn from (seed, epoch, index of the example) and written straight into a
+// batch, and what mixes the images of a batch.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "data/loader.h"
 #include "data/normalize.h"
 
 namespace mlx::data {
+
+struct Augment {
+  int shift = 0;      // random translation by up to so many pixels, filled with zero
+  bool flip = false;  // mirrored left to right, half of the time
+  int erase = 0;      // side of a random square set to the mean, 0 for none
+  double mixup = 0;   // images are mixed in pairs by shares drawn from Beta(mixup, mixup); 0: none
+  bool operator==(const Augment&) const = default;
+};
 
 struct ImageSize {
   std::int64_t height = 0, width = 0, channels = 0;

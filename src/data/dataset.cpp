@@ -1,4 +1,4 @@
-// Splits of a version as examples in memory.
+// What datasets of every kind have in common, and the way from a version's files to one.
 
 #include "data/dataset.h"
 
@@ -6,110 +6,79 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "data/idx_reader.h"
 #include "data/splits.h"
 
 namespace mlx::data {
 namespace {
 
-constexpr std::int32_t kMostClasses = 1 << 20;
-
-const SplitFiles& images_of(const Layout& layout, const Digest& manifest, const std::string& split) {
-  const SplitFiles& files = files_of(layout, manifest, split);
-  if (files.kind != Kind::kImages)
-    fail(ErrorKind::kUsage, "split '{}' of dataset {} holds {}, expected images", split, manifest.brief(),
-         unit_name(files.kind));
-  return files;
-}
-
-// Classes and their names: what dataset.toml says, else one for each number up to the highest label.
-void name_classes(const Layout& layout, const store::Entry& file, Examples& examples) {
-  const auto highest = std::ranges::max_element(examples.labels);
-  examples.class_names = layout.class_names;
-  if (!layout.class_names.empty()) {
-    if (*highest >= static_cast<std::int64_t>(layout.class_names.size())) {
-      fail(ErrorKind::kCorrupt, "{}: label {} of example {} is outside of the {} classes that dataset.toml names",
-           file.path, *highest, highest - examples.labels.begin(), layout.class_names.size());
-    }
-  } else {
-    if (*highest >= kMostClasses) {
-      fail(ErrorKind::kCorrupt, "{}: label {} of example {} is larger than {}", file.path, *highest,
-           highest - examples.labels.begin(), kMostClasses - 1);
-    }
-    for (std::int32_t i = 0; i <= *highest; ++i) examples.class_names.push_back(std::to_string(i));
-  }
-  examples.classes = static_cast<int>(examples.class_names.size());
-}
-
-Examples assemble(const Layout& layout, const SplitFiles& files, const IdxImages& images,
-                  std::vector<std::int32_t> labels) {
-  if (images.count != static_cast<std::int64_t>(labels.size())) {
-    fail(ErrorKind::kCorrupt, "{} has {} images, {} has {} labels: they do not match", files.images.path, images.count,
-         files.labels.path, labels.size());
-  }
-  Examples examples;
-  examples.count = images.count;
-  examples.height = images.height;
-  examples.width = images.width;
-  examples.channels = images.channels;
-  examples.labels = std::move(labels);
-  name_classes(layout, files.labels, examples);
-  return examples;
-}
+constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
 
 }  // namespace
 
-std::vector<std::string> splits(const store::Store& store, const Digest& manifest) {
-  return names_of(find_layout(store, manifest));
+std::int64_t Description::examples(std::int64_t context) const {
+  return kind->windows ? std::max<std::int64_t>(1, (count - 1 + context - 1) / context) : count;
 }
 
-Examples describe_split(const store::Store& store, const Digest& manifest, const std::string& split) {
-  const Layout layout = find_layout(store, manifest);
-  const SplitFiles& files = images_of(layout, manifest, split);
-  const IdxImages sizes = read_idx_image_sizes(store, files.images);
-  return assemble(layout, files, sizes, read_idx_labels(store, files.labels));
+std::int64_t Description::predictions(std::int64_t context) const {
+  return kind->windows ? context : 1;
 }
 
-Examples load_split(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
-  const Layout layout = find_layout(store, manifest);
-  const SplitFiles& files = images_of(layout, manifest, split);
-  store.want({files.images, files.labels});
-  std::vector<std::int32_t> labels = read_idx_labels(store, files.labels);
-  progress.begin(fmt::format("reading {}", files.images.path), 0, "B");
-  IdxImages images = read_idx_images(store, files.images, progress);
-  progress.end();
-  Examples examples = assemble(layout, files, images, std::move(labels));
-  examples.pixels = std::move(images.pixels);
-  return examples;
+std::string Description::examples_text(std::int64_t context) const {
+  return kind->windows ? fmt::format("windows of {} tokens", context) : "training examples";
 }
 
-Normalization measure(const Examples& examples) {
-  const auto channels = static_cast<std::size_t>(examples.channels);
-  const std::size_t pixels = channels == 0 ? 0 : examples.pixels.size() / channels;
-  Normalization out{std::vector<float>(channels, 0.0f), std::vector<float>(channels, 1.0f)};
-  if (pixels == 0) return out;
-  // Integers are exact, so the order of summation cannot matter. A block's squares fit into 32 bits.
-  constexpr std::size_t kBlock = 4096;
-  for (std::size_t c = 0; c < channels; ++c) {
-    std::uint64_t sum = 0, squares = 0;
-    for (std::size_t begin = 0; begin < pixels; begin += kBlock) {
-      const std::size_t end = std::min(pixels, begin + kBlock);
-      std::uint32_t block_sum = 0, block_squares = 0;
-      for (std::size_t i = begin; i < end; ++i) {
-        const std::uint32_t v = examples.pixels[i * channels + c];
-        block_sum += v;
-        block_squares += v * v;
-      }
-      sum += block_sum;
-      squares += block_squares;
-    }
-    const double mean = static_cast<double>(sum) / static_cast<double>(pixels) / 255.0;
-    const double square = static_cast<double>(squares) / static_cast<double>(pixels) / (255.0 * 255.0);
-    const double deviation = std::sqrt(std::max(0.0, square - mean * mean));
-    out.mean[c] = static_cast<float>(mean);
-    out.std[c] = deviation < 1e-6 ? 1.0f : static_cast<float>(deviation);  // a constant channel becomes zeros
+std::int64_t Description::batch_bytes(const BatchOptions& options) const {
+  const bool mixed = options.augment.mixup > 0;
+  switch (kind->form) {
+    case Form::kImages:
+      break;
+    case Form::kFeatures:
+      return options.batch * (features + outputs + 1) * 4;
+    case Form::kTokens:
+      return options.batch * options.context * 8;
   }
-  return out;
+  return options.batch * (height * width * channels * (mixed ? 2 : 1) + (mixed ? outputs : 0) + 1) * 4;
+}
+
+Parts Dataset::hold_out(std::int64_t size, std::uint64_t seed) const {
+  const std::int64_t count = describe().count;
+  std::vector<std::int64_t> order = shuffled(count, seed, kHoldOutEpoch);
+  const auto cut = order.begin() + std::clamp<std::int64_t>(size, 0, count);
+  std::sort(order.begin(), cut);
+  std::sort(cut, order.end());
+  return {subset(IndexSet({cut, order.end()})), subset(IndexSet({order.begin(), cut}))};
+}
+
+std::int64_t HoldOut::of(std::int64_t whole) const {
+  return share > 0 ? std::llround(share * static_cast<double>(whole)) : count;
+}
+
+const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split) {
+  return *stored_split(store, manifest, split).kind;
+}
+
+Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading) {
+  const StoredSplit stored = stored_split(store, manifest, split);
+  return stored.kind->describe(stored, reading);
+}
+
+DatasetPtr load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
+                Progress& progress) {
+  const StoredSplit stored = stored_split(store, manifest, split);
+  return stored.kind->load(stored, reading, progress);
+}
+
+std::int64_t training_examples(const store::Store& store, const Digest& manifest, const std::string& split,
+                               const Reading& reading, const Description& about, const HoldOut& hold_out,
+                               std::int64_t context, std::int64_t enough) {
+  if (!about.kind->windows) return about.count - hold_out.of(about.count);
+  const auto items = static_cast<std::int64_t>(
+      (static_cast<double>((enough + 3) * context) + static_cast<double>(hold_out.count)) / (1 - hold_out.share));
+  const StoredSplit stored = stored_split(store, manifest, split);
+  const std::int64_t count = stored.kind->count(stored, reading, items);
+  // A shuffled epoch has up to two windows less.
+  return (count - hold_out.of(count)) / std::max<std::int64_t>(1, context) - 2;
 }
 
 }  // namespace mlx::data

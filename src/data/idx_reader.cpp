@@ -15,7 +15,7 @@ namespace {
 using formats::IdxHeader;
 using formats::IdxType;
 
-constexpr std::size_t kPiece = 4 << 20;  // between two reports of progress
+constexpr std::size_t kProgressPiece = 4 << 20;  // between two reports of progress
 
 struct Content {
   IdxHeader header;
@@ -36,11 +36,11 @@ IdxHeader read_header(ByteStream& stream, const std::string& file) {
 // Reads until the promised size or the end of the stream. The buffer is at most four times the file's stored size, and
 // beyond that at most twice what has been read.
 Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t stored, Progress& progress) {
-  Bytes out(static_cast<std::size_t>(std::min(expected, 4 * stored + kPiece)));
+  Bytes out(static_cast<std::size_t>(std::min(expected, 4 * stored + kProgressPiece)));
   std::size_t done = 0;
   for (;;) {
     progress.check_interrupted();
-    const std::size_t wanted = std::min(out.size() - done, kPiece);
+    const std::size_t wanted = std::min(out.size() - done, kProgressPiece);
     const std::size_t got = stream.read(out.data() + done, wanted);
     done += got;
     progress.advance(got);

@@ -1,19 +1,28 @@
-// Names of kinds.
+// The table of kinds.
 
 #include "data/kind.h"
 
+#include <algorithm>
 #include <array>
 
-namespace mlx::data {
+#include "data/images_dataset.h"
+#include "data/rows_dataset.h"
+#include "data/text_dataset.h"
 
-const char* input_name(Kind kind) {
-  constexpr std::array<const char*, 3> kNames = {"images", "features", "ids"};
-  return kNames[static_cast<std::size_t>(kind)];
+namespace mlx::data {
+namespace {
+
+constexpr std::array<const Kind*, 3> kKinds = {&images_kind, &rows_kind, &text_kind};
+
+}  // namespace
+
+std::span<const Kind* const> kinds() {
+  return kKinds;
 }
 
-const char* unit_name(Kind kind) {
-  constexpr std::array<const char*, 3> kNames = {"images", "rows", "tokens"};
-  return kNames[static_cast<std::size_t>(kind)];
+const Kind* kind_counting(std::string_view unit) {
+  const auto found = std::ranges::find_if(kKinds, [&](const Kind* kind) { return kind->unit == unit; });
+  return found == kKinds.end() ? nullptr : *found;
 }
 
 const char* name_of(TargetKind targets) {

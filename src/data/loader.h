@@ -1,5 +1,5 @@
 // Batches for training and evaluation: shuffled, augmented and normalised by all threads of the pool when they are
-// asked for; for a GPU, which augments and normalises by itself, copied as they are stored, with what was drawn. What a
+// asked for. For a GPU, which augments and normalises by itself, copied as they are stored, with what was drawn. What a
 // batch holds depends on (seed, epoch, index) alone. 128 images of 28x28 cost some 85 microseconds on
 // one core, a step of the demo's training 18 milliseconds: a thread that prepares batches ahead would take more from
 // the training's cores than it gives.
@@ -7,22 +7,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
-#include "data/dataset.h"
+#include "data/augment.h"
+#include "data/images.h"
 #include "data/normalize.h"
 #include "kernels/image_change.h"
 
 namespace mlx::data {
-
-struct Augment {
-  int shift = 0;      // random translation by up to so many pixels, filled with zero
-  bool flip = false;  // mirrored left to right, half of the time
-  int erase = 0;      // side of a random square set to the mean, 0 for none
-  double mixup = 0;   // images are mixed in pairs by shares drawn from Beta(mixup, mixup); 0: none
-  bool operator==(const Augment&) const = default;
-};
 
 // Images as they are stored, and what is drawn for each.
 struct RawImages {
@@ -39,22 +33,19 @@ struct Batch {
   float share = 1;          // of each image itself, the rest its partner's
 };
 
-// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox.
-std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
-
 class Loader {
  public:
   struct Options {
     std::int64_t batch = 128;
     std::uint64_t seed = 0;
     bool shuffle = false, drop_last = false;
-    Augment augment;
-    Normalization normalization;
+    Augment augment{};
+    Normalization normalization{};
     bool raw = false;                  // images are left to the kernels
-    std::vector<std::int64_t> subset;  // indices of the examples used; empty for all
+    std::optional<IndexSet> subset{};  // the images used; none: all. Draws are keyed by the place in it
   };
-  // `examples` and `pool` outlive the loader. Throws kUsage where shift or erase are larger than the images.
-  Loader(const Examples& examples, Options options, Pool& pool);
+  // `images` and `pool` outlive the loader. Throws kUsage where shift or erase are larger than the images.
+  Loader(const Images& images, Options options, Pool& pool);
   ~Loader();
   std::int64_t batches() const;  // in an epoch
   // Starts an epoch at batch `first` (resume); next() then gives its batches in order, nullptr at the end. The batch is

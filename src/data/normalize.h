@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "data/dataset.h"
+#include "base/bytes.h"
+#include "data/preprocessing.h"
 
 namespace mlx::data {
 

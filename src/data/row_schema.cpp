@@ -16,7 +16,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::size_t kMostCategories = 4096;
-constexpr std::size_t kMostClasses = 65536;
+constexpr std::size_t kMostTargetClasses = 65536;
 constexpr std::int64_t kMostFeatures = 1 << 20;
 
 struct TextHash {
@@ -92,7 +92,7 @@ Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& 
   const bool feature =
       options.features.empty() ? seen.declared != ColumnKind::kIgnore : is_one_of(options.features, name);
   seen.wanted = target || feature;
-  if (target) seen.most = kMostClasses;
+  if (target) seen.most = kMostTargetClasses;
   return seen;
 }
 

@@ -173,15 +173,16 @@ struct Moments {
   double mean = 0, std = 1;
 };
 
-// Over every `stride`-th value from `first`, without NaN; in order, so that the bits depend on the data alone.
-Moments moments(const std::vector<double>& values, std::size_t first, std::size_t stride) {
+// Of value `slot` of the `stride` of each row, NaN left out; in order, so that the bits depend on the data alone.
+Moments moments(const std::vector<double>& values, std::size_t slot, std::size_t stride, const IndexSet& rows) {
+  const auto value = [&](std::int64_t row) { return values[static_cast<std::size_t>(rows[row]) * stride + slot]; };
   double sum = 0, squares = 0, count = 0;
-  for (std::size_t i = first; i < values.size(); i += stride)
-    if (!std::isnan(values[i])) sum += values[i], ++count;
+  for (std::int64_t i = 0; i < rows.size(); ++i)
+    if (!std::isnan(value(i))) sum += value(i), ++count;
   if (count == 0) return {};
   const double mean = sum / count;
-  for (std::size_t i = first; i < values.size(); i += stride)
-    if (!std::isnan(values[i])) squares += (values[i] - mean) * (values[i] - mean);
+  for (std::int64_t i = 0; i < rows.size(); ++i)
+    if (!std::isnan(value(i))) squares += (value(i) - mean) * (value(i) - mean);
   const double deviation = std::sqrt(squares / count);
   return {mean, deviation > 1e-12 * std::max(1.0, std::abs(mean)) ? deviation : 1};  // a constant becomes zeros
 }
@@ -196,38 +197,21 @@ Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, 
   return in_table(file, [&] { return RowReader(file, schema, with_targets).run(progress); });
 }
 
-void measure(Rows& rows, const RowSchema* base) {
-  const std::size_t numbers = count_numbers(rows.schema);
+RowSchema measured(const Rows& rows, const IndexSet& of, const RowSchema* base) {
+  RowSchema schema = rows.schema;
+  const std::size_t numbers = count_numbers(schema), targets = schema.targets.size();
   std::size_t slot = 0;
-  for (Column& column : rows.schema.features) {
+  for (Column& column : schema.features) {
     if (base || !column.is_number()) continue;  // those of a base are all of its features
-    const Moments found = moments(rows.numbers, slot++, numbers);
+    const Moments found = moments(rows.numbers, slot++, numbers, of);
     column.mean = found.mean, column.std = found.std;
   }
-  if (rows.schema.kind != TargetKind::kNumbers || (base && rows.schema.targets == base->targets)) return;
-  for (std::size_t i = 0; i < rows.schema.targets.size(); ++i) {
-    const Moments found = moments(rows.targets, i, rows.schema.targets.size());
-    rows.schema.targets[i].mean = found.mean, rows.schema.targets[i].std = found.std;
+  if (schema.kind != TargetKind::kNumbers || (base && schema.targets == base->targets)) return schema;
+  for (std::size_t i = 0; i < targets; ++i) {
+    const Moments found = moments(rows.targets, i, targets, of);
+    schema.targets[i].mean = found.mean, schema.targets[i].std = found.std;
   }
-}
-
-Rows pick(const Rows& from, const std::vector<std::int64_t>& indices) {
-  Rows out;
-  out.schema = from.schema;
-  out.count = static_cast<std::int64_t>(indices.size());
-  const auto take = [&](const auto& values, auto& to) {
-    const std::size_t each = from.count == 0 ? 0 : values.size() / static_cast<std::size_t>(from.count);
-    to.reserve(each * indices.size());
-    for (const std::int64_t index : indices) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * each);
-      to.insert(to.end(), begin, begin + static_cast<std::ptrdiff_t>(each));
-    }
-  };
-  take(from.numbers, out.numbers);
-  take(from.codes, out.codes);
-  take(from.labels, out.labels);
-  take(from.targets, out.targets);
-  return out;
+  return schema;
 }
 
 void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to) {

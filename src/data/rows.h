@@ -15,6 +15,7 @@
 #include "base/json_fwd.h"
 #include "base/progress.h"
 #include "data/kind.h"
+#include "data/order.h"
 #include "data/table.h"
 
 namespace mlx::data {
@@ -106,10 +107,9 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
 // schema are missing, naming all of them; kCorrupt with the line for a value that does not fit.
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress);
 
-// Computes mean and std of the schema's numbers over these rows, including targets that are numbers. What `base` (or
-// nullptr) has measured is kept.
-void measure(Rows& rows, const RowSchema* base = nullptr);
-Rows pick(const Rows& from, const std::vector<std::int64_t>& indices);
+// The schema with mean and std of its numbers over `of` the rows, of targets that are numbers too. What `base` (or
+// nullptr) has measured keeps its measure.
+RowSchema measured(const Rows& rows, const IndexSet& of, const RowSchema* base = nullptr);
 // Writes row `index` as network input: schema.width() floats.
 void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to);
 // Writes its targets, one float each.

@@ -5,8 +5,8 @@
 //   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; a single such file of another name is "train"
 //   text    train.txt(.gz), or all of train/*.txt concatenated; a single such file of another name is "train"
 //
-// t10k and test are the split "test"; valid, validation and val are "valid". Images take precedence over rows, and rows
-// over text. If a file is there both plain and as .gz, the plain one is read.
+// t10k and test are the split "test"; valid, validation and val are "valid". Kinds are looked for in the order of their
+// table (kind.cpp). Where a file lies there both plain and .gz, the plain one is read.
 //
 //   dataset.toml   [classes]                            [splits.train]
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
@@ -15,7 +15,9 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/kind.h"
@@ -24,20 +26,41 @@
 namespace mlx::data {
 
 struct SplitFiles {
-  Kind kind = Kind::kImages;
-  store::Entry images, labels;     // of images
-  store::Entry rows;               // of features
-  std::vector<store::Entry> text;  // of tokens, in order
+  const Kind* kind = nullptr;
+  std::vector<store::Entry> files;  // in the order that the kind gives them
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
   std::vector<std::string> class_names;  // empty unless dataset.toml gives them
 };
+// One split, as the functions of its kind get it.
+struct StoredSplit {
+  const store::Store* store = nullptr;
+  const Kind* kind = nullptr;
+  std::vector<store::Entry> files;
+  std::vector<std::string> class_names;
+};
 
 // Throws kUsage with file and line for a wrong dataset.toml; kCorrupt if images have no labels or a split occurs twice.
 Layout find_layout(const store::Store& store, const Digest& manifest);
-// The files of one split. Throws kNotFound, naming the splits there are.
-const SplitFiles& files_of(const Layout& layout, const Digest& manifest, const std::string& split);
-std::vector<std::string> names_of(const Layout& layout);
+// The names of the splits that a version offers: "test", "train".
+std::vector<std::string> splits(const store::Store& store, const Digest& manifest);
+// kNotFound naming the splits there are.
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split);
+// The same of a split that holds `kind`; kUsage if it holds another.
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split, const Kind& kind);
+
+// For kinds that find their files by name:
+
+// The split that a name's last word means, "" for none: "emnist-digits-train" → "train".
+std::string split_named(std::string_view name);
+// "a/train-2.csv.gz" → "train-2", without folder and endings; "" for a file with none of these endings.
+std::string stem_with(std::string_view path, std::span<const std::string_view> endings);
+// Files with one of these endings, without .gz that lie there plain too.
+std::vector<store::Entry> files_with(const Files& files, std::span<const std::string_view> endings);
+// kCorrupt if there is such a split already; `keys` are those that declare one ("images and labels").
+void add_split(Layout& layout, const std::string& split, SplitFiles files, const char* keys);
+// The file that dataset.toml names under `key`; an error there if the dataset has no such file.
+store::Entry declared_file(TomlReader& split, const char* key, const std::string& path, const Files& files);
 
 }  // namespace mlx::data

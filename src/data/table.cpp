@@ -8,13 +8,13 @@
 namespace mlx::data {
 namespace {
 
-bool is_digit(char c) {
+bool is_ascii_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
 std::size_t digits(std::string_view text, std::size_t at) {
   std::size_t count = 0;
-  while (at + count < text.size() && is_digit(text[at + count])) ++count;
+  while (at + count < text.size() && is_ascii_digit(text[at + count])) ++count;
   return count;
 }
 
@@ -53,7 +53,7 @@ bool is_infinity(std::string_view text) {
 
 ValueType type_of_csv(std::string_view cell) {
   cell = trimmed(cell);
-  if (!cell.empty() && is_digit(cell[0])) return type_of_number(cell);
+  if (!cell.empty() && is_ascii_digit(cell[0])) return type_of_number(cell);
   if (is_missing(cell)) return ValueType::kNull;
   if (is_infinity(cell)) return ValueType::kFloat;
   const char first = cell[0];

@@ -10,7 +10,7 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
 void append_file(const store::Store& store, const store::Entry& file, std::string& to, Progress& progress) {
   const store::BlobReader blob = store.open_blob(file.content);
@@ -18,11 +18,11 @@ void append_file(const store::Store& store, const store::Entry& file, std::strin
   for (;;) {
     progress.check_interrupted();
     const std::size_t had = to.size();
-    to.resize(had + kPiece);
-    const std::size_t got = stream->read(to.data() + had, kPiece);
+    to.resize(had + kReadPiece);
+    const std::size_t got = stream->read(to.data() + had, kReadPiece);
     to.resize(had + got);
     progress.advance(got);
-    if (got < kPiece) return;
+    if (got < kReadPiece) return;
   }
 }
 
@@ -44,21 +44,16 @@ Text read_text(const store::Store& store, const std::vector<store::Entry>& files
   return text;
 }
 
-std::pair<Text, Text> split_end(const Text& text, std::int64_t bytes) {
-  std::size_t at = text.tokens.size();
+std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes) {
+  std::size_t at = tokens.size();
   for (std::int64_t taken = 0; at > 0 && taken < bytes; --at)
-    taken += std::max<std::int64_t>(1, static_cast<std::int64_t>(text.tokenizer->piece(text.tokens[at - 1]).size()));
-  if (at == 0) return {text, Text{{}, 0, text.tokenizer}};
-  const auto cut = text.tokens.begin() + static_cast<std::ptrdiff_t>(at);
-  std::pair<Text, Text> out{Text{{text.tokens.begin(), cut}, 0, text.tokenizer},
-                            Text{{cut, text.tokens.end()}, 0, text.tokenizer}};
-  for (Text* part : {&out.first, &out.second}) part->unknown = std::ranges::count(part->tokens, Tokenizer::kUnknown);
-  return out;
+    taken += std::max<std::int64_t>(1, static_cast<std::int64_t>(tokenizer.piece(tokens[at - 1]).size()));
+  return at;
 }
 
-std::int64_t byte_count(const Text& text) {
+std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer) {
   std::int64_t bytes = 0;
-  for (const std::int32_t token : text.tokens) bytes += static_cast<std::int64_t>(text.tokenizer->piece(token).size());
+  for (const std::int32_t token : tokens) bytes += static_cast<std::int64_t>(tokenizer.piece(token).size());
   return bytes;
 }
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/progress.h"
@@ -25,9 +25,8 @@ struct Text {
 Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
                std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
 
-// The text without its last tokens, of at least `bytes` together, and these. The second is empty where nothing would be
-// left of the first.
-std::pair<Text, Text> split_end(const Text& text, std::int64_t bytes);
-std::int64_t byte_count(const Text& text);
+// Where the last tokens begin that have at least `bytes` together; 0 if all of them do not have more.
+std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes);
+std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer);
 
 }  // namespace mlx::data

@@ -11,7 +11,7 @@
 namespace mlx::diff {
 namespace {
 
-using Kind = FileDiff::Kind;
+using FileKind = FileDiff::Kind;
 
 bool is_image(std::string_view path) {
   constexpr std::array<std::string_view, 11> kEndings = {".png", ".jpg",  ".jpeg", ".webp", ".bmp", ".gif",
@@ -55,18 +55,18 @@ Comparison compare_sides(const Side& before, const Side& after, const ContentOpt
   result.same = before.entries.size() - difference.removed.size() - difference.changed.size();
   result.images = count_images(before, after, difference);
   for (const auto& [old, now] : store::take_moves(difference))
-    result.files.push_back({Kind::kMoved, old, now, {}, {}, {}, {}, {}});
+    result.files.push_back({FileKind::kMoved, old, now, {}, {}, {}, {}, {}});
   for (const auto& [old, now] : difference.changed)
-    result.files.push_back({Kind::kChanged, old, now, {}, {}, {}, {}, {}});
+    result.files.push_back({FileKind::kChanged, old, now, {}, {}, {}, {}, {}});
   for (const store::Entry& entry : difference.added)
-    result.files.push_back({Kind::kAdded, {}, entry, {}, {}, {}, {}, {}});
+    result.files.push_back({FileKind::kAdded, {}, entry, {}, {}, {}, {}, {}});
   for (const store::Entry& entry : difference.removed)
-    result.files.push_back({Kind::kRemoved, entry, {}, {}, {}, {}, {}, {}});
+    result.files.push_back({FileKind::kRemoved, entry, {}, {}, {}, {}, {}, {}});
   std::ranges::sort(result.files, [](const FileDiff& a, const FileDiff& b) { return a.entry().path < b.entry().path; });
   if (!options.contents) return result;
   std::size_t compared = 0;
   for (FileDiff& file : result.files) {
-    if (file.kind != Kind::kChanged || file.before->content == file.after->content) continue;
+    if (file.kind != FileKind::kChanged || file.before->content == file.after->content) continue;
     if (std::ranges::find(options.names_only, file.entry().path) != options.names_only.end()) continue;
     if (compared++ < options.most_files)
       compare_contents(before, after, options, pool, progress, file);

@@ -55,7 +55,7 @@ void read_evaluations(registry::Repository& repository, const registry::Version&
     if (evaluation.has_accuracy()) metrics[{where, "accuracy"}] = evaluation.accuracy();
     for (const auto& [name, value] : evaluation.metrics) metrics[{where, name}] = value;
     metrics[{where, "loss"}] = evaluation.loss;
-    metrics[{where, std::string(data::unit_name(evaluation.kind)) + "/s"}] = evaluation.per_second;
+    metrics[{where, evaluation.unit + "/s"}] = evaluation.per_second;
   }
 }
 

@@ -9,9 +9,9 @@
 namespace mlx::formats {
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kGgufMagic = "GGUF";
 constexpr std::uint32_t kDefaultAlignment = 32;
-constexpr std::uint32_t kMostDims = 8;
+constexpr std::uint32_t kMostGgufDims = 8;
 constexpr int kDeepestArray = 4;
 constexpr std::size_t kLongestName = 4096;
 
@@ -97,7 +97,7 @@ GgufTensor read_tensor(ByteReader& in) {
   if (name.size() > kLongestName) in.corrupt("a tensor's name is too long");
   tensor.name = as_text(name);
   std::uint32_t dims = in.u32();
-  if (dims > kMostDims) in.corrupt("a tensor of too many dimensions");
+  if (dims > kMostGgufDims) in.corrupt("a tensor of too many dimensions");
   for (std::uint32_t i = 0; i < dims; ++i) tensor.shape.push_back(in.u64());
   tensor.type = in.u32();
   tensor.begin = in.u64();  // from the start of the data
@@ -124,13 +124,13 @@ void place_tensors(const ByteReader& in, GgufHeader& header, std::uint64_t file_
 }  // namespace
 
 bool is_gguf(ByteView head) {
-  return head.size() >= kMagic.size() && as_text(head.first(kMagic.size())) == kMagic;
+  return head.size() >= kGgufMagic.size() && as_text(head.first(kGgufMagic.size())) == kGgufMagic;
 }
 
 GgufHeader parse_gguf(ByteView head, std::uint64_t file_size) {
   ByteReader in(head, "GGUF header");
   if (!is_gguf(head)) in.corrupt("does not begin with GGUF");
-  in.take(kMagic.size());
+  in.take(kGgufMagic.size());
   GgufHeader header;
   header.version = in.u32();
   if (header.version != 2 && header.version != 3) in.corrupt("a version other than 2 and 3");

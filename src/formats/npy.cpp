@@ -10,8 +10,8 @@
 namespace mlx::formats {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::uint64_t kLongestHeader = 1 << 20;
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr std::uint64_t kLongestNpyHeader = 1 << 20;
 
 // The text behind `'key': `.
 std::string_view value_of(std::string_view text, std::string_view key) {
@@ -44,13 +44,13 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
 }  // namespace
 
 std::uint64_t npy_header_size(ByteView first_bytes) {
-  if (first_bytes.size() < 12 || as_text(first_bytes.first(kMagic.size())) != kMagic) return 0;
-  ByteReader in(first_bytes.subspan(kMagic.size()), "npy header");
+  if (first_bytes.size() < 12 || as_text(first_bytes.first(kNpyMagic.size())) != kNpyMagic) return 0;
+  ByteReader in(first_bytes.subspan(kNpyMagic.size()), "npy header");
   const int major = in.u8();
   in.u8();
   if (major < 1 || major > 3) return 0;
   const std::uint64_t length = major == 1 ? in.u16() : in.u32();
-  return length > kLongestHeader ? 0 : kMagic.size() + in.offset() + length;
+  return length > kLongestNpyHeader ? 0 : kNpyMagic.size() + in.offset() + length;
 }
 
 NpyHeader parse_npy(ByteView head) {

@@ -9,19 +9,19 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // of each input, as of memory of its own
+constexpr std::size_t kFeedAlignment = 256;  // of each input, as of memory of its own
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+constexpr std::size_t feed_aligned(std::size_t bytes) {
+  return (bytes + kFeedAlignment - 1) / kFeedAlignment * kFeedAlignment;
 }
 
-constexpr std::size_t kKeyBytes = aligned(sizeof(kernels::RandomKey));
+constexpr std::size_t kKeyBytes = feed_aligned(sizeof(kernels::RandomKey));
 
 }  // namespace
 
 std::size_t feeding_bytes(const Graph& graph, const std::vector<std::int64_t>& sizes) {
   std::size_t bytes = kKeyBytes;
-  for (const ValueId id : graph.inputs) bytes += aligned(concrete(graph.value(id), sizes).bytes());
+  for (const ValueId id : graph.inputs) bytes += feed_aligned(concrete(graph.value(id), sizes).bytes());
   return bytes;
 }
 
@@ -50,7 +50,7 @@ void Feeding::fit(const std::vector<FedBytes>& fed) {
   size_ = kKeyBytes;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
     offset_[i] = size_;
-    size_ += aligned(bytes_[i]);
+    size_ += feed_aligned(bytes_[i]);
   }
 }
 

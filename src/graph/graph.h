@@ -27,6 +27,9 @@ using kernels::Op;
 
 using ValueId = std::int32_t;
 inline constexpr ValueId kNone = -1;  // an absent optional input or output
+inline std::size_t index(ValueId id) {
+  return static_cast<std::size_t>(id);
+}
 
 enum class Role : std::uint8_t {
   kActivation,  // lives within one step, in the arena

@@ -14,6 +14,26 @@ struct Cost {
   double bytes = 0;  // read and written
 };
 
+// How an operation computes in inference if its input 0 is in eight bits, with one scale.
+enum class EightBits : std::uint8_t {
+  kRefused,     // not at all: it takes f32
+  kLayer,       // with weights in eight bits, input 1; gives f32 or eight bits
+  kKeepsScale,  // gives eight bits at the same scale
+  kGivesF32,
+};
+
+// What a parameter starts from when nobody gives it.
+struct StartValue {
+  enum Kind : std::uint8_t {
+    kZero,
+    kOne,
+    kWeights,  // random; factors of sums: of fan_in terms, and fan_out in the backward pass
+    kTable,    // random; rows that are looked up
+  };
+  Kind kind = kZero;
+  double fan_in = 0, fan_out = 0;
+};
+
 struct OpDef {
   Op op{};
   // From kernels/op_list.h: inputs from required_inputs on may be absent; a view has no kernel.
@@ -34,6 +54,7 @@ struct OpDef {
   bool product = false;    // multiplies matrices: its factors may be half or tf32
   bool layer = false;      // a product of activations, input 0, and weights, input 1
   bool random = false;     // draws random numbers, or takes what was drawn, for each example
+  EightBits eight_bits = EightBits::kRefused;
   Activation activation = Activation::kNone;  // the operation is this activation
   unsigned fuses = 0;                         // bit i: it computes Activation i as attrs.activation
   // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
@@ -45,6 +66,8 @@ struct OpDef {
                                    const std::vector<ValueId>& output_gradients) = nullptr;
   Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs,
                std::span<const kernels::Shape> outputs) = nullptr;
+  // Of a parameter of this shape that is the node's input. Null: zeros.
+  StartValue (*start)(const Node& node, std::size_t input, const kernels::Shape& shape) = nullptr;
 };
 
 constexpr unsigned bit_of(Activation activation) {

@@ -13,10 +13,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 float* floats(const Graph& graph, Tensors& tensors, ValueId id) {
   const auto found = tensors.find(graph.value(id).name);
   const kernels::Shape shape = concrete(graph.value(id), std::vector<std::int64_t>(graph.symbols.size(), 1));
@@ -102,7 +98,7 @@ Tensors foldable(const Graph& graph, const Weights& weights) {
       const std::size_t before = producer(graph, each->inputs[0]);
       if (each->op != Op::kBatchNormInference || before >= graph.nodes.size()) break;
       each = &graph.nodes[before];
-      if (each->op != Op::kBatchNormInference && each->op != Op::kConv2d && each->op != Op::kLinear) break;
+      if (each->op != Op::kBatchNormInference && !op_def(each->op).layer) break;
     }
   }
   return tensors;
@@ -139,9 +135,9 @@ Graph fuse(const Graph& inference, Tensors& tensors) {
   return fused;
 }
 
-Fused fuse(const Graph& inference, const Weights& weights) {
+WithWeights fuse(const Graph& inference, const Weights& weights) {
   Tensors changed = foldable(inference, weights);
-  Fused fused{fuse(inference, changed), nullptr};
+  WithWeights fused{fuse(inference, changed), nullptr};
   Weights::Map all;
   for (const Value& value : fused.graph.values) {
     if (!outlives_step(value.role)) continue;

@@ -14,10 +14,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 bool is_output(const Graph& graph, const Node& node) {
   return std::ranges::find(graph.outputs, node.outputs.at(0)) != graph.outputs.end();
 }

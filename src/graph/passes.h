@@ -10,6 +10,11 @@
 
 namespace mlx::graph {
 
+struct WithWeights {
+  Graph graph;
+  std::shared_ptr<const Weights> weights;
+};
+
 // Options of a training graph's optimizer: they determine the values that it adds to the forward graph.
 struct OptimizerSpec {
   std::string name = "sgd";  // one of optimizer_names()
@@ -107,6 +112,12 @@ Graph add_lora(const Graph& forward, const LoraSpec& spec);
 // The graph before add_lora. Adds the adapters to the weights in `tensors`.
 Graph merge_lora(const Graph& forward, Tensors& tensors);
 
+// The primitive operations of an imported graph, forward or for inference, as core ones where these compute the same up
+// to rounding: products with a matrix of weights, and the bias added to them, as linear layers; means over height and
+// width as average pooling; sums of equal shapes. Names stay. Weights [K,N] become [N,K], biases [1,N] become [N]; all
+// others are shared. Weights that others read too are not turned: their products stay.
+WithWeights raise(const Graph& forward, const Weights& weights);
+
 // Drops dropout and makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
 // A language model's inference graph for decoding. It has another input, positions s32[batch]: the number of tokens
@@ -123,11 +134,7 @@ DecodingGraph to_decoding(const Graph& inference);
 // activations.
 Graph fuse(const Graph& inference, Tensors& tensors);
 // The same with shared weights: weights that change are new, all others stay shared.
-struct Fused {
-  Graph graph;
-  std::shared_ptr<const Weights> weights;
-};
-Fused fuse(const Graph& inference, const Weights& weights);
+WithWeights fuse(const Graph& inference, const Weights& weights);
 // Adds the loss to an inference graph, for evaluation: the labels as input; loss, correct and counted as outputs.
 TrainingGraph with_loss(const Graph& inference);
 // Removes nodes and values that no output or state write needs, and renumbers the rest.

@@ -20,10 +20,6 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 // The last node that reads each value; the number of nodes for the graph's outputs, -1 if nothing reads it.
 std::vector<int> last_reads(const Graph& graph) {
   std::vector<int> last(graph.values.size(), -1);

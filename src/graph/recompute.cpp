@@ -16,10 +16,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 // A forward node that adds a residual outputs the sum besides its result (op_def.h). The sum is passed on and kept; the
 // result is recomputed from it.
 ValueId sum_of(const Node& node) {

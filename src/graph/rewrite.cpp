@@ -11,10 +11,6 @@
 namespace mlx::graph {
 namespace {
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 bool written_in_place(const Graph& graph, ValueId id) {
   return id != kNone && graph.value(id).role != Role::kActivation;
 }
@@ -83,6 +79,36 @@ void fuse_activations(Graph& graph, bool gelu) {
   erase_nodes(graph, fused);
 }
 
+void remove_unused_values(Graph& graph) {
+  std::vector<char> named(graph.values.size(), 0);
+  const auto each_list = [&](const auto& visit) {
+    visit(graph.inputs);
+    visit(graph.outputs);
+    for (Node& node : graph.nodes) {
+      visit(node.inputs);
+      visit(node.outputs);
+    }
+  };
+  each_list([&](const std::vector<ValueId>& ids) {
+    for (const ValueId id : ids) {
+      if (id != kNone) named[index(id)] = 1;
+    }
+  });
+  std::vector<ValueId> renumbered(graph.values.size(), kNone);
+  std::vector<Value> kept;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (named[i] == 0) continue;
+    renumbered[i] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(graph.values[i]));
+  }
+  graph.values = std::move(kept);
+  each_list([&](std::vector<ValueId>& ids) {
+    for (ValueId& id : ids) {
+      if (id != kNone) id = renumbered[index(id)];
+    }
+  });
+}
+
 Graph remove_dead(const Graph& graph) {
   std::vector<char> needed(graph.values.size(), 0);  // by an output, a state write or a node that is kept
   std::vector<char> dead(graph.nodes.size(), 0);
@@ -99,34 +125,14 @@ Graph remove_dead(const Graph& graph) {
   }
   Graph kept = graph;
   erase_nodes(kept, dead);
-  std::vector<char> stays = needed;
-  for (const ValueId id : kept.inputs) stays[index(id)] = 1;
   for (Node& node : kept.nodes) {
     const unsigned optional = op_def(node.op).optional_outputs;
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       ValueId& id = node.outputs[k];
       if (id != kNone && needed[index(id)] == 0 && (optional >> k & 1u) != 0) id = kNone;
-      if (id != kNone) stays[index(id)] = 1;
     }
   }
-  std::vector<ValueId> renumbered(graph.values.size(), kNone);
-  kept.values.clear();
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    if (stays[i] == 0) continue;
-    renumbered[i] = static_cast<ValueId>(kept.values.size());
-    kept.values.push_back(graph.values[i]);
-  }
-  const auto renumber = [&](std::vector<ValueId>& ids) {
-    for (ValueId& id : ids) {
-      if (id != kNone) id = renumbered[index(id)];
-    }
-  };
-  renumber(kept.inputs);
-  renumber(kept.outputs);
-  for (Node& node : kept.nodes) {
-    renumber(node.inputs);
-    renumber(node.outputs);
-  }
+  remove_unused_values(kept);
   return kept;
 }
 

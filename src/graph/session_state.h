@@ -23,10 +23,6 @@
 
 namespace mlx::graph {
 
-inline std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 struct Session::State {
   State(Graph&& g, const SessionOptions& o, Pool& p)
       : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level, o.gpu)) {}

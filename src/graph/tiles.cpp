@@ -23,10 +23,6 @@ constexpr std::int64_t kLeastTiles = 16, kTiles = 32;
 // If a tile needed more examples than this, nodes would be limited by reading weights.
 constexpr double kMostExamples = 16;
 
-std::size_t index(ValueId id) {
-  return static_cast<std::size_t>(id);
-}
-
 // The only symbol of the graph if examples are independent; -1 otherwise.
 int example_symbol(const Graph& graph) {
   int symbol = -1;

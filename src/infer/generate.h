@@ -24,7 +24,8 @@ class Generator {
  public:
   // Throws kUsage if the model is not a language model. `model` must outlive the generator. `check` is called between
   // the chunks of a prompt and between tokens; if it throws, the generation ends.
-  explicit Generator(const Model& model, std::function<void()> check);
+  explicit Generator(
+      const Model& model, std::function<void()> check = [] {});
   ~Generator();
   std::int64_t context() const;
   void warm_up();  // plans every chunk size

@@ -12,7 +12,8 @@ namespace {
 
 nn::Model prepared(nn::Model model) {
   CHECK(model.weights);
-  auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
+  const graph::WithWeights raised = graph::raise(graph::to_inference(model.graph), *model.weights);
+  auto [graph, weights] = graph::fuse(raised.graph, *raised.weights);
   model.graph = std::move(graph);
   model.weights = std::move(weights);
   return model;

@@ -49,7 +49,7 @@ std::int64_t width_of(const nn::Model& model) {
 }
 
 Signature of_images(const nn::Model& model) {
-  const nn::Preprocessing& p = model.preprocessing;
+  const data::Preprocessing& p = model.preprocessing;
   if (static_cast<std::int64_t>(p.normalization.mean.size()) != p.channels) {
     fail(ErrorKind::kCorrupt, "the model normalises {} channels of images that have {}", p.normalization.mean.size(),
          p.channels);
@@ -100,8 +100,8 @@ Signature of_tensors(const nn::Model& model) {
 
 Signature signature_of(const nn::Model& model) {
   const bool one_input = model.graph.inputs.size() == 1 && !model.graph.outputs.empty();
-  const auto takes = [&](data::Kind kind) { return model.graph.find(data::input_name(kind)) != graph::kNone; };
-  if (one_input && takes(data::Kind::kTokens)) {
+  const data::Kind* const kind = kind_of(model);
+  if (one_input && kind && kind->windows) {
     Signature out = of_text(model);
     add_outputs(out);
     return out;

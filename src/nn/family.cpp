@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "data/dataset.h"
 #include "nn/families.h"
 #include "nn/imported.h"
 
@@ -30,7 +31,7 @@ constexpr Family kFamilies[] = {
     {"resnet", build_resnet},
     {"gpt2", nullptr, kTokens, read_gpt2},
     {"llama", nullptr, kTokens, read_llama},
-    {kImported, nullptr, kImages | kFeatures},
+    {kImported, nullptr, kImages | kFeatures | kTokens},
 };
 
 unsigned bit_of(InputKind kind) {
@@ -73,16 +74,26 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
 }
 
 void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* given, Built& built) {
+  const bool text = input.kind == InputKind::kTokens;
+  const std::int64_t context = text ? model.integer("context", 1, kLongestContext) : 0;
   model.finish();
   if (!given) model.fail_at("family", fmt::format("\"{}\" needs a model to start from: init = \"NAME\"", kImported));
-  at_key(model, "family", [&] { built = built_from(*given, input); });
+  at_key(model, "family", [&] { built = built_from(*given, input, context); });
 }
 
 }  // namespace
 
-bool takes_text(const std::string& family) {
+InputSpec InputSpec::of(const data::Description& data) {
+  if (data.kind->form == InputKind::kTokens) return tokens(data.outputs);
+  InputSpec spec = images(data.height, data.width, data.channels, data.outputs);
+  spec.kind = data.kind->form;
+  spec.features = data.features;
+  return spec;
+}
+
+bool takes(const std::string& family, InputKind input) {
   const auto* const found = std::ranges::find(kFamilies, family, &Family::name);
-  return found != std::end(kFamilies) && (found->takes & kTokens) != 0;
+  return found != std::end(kFamilies) && (found->takes & bit_of(input)) != 0;
 }
 
 std::vector<std::string> family_names() {

@@ -9,6 +9,10 @@
 #include "base/toml.h"
 #include "nn/model.h"
 
+namespace mlx::data {
+struct Description;
+}
+
 namespace mlx::nn {
 
 struct Built {
@@ -22,7 +26,7 @@ struct Built {
 };
 
 // The network's input, which the data determines, and the size of its output.
-enum class InputKind { kImages, kFeatures, kTokens };
+using InputKind = data::Form;
 struct InputSpec {
   InputKind kind = InputKind::kImages;
   std::int64_t height = 0, width = 0, channels = 0;  // images: input "images" f32[batch,H,W,C]
@@ -30,6 +34,7 @@ struct InputSpec {
   std::int64_t vocabulary = 0;                       // tokens: input "ids" s32[batch,sequence], logits at each position
   std::int64_t outputs = 0;                          // images and features: number of classes, labels or numbers
 
+  static InputSpec of(const data::Description& data);
   static InputSpec images(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t outputs) {
     return {InputKind::kImages, height, width, channels, 0, 0, outputs};
   }
@@ -43,8 +48,8 @@ struct InputSpec {
 // does not take this kind of data. `given` is the graph of the model that training starts from, or null; the family
 // "imported" needs one.
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
-bool takes_text(const std::string& family);  // false for an unknown name
-std::vector<std::string> family_names();     // in the order of the table; stored in model.json, so they never change
+bool takes(const std::string& family, InputKind input);  // false for an unknown name
+std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
 
 // Initial values for every parameter and state: Kaiming for layers before a relu, Xavier otherwise. Families over
 // tokens use N(0, 0.02²); layers whose output is added to a residual are divided by the square root of the number of

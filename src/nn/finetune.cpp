@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/op_def.h"
 #include "graph/passes.h"
 
 namespace mlx::nn {
@@ -49,19 +50,52 @@ const TomlNode* member(const TomlNode& table, std::string_view key) {
   return found == table.members.end() ? nullptr : &found->second;
 }
 
-// Parameters that only the node of the output reads.
+bool is_parameter(const Graph& graph, ValueId id) {
+  return id != graph::kNone && graph.value(id).role == Role::kParameter;
+}
+
+// Whether the node reads parameters that start as weights: what comes from it depends on them.
+bool reads_weights(const Graph& graph, const graph::Node& node) {
+  const auto start = graph::op_def(node.op).start;
+  for (std::size_t i = 0; start && i < node.inputs.size(); ++i) {
+    if (!is_parameter(graph, node.inputs[i])) continue;
+    if (start(node, i, graph::concrete(graph.value(node.inputs[i]), {})).kind == graph::StartValue::kWeights)
+      return true;
+  }
+  return false;
+}
+
+// The nodes from the output back to the last layer of weights, without what stands beside them: a graph from outside
+// may add the bias behind the product.
+std::set<const graph::Node*> last_layer(const Graph& graph) {
+  std::set<const graph::Node*> layer;
+  ValueId id = graph.outputs.at(0);
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::ranges::find(node->outputs, id) == node->outputs.end()) continue;
+    layer.insert(&*node);
+    if (reads_weights(graph, *node)) break;
+    const auto computed = [&](ValueId each) {
+      return each != graph::kNone && graph.value(each).role == Role::kActivation;
+    };
+    const auto before = std::ranges::find_if(node->inputs, computed);
+    if (before == node->inputs.end() || std::ranges::count_if(node->inputs, computed) > 1) break;
+    id = *before;
+  }
+  return layer;
+}
+
+// Parameters that only the last layer reads.
 std::set<std::string> head_of(const Graph& graph) {
   std::set<std::string> head;
   std::set<ValueId> elsewhere;
+  const std::set<const graph::Node*> last = last_layer(graph);
   for (const graph::Node& node : graph.nodes) {
-    const bool gives_output = std::ranges::find(node.outputs, graph.outputs.at(0)) != node.outputs.end();
-    for (const ValueId id : node.inputs) {
-      if (id == graph::kNone || graph.value(id).role != Role::kParameter) continue;
-      if (!gives_output) {
-        elsewhere.insert(id);
-      } else if (!elsewhere.contains(id)) {
-        head.insert(graph.value(id).name);
-      }
+    if (last.contains(&node)) continue;
+    elsewhere.insert(node.inputs.begin(), node.inputs.end());
+  }
+  for (const graph::Node* node : last) {
+    for (const ValueId id : node->inputs) {
+      if (is_parameter(graph, id) && !elsewhere.contains(id)) head.insert(graph.value(id).name);
     }
   }
   return head;
@@ -99,10 +133,10 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
   return table;
 }
 
-Start start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
+FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
   check_base(base);
   base = merged(std::move(base));
-  Start start;
+  FinetuneStart start;
   start.tensors = initialize(built, seed);
   const std::set<std::string> head = labels == base.labels ? std::set<std::string>{} : head_of(built.graph);
   std::string misfits;

@@ -17,7 +17,7 @@ namespace mlx::nn {
 // keys overriding the base's.
 TomlNode with_base_config(const TomlNode& model, const Model& base);
 
-struct Start {
+struct FinetuneStart {
   graph::Tensors tensors;          // of every parameter and state
   std::vector<std::string> fresh;  // names of tensors that the base did not provide
 };
@@ -25,7 +25,7 @@ struct Start {
 // the base's labels, the layer that computes the logits is fresh. Throws kUsage, naming each tensor that does not fit
 // and both shapes, and also if nothing comes from the base. Adapters are fresh and not listed; everything else must
 // then come from the base. If the base has adapters they are merged first (merged()).
-Start start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed);
+FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed);
 
 // Reads `freeze` from the table that `built` was built from. Sets its frozen parameters, and the patterns in its
 // config.

@@ -13,7 +13,7 @@ using graph::Dim;
 using graph::Op;
 using graph::ValueId;
 
-ValueId norm(Transformer& net, const std::string& name, ValueId x) {
+ValueId add_layer_norm(Transformer& net, const std::string& name, ValueId x) {
   const ValueId gamma = net.graph.parameter(name + ".gamma", {Dim::of(net.width)});
   const ValueId beta = net.graph.parameter(name + ".beta", {Dim::of(net.width)});
   return net.graph.add(Op::kLayerNorm, {}, {x, gamma, beta}, name)[0];
@@ -23,11 +23,11 @@ ValueId block(Transformer& net, const GptConfig& config, const std::string& name
   const std::int64_t width = config.width;
   graph::Attrs attrs;
   attrs.heads = config.heads;
-  ValueId y = net.linear(name + ".attention.qkv", norm(net, name + ".norm1", x), width, 3 * width, true);
+  ValueId y = net.linear(name + ".attention.qkv", add_layer_norm(net, name + ".norm1", x), width, 3 * width, true);
   y = net.graph.add(Op::kAttention, attrs, {y}, name + ".attention")[0];
   y = net.linear(name + ".attention.projection", y, width, width, true);
   x = net.residual(name + ".add1", name + ".attention.dropout", x, y);
-  y = net.linear(name + ".mlp.up", norm(net, name + ".norm2", x), width, 4 * width, true);
+  y = net.linear(name + ".mlp.up", add_layer_norm(net, name + ".norm2", x), width, 4 * width, true);
   y = net.graph.add(Op::kGelu, {}, {y}, name + ".mlp.gelu")[0];
   y = net.linear(name + ".mlp.down", y, 4 * width, width, true);
   return net.residual(name + ".add2", name + ".mlp.dropout", x, y);
@@ -48,7 +48,7 @@ graph::Graph build_gpt2(const GptConfig& config) {
   ValueId x = net.graph.add(Op::kEmbedding, {}, {ids, tokens}, "tokens")[0];
   x = net.dropout("embedding.dropout", net.graph.add(Op::kAddPositions, {}, {x, table}, "embedding")[0]);
   for (std::int64_t i = 0; i < config.layers; ++i) x = block(net, config, fmt::format("block{}", i), x);
-  net.graph.outputs = {net.graph.add(Op::kLinear, {}, {norm(net, "norm", x), tokens}, "logits")[0]};
+  net.graph.outputs = {net.graph.add(Op::kLinear, {}, {add_layer_norm(net, "norm", x), tokens}, "logits")[0]};
   return std::move(net.graph);
 }
 

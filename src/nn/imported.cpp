@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/passes.h"
 
 namespace mlx::nn {
 namespace {
@@ -15,14 +16,29 @@ using graph::Dims;
 using graph::Graph;
 using kernels::DType;
 
+// Sizes behind the batch, and between it and the outputs; of tokens the sequence, whatever symbol it has.
 struct Expected {
   const char* name;
-  Dims behind_batch;
+  DType dtype;
+  Dims input, output;
 };
 
-Expected expected_of(const InputSpec& input) {
-  if (input.kind == InputKind::kFeatures) return {"features", {Dim::of(input.features)}};
-  return {"images", {Dim::of(input.height), Dim::of(input.width), Dim::of(input.channels)}};
+Expected expected_of(const Graph& graph, const InputSpec& input) {
+  switch (input.kind) {
+    case InputKind::kImages:
+      return {"images",
+              DType::kF32,
+              {Dim::of(input.height), Dim::of(input.width), Dim::of(input.channels)},
+              {Dim::of(input.outputs)}};
+    case InputKind::kFeatures:
+      return {"features", DType::kF32, {Dim::of(input.features)}, {Dim::of(input.outputs)}};
+    case InputKind::kTokens:
+      break;
+  }
+  const graph::ValueId ids = graph.find("ids");
+  const bool two = ids != graph::kNone && graph.value(ids).dims.size() == 2 && graph.value(ids).dims[1].symbol() >= 0;
+  const Dim sequence = two ? graph.value(ids).dims[1] : Dim::of(-1);
+  return {"ids", DType::kS32, {sequence}, {sequence, Dim::of(input.vocabulary)}};
 }
 
 std::string text_of(const Graph& graph, graph::ValueId id) {
@@ -30,46 +46,82 @@ std::string text_of(const Graph& graph, graph::ValueId id) {
   return fmt::format("'{}' {}{}", value.name, kernels::name_of(value.dtype), graph::to_text(graph, value.dims));
 }
 
-bool has_shape(const graph::Value& value, const Dims& behind_batch) {
-  return value.dtype == DType::kF32 && value.dims.size() == behind_batch.size() + 1 && value.dims[0].symbol() >= 0 &&
+// Of this type and shape behind the batch, whatever symbol that has.
+bool has(const graph::Value& value, DType dtype, const Dims& behind_batch) {
+  return value.dtype == dtype && value.dims.size() == behind_batch.size() + 1 && value.dims[0].symbol() >= 0 &&
          std::equal(behind_batch.begin(), behind_batch.end(), value.dims.begin() + 1);
 }
 
+std::string text_of(const Graph& graph, DType dtype, const Dims& behind_batch) {
+  std::string text = fmt::format("{}[batch", kernels::name_of(dtype));
+  for (const Dim& dim : behind_batch) text += "," + (dim == Dim::of(-1) ? "sequence" : graph::to_text(graph, dim));
+  return text + "]";
+}
+
 void check_fits(const Graph& graph, const InputSpec& input) {
-  const Expected expected = expected_of(input);
-  const auto shape = [&](const Dims& dims) { return "[batch," + graph::to_text(graph, dims).substr(1); };
+  const Expected expected = expected_of(graph, input);
   const bool one_input = graph.inputs.size() == 1 && graph.value(graph.inputs[0]).name == expected.name;
-  if (!one_input || !has_shape(graph.value(graph.inputs[0]), expected.behind_batch)) {
-    fail(ErrorKind::kUsage, "the graph takes {}, the dataset gives '{}' f32{}",
+  if (!one_input || !has(graph.value(graph.inputs[0]), expected.dtype, expected.input)) {
+    fail(ErrorKind::kUsage, "the graph takes {}, the dataset gives '{}' {}",
          graph.inputs.empty() ? "nothing" : text_of(graph, graph.inputs[0]), expected.name,
-         shape(expected.behind_batch));
+         text_of(graph, expected.dtype, expected.input));
   }
-  const Dims outputs{Dim::of(input.outputs)};
   const bool one_output = graph.outputs.size() == 1;
-  if (!one_output || !has_shape(graph.value(graph.outputs[0]), outputs) ||
+  if (!one_output || !has(graph.value(graph.outputs[0]), DType::kF32, expected.output) ||
       !(graph.value(graph.outputs[0]).dims[0] == graph.value(graph.inputs[0]).dims[0])) {
-    fail(ErrorKind::kUsage, "the graph gives {}, the dataset wants f32{}",
+    fail(ErrorKind::kUsage, "the graph gives {}, the dataset wants {}",
          one_output ? text_of(graph, graph.outputs[0]) : fmt::format("{} outputs", graph.outputs.size()),
-         shape(outputs));
+         text_of(graph, DType::kF32, expected.output));
   }
+}
+
+// What the model itself says that it takes.
+InputSpec input_of(const Model& model) {
+  if (model.graph.outputs.empty()) fail(ErrorKind::kUsage, "the graph has no output");
+  const Dims& output = model.graph.value(model.graph.outputs[0]).dims;
+  const std::int64_t width = output.empty() || output.back().symbolic() ? 0 : output.back().size;
+  const Preprocessing& p = model.preprocessing;
+  if (p.rows) return InputSpec::rows(p.rows->width(), width);
+  if (p.channels > 0) return InputSpec::images(p.height, p.width, p.channels, width);
+  if (model.tokenizer) return InputSpec::tokens(model.tokenizer->size());
+  throw Error(ErrorKind::kUsage, "it takes neither images nor rows nor text",
+              "the one input is \"images\" or \"features\", with its preprocessing, or \"ids\", with a tokenizer.json");
 }
 
 }  // namespace
 
-Built built_from(graph::Graph graph, const InputSpec& input) {
-  if (input.kind == InputKind::kTokens)
-    fail(ErrorKind::kUsage, "the family \"{}\" takes images or rows of features, the dataset holds text", kImported);
+Built built_from(graph::Graph graph, const InputSpec& input, std::int64_t context) {
   try {
     graph::validate(graph);
   } catch (const Error& error) {
     fail(ErrorKind::kUsage, "{}", error.message);
   }
   check_fits(graph, input);
+  Json config{{"family", kImported}};
+  if (input.kind == InputKind::kTokens) config["context"] = context;
   Built built;
   built.family = kImported;
-  built.config = canonical(Json{{"family", kImported}});
+  built.config = canonical(config);
   built.graph = std::move(graph);
+  built.context = context;
   return built;
+}
+
+Model imported(Model model) {
+  if (model.precision != "f32") fail(ErrorKind::kUsage, "it is {}, expected f32", model.precision);
+  const InputSpec input = input_of(model);
+  std::int64_t context = 0;
+  if (input.kind == InputKind::kTokens) {
+    context = json_int(parse_json(model.config, "the model's config"), "context", "the model's config");
+    if (context < 1 || context > kLongestContext)
+      fail(ErrorKind::kUsage, "the model's config: 'context': expected 1 to {}, got {}", kLongestContext, context);
+  }
+  graph::WithWeights raised = graph::raise(model.graph, *model.weights);
+  Built built = built_from(std::move(raised.graph), input, context);
+  model.graph = std::move(built.graph);
+  model.weights = std::move(raised.weights);
+  model.config = std::move(built.config);
+  return model;
 }
 
 }  // namespace mlx::nn

@@ -19,6 +19,7 @@ namespace {
 using graph::Graph;
 using graph::Node;
 using graph::Op;
+using graph::StartValue;
 using graph::ValueId;
 
 // ln u for u in (0, 1]: u = m · 2^e with m around 1, ln m = 2 artanh((m - 1) / (m + 1)).
@@ -127,37 +128,18 @@ double language_deviation(const Graph& graph, const Use& use, const kernels::Sha
 }
 
 // He et al. 2015 before rectifiers, Glorot and Bengio 2010 elsewhere.
-double weight_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape, const std::string& family) {
+double deviation_of(const Graph& graph, const Use& use, const StartValue& start, const kernels::Shape& shape,
+                    const std::string& family) {
   if (family == "gpt2" || family == "llama") return language_deviation(graph, use, shape);
-  const auto outputs = static_cast<double>(shape.dims[0]);
-  double window = 1, inputs = static_cast<double>(shape.dims[1]);
-  if (use.node->op == Op::kConv2d) {
-    window = static_cast<double>(shape.dims[1] * shape.dims[2]);
-    inputs = static_cast<double>(shape.dims[3]);
-  }
-  const double fan_in = inputs * window, fan_out = outputs * window / static_cast<double>(use.node->attrs.groups);
-  return before_rectifier(graph, use.node) ? std::sqrt(2 / fan_in) : std::sqrt(2 / (fan_in + fan_out));
+  if (start.kind == StartValue::kTable) return 1;  // of tables elsewhere, as in PyTorch
+  return before_rectifier(graph, use.node) ? std::sqrt(2 / start.fan_in)
+                                           : std::sqrt(2 / (start.fan_in + start.fan_out));
 }
 
-enum class Start { kZero, kOne, kNormal };
-
-Start start_of(const Use& use) {
-  if (use.node == nullptr) return Start::kZero;
-  switch (use.node->op) {
-    case Op::kLinear:
-    case Op::kConv2d:
-    case Op::kEmbedding:
-    case Op::kAddPositions:
-      return use.input == 1 ? Start::kNormal : Start::kZero;
-    case Op::kBatchNorm:
-    case Op::kBatchNormInference:
-      return use.input == 1 || use.input == 4 ? Start::kOne : Start::kZero;  // gamma, running variance
-    case Op::kLayerNorm:
-    case Op::kRmsNorm:
-      return use.input == 1 ? Start::kOne : Start::kZero;
-    default:
-      return Start::kZero;
-  }
+StartValue start_of(const Use& use, const kernels::Shape& shape) {
+  if (use.node == nullptr) return {};
+  const auto start = graph::op_def(use.node->op).start;
+  return start ? start(*use.node, use.input, shape) : StartValue{};
 }
 
 }  // namespace
@@ -174,15 +156,15 @@ graph::Tensors initialize(const Graph& graph, const std::string& family, std::ui
     tensor.shape = graph::concrete(value, {});
     tensor.data.resize(tensor.shape.bytes());
     const Use use = first_use(graph, static_cast<ValueId>(i));
-    const Start start = start_of(use);
-    if (start == Start::kZero) continue;
+    const StartValue start = start_of(use, tensor.shape);
+    if (start.kind == StartValue::kZero) continue;
     CHECK(value.dtype == kernels::DType::kF32);
     const std::span<float> elements(reinterpret_cast<float*>(tensor.data.data()),
                                     static_cast<std::size_t>(tensor.shape.count()));
-    if (start == Start::kOne) {
+    if (start.kind == StartValue::kOne) {
       for (float& element : elements) element = 1.0f;
     } else {
-      fill_normal(elements, weight_deviation(graph, use, tensor.shape, family), seed, value.name);
+      fill_normal(elements, deviation_of(graph, use, start, tensor.shape, family), seed, value.name);
     }
   }
   return tensors;

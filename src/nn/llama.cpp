@@ -15,7 +15,7 @@ using graph::Dim;
 using graph::Op;
 using graph::ValueId;
 
-ValueId norm(Transformer& net, const std::string& name, ValueId x) {
+ValueId add_rms_norm(Transformer& net, const std::string& name, ValueId x) {
   return net.graph.add(Op::kRmsNorm, {}, {x, net.graph.parameter(name + ".gamma", {Dim::of(net.width)})}, name)[0];
 }
 
@@ -27,13 +27,13 @@ ValueId block(Transformer& net, const LlamaConfig& config, const std::string& na
   rope = attrs;
   rope.theta = config.theta;
   rope.axis = config.context;
-  ValueId y = net.linear(name + ".attention.qkv", norm(net, name + ".norm1", x), width,
+  ValueId y = net.linear(name + ".attention.qkv", add_rms_norm(net, name + ".norm1", x), width,
                          width + 2 * config.kv_heads * head, false);
   y = net.graph.add(Op::kRope, rope, {y}, name + ".attention.rope")[0];
   y = net.graph.add(Op::kAttention, attrs, {y}, name + ".attention")[0];
   y = net.linear(name + ".attention.projection", y, width, width, false);
   x = net.residual(name + ".add1", name + ".attention.dropout", x, y);
-  y = net.linear(name + ".mlp.up", norm(net, name + ".norm2", x), width, 2 * config.hidden, false);
+  y = net.linear(name + ".mlp.up", add_rms_norm(net, name + ".norm2", x), width, 2 * config.hidden, false);
   y = net.graph.add(Op::kSwiGlu, {}, {y}, name + ".mlp.swiglu")[0];
   y = net.linear(name + ".mlp.down", y, config.hidden, width, false);
   return net.residual(name + ".add2", name + ".mlp.dropout", x, y);
@@ -53,7 +53,7 @@ graph::Graph build_llama(const LlamaConfig& config) {
   const ValueId tokens = net.graph.parameter("tokens.weight", {Dim::of(config.vocabulary), Dim::of(config.width)});
   ValueId x = net.dropout("embedding.dropout", net.graph.add(Op::kEmbedding, {}, {ids, tokens}, "tokens")[0]);
   for (std::int64_t i = 0; i < config.layers; ++i) x = block(net, config, fmt::format("block{}", i), x);
-  x = norm(net, "norm", x);
+  x = add_rms_norm(net, "norm", x);
   const ValueId head =
       config.tie ? tokens : net.graph.parameter("head.weight", {Dim::of(config.vocabulary), Dim::of(config.width)});
   net.graph.outputs = {net.graph.add(Op::kLinear, {}, {x, head}, "logits")[0]};

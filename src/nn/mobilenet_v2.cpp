@@ -44,13 +44,13 @@ void add_norm_conv(Network& network, const std::string& name, std::int64_t filte
   add_conv(network, conv);
 }
 
-struct Block {
+struct InvertedResidual {
   std::string name;  // "block3"
   std::int64_t expansion = 1, width = 0, stride = 1;
   float drop = 0;  // rate of stochastic depth
 };
 
-void add_block(Network& network, const Block& block) {
+void add_inverted_residual(Network& network, const InvertedResidual& block) {
   const graph::ValueId input = network.x;
   const std::int64_t channels = network.dims()[3].size, wide = channels * block.expansion;
   if (block.expansion != 1) add_norm_conv(network, block.name + ".expand", wide, 1, 1, 1, Activation::kRelu6);
@@ -88,13 +88,13 @@ void build_mobilenet_v2(TomlReader& model, Network& network, Json& config) {
   add([&] { add_norm_conv(network, "stem", rounded(32 * multiplier), 3, stem_stride, 1, Activation::kRelu6); });
   for (const Stage& stage : kStages) {
     for (std::int64_t i = 0; i < stage.blocks; ++i) {
-      Block block;
+      InvertedResidual block;
       block.name = fmt::format("block{}", ++done);
       block.expansion = stage.expansion;
       block.width = rounded(static_cast<double>(stage.width) * multiplier);
       block.stride = stride_of(i == 0 ? stage.stride : 1);
       block.drop = stochastic_depth * static_cast<float>(done) / static_cast<float>(blocks);
-      add([&] { add_block(network, block); });
+      add([&] { add_inverted_residual(network, block); });
     }
   }
   const std::int64_t last = rounded(1280 * std::max(1.0, multiplier));

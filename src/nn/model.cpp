@@ -119,9 +119,9 @@ void check_tensors(const Model& model, const std::string& what) {
 }
 
 // nullopt if there is none. It must fit the logits.
-std::optional<data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
+std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
   const std::optional<Content> text = files.read(kTokenizerFile, kLongestDescription);
-  if (!text) return std::nullopt;
+  if (!text) return nullptr;
   const std::string what = files.place(kTokenizerFile);
   data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(text->bytes), what), what);
   const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
@@ -129,7 +129,7 @@ std::optional<data::Tokenizer> read_tokenizer(const Files& files, const graph::G
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
          graph::to_text(graph, logits));
   }
-  return tokenizer;
+  return std::make_shared<const data::Tokenizer>(std::move(tokenizer));
 }
 
 Json read_json(const Files& files) {
@@ -143,7 +143,7 @@ Json read_json(const Files& files) {
 
 Model read_description(const Files& files) {
   Model model = model_from_json(read_json(files), files.place(kModelFile));
-  model.tokenizer = read_tokenizer(files, model.graph);
+  model.preprocessing.tokenizer = read_tokenizer(files, model.graph);
   return model;
 }
 
@@ -170,8 +170,8 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, cons
   if (base) before = file_of(store, *base, kWeightsFile).content;
   entries.push_back(
       {kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights, before ? &*before : nullptr)});
-  if (model.tokenizer) {
-    const std::string text = canonical(model.tokenizer->to_json());
+  if (model.preprocessing.tokenizer) {
+    const std::string text = canonical(model.preprocessing.tokenizer->to_json());
     entries.push_back({kTokenizerFile, store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
   }
   const store::ManifestSummary summary = batch->add_manifest(std::move(entries));

@@ -12,20 +12,12 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "data/dataset.h"
-#include "data/rows.h"
-#include "data/tokenizer.h"
+#include "data/preprocessing.h"
 #include "graph/graph.h"
 #include "graph/weights.h"
 #include "store/pack/store.h"
 
 namespace mlx::nn {
-
-struct Preprocessing {
-  std::int64_t height = 0, width = 0, channels = 0;  // of an input image
-  data::Normalization normalization;
-  std::optional<data::RowSchema> rows;  // for a model over features
-};
 
 struct Model {
   std::string family;  // "cnn", "mlp", "mobilenet_v2", "resnet", "gpt2", "llama", "imported"
@@ -33,12 +25,11 @@ struct Model {
   graph::Graph graph;  // forward, trainable form; for a quantized model its inference form
   // Parameters, running statistics, constants: loaded once and shared by all users of the model. Null in a description.
   std::shared_ptr<const graph::Weights> weights;
-  Preprocessing preprocessing;
+  data::Preprocessing preprocessing;  // with the tokenizer of a language model
   std::vector<std::string> labels;
-  std::string data;                          // canonical JSON: dataset digest and the splits used
-  std::string precision = "f32";             // "f32", "int8"
-  std::string numerics = "native";           // the numerics that it was trained with: "native", "portable"
-  std::optional<data::Tokenizer> tokenizer;  // for a language model; has as many tokens as the logits are wide
+  std::string data;                 // canonical JSON: dataset digest and the splits used
+  std::string precision = "f32";    // "f32", "int8"
+  std::string numerics = "native";  // how it was trained: "native", "portable"
 };
 
 // The files of a version. Their bytes are deterministic.

@@ -44,7 +44,7 @@ Json floats_to_json(const std::vector<float>& values) {
   return out;
 }
 
-Json preprocessing_to_json(const Preprocessing& preprocessing) {
+Json preprocessing_to_json(const data::Preprocessing& preprocessing) {
   if (preprocessing.rows) return data::to_json(*preprocessing.rows);
   if (preprocessing.channels == 0) return nullptr;
   return {{"height", preprocessing.height},
@@ -83,9 +83,9 @@ bool takes(const Graph& graph, const char* name) {
   return input != graph::kNone && std::ranges::find(graph.inputs, input) != graph.inputs.end();
 }
 
-Preprocessing rows_from_json(const Json& json, const Graph& graph, const std::string& where) {
+data::Preprocessing rows_from_json(const Json& json, const Graph& graph, const std::string& where) {
   if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", where, json.type_name());
-  Preprocessing out;
+  data::Preprocessing out;
   out.rows = data::schema_from_json(json, where);
   const graph::Value& input = graph.value(graph.find("features"));
   if (input.dtype != DType::kF32 || input.dims.size() != 2 || !(input.dims[1] == graph::Dim::of(out.rows->width()))) {
@@ -101,9 +101,9 @@ Preprocessing rows_from_json(const Json& json, const Graph& graph, const std::st
   return out;
 }
 
-Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, const std::string& what) {
+data::Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, const std::string& what) {
   const std::string where = what + ": preprocessing";
-  Preprocessing out;
+  data::Preprocessing out;
   const ValueId images = graph.find("images");
   const auto found = json.find("preprocessing");
   if (found == json.end()) fail(ErrorKind::kCorrupt, "{}: the key 'preprocessing' is missing", what);

@@ -33,7 +33,7 @@ constexpr Variant kVariants[] = {
     {152, "imagenet", true, 64, {3, 8, 36, 3}},
 };
 
-struct Block {
+struct ResidualBlock {
   std::string name;  // "stage1.block2"
   std::int64_t width = 0, stride = 1;
   bool bottleneck = false, zero_init = false;
@@ -64,7 +64,7 @@ void add_norm_conv(Network& network, const std::string& name, std::int64_t filte
   add_conv(network, conv);
 }
 
-void add_block(Network& network, const Block& block) {
+void add_residual_block(Network& network, const ResidualBlock& block) {
   const graph::ValueId input = network.x;
   const std::int64_t filters = block.bottleneck ? 4 * block.width : block.width;
   const bool changes = block.stride != 1 || network.dims()[3].size != filters;
@@ -100,7 +100,7 @@ void build_resnet(TomlReader& model, Network& network, Json& config) {
   const double multiplier = read_width(model, config);
   const float stochastic_depth = read_rate(model, "stochastic_depth", 0, config);
   const float dropout = read_rate(model, "dropout", 0, config);
-  Block block;
+  ResidualBlock block;
   config["zero_init_residual"] = block.zero_init = model.boolean("zero_init_residual", false);
   block.bottleneck = variant.bottleneck;
 
@@ -121,7 +121,7 @@ void build_resnet(TomlReader& model, Network& network, Json& config) {
                       fmt::format("the images are too small: {} would halve an image of {}{}", block.name,
                                   network.shape(), stem == "imagenet" ? "; stem = \"cifar\" halves less" : ""));
       }
-      at_key(model, "depth", [&] { add_block(network, block); });
+      at_key(model, "depth", [&] { add_residual_block(network, block); });
     }
   }
   add_global_pool(network);

@@ -134,7 +134,7 @@ std::string tiles(const Facts& facts) {
     }
     out += tile("Loss", fmt::format("{:.4f}", e.loss),
                 (e.has_accuracy() ? "cross-entropy, " : "mean squared error, scaled, ") + escape(e.split));
-    out += tile("Speed", count(e.per_second), fmt::format("{} a second, evaluating", data::unit_name(e.kind)));
+    out += tile("Speed", count(e.per_second), fmt::format("{} a second, evaluating", e.unit));
   }
   std::string size_note = counted(facts.model.version.files, "file");
   if (facts.before && facts.before->version.digest != facts.model.version.digest && facts.before->version.bytes > 0)
@@ -169,7 +169,7 @@ std::string evaluation_section(const Facts& facts) {
   if (!e.classes.empty() || !e.confusion.empty()) content += "<h3>By class</h3>\n" + to_html(classes_table(e));
   if (facts.model.evaluations.size() > 1) {
     const char* const main_name = train::main_metric(e);
-    const std::string speed = fmt::format("{}/s", data::unit_name(e.kind));
+    const std::string speed = fmt::format("{}/s", e.unit);
     Table all;
     all.columns = {
         {"Measured on", false}, {title_of(main_name), true}, {"Loss", true}, {"Examples", true}, {speed, true}};
@@ -203,7 +203,7 @@ std::string quantization_section(const Facts& facts) {
     table.rows.push_back({"Loss", fmt::format("{:.4f}", here.loss), fmt::format("{:.4f}", there->loss),
                           fmt::format("{:+.4f}", there->loss - here.loss)});
     if (here.per_second > 0) {
-      std::string unit = data::unit_name(here.kind);
+      std::string unit = here.unit;
       unit[0] = static_cast<char>(unit[0] - 'a' + 'A');
       table.rows.push_back({unit + " a second", count(here.per_second), count(there->per_second),
                             fmt::format("{:.2f}×", there->per_second / here.per_second)});

@@ -150,7 +150,7 @@ class TextModel final : public ServedModel {
 
  private:
   static const data::Tokenizer& tokenizer_of(const ModelSpec& spec) {
-    if (spec.model->about().tokenizer) return *spec.model->about().tokenizer;
+    if (spec.model->about().preprocessing.tokenizer) return *spec.model->about().preprocessing.tokenizer;
     throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", spec.name),
                 "a model that `mlx train` made from text has one");
   }

@@ -18,8 +18,8 @@ std::optional<Base> read_base(registry::Repository& repository, const TrainConfi
   return base;
 }
 
-nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
-                     const std::vector<std::string>& labels, const Base& base) {
+nn::FinetuneStart read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
+                             const std::vector<std::string>& labels, const Base& base) {
   nn::Model whole = nn::load_model(repository.store(), base.version.digest);
   try {
     return nn::start_from(built, labels, std::move(whole), config.seed);

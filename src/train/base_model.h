@@ -19,7 +19,7 @@ struct Base {
 // nullopt if the config names none.
 std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config);
 // nn::start_from with the base's tensors. What does not fit is an error at `init`.
-nn::Start read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
-                     const std::vector<std::string>& labels, const Base& base);
+nn::FinetuneStart read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
+                             const std::vector<std::string>& labels, const Base& base);
 
 }  // namespace mlx::train

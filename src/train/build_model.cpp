@@ -7,29 +7,15 @@
 namespace mlx::train {
 namespace {
 
-nn::InputSpec input_spec(const data::Description& data) {
-  switch (data.kind) {
-    case data::Kind::kImages:
-      break;
-    case data::Kind::kFeatures:
-      return nn::InputSpec::rows(data.features, data.outputs);
-    case data::Kind::kTokens:
-      return nn::InputSpec::tokens(data.outputs);
-  }
-  return nn::InputSpec::images(data.height, data.width, data.channels, data.outputs);
-}
-
 // Refuses keys of [data] for another kind of data.
 void check_config(const TrainConfig& config, const data::Description& data) {
-  const auto refuse = [&](const char* key, const char* what) {
-    fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, what,
-         data::unit_name(data.kind));
-  };
   (void)loss_spec(config, data.targets);
-  if (data.kind != data::Kind::kFeatures && !config.reading.rows.targets.empty()) refuse("target", "rows");
-  if (data.kind != data::Kind::kFeatures && !config.reading.rows.features.empty()) refuse("features", "rows");
-  if (data.kind != data::Kind::kTokens && config.reading.tokenizer != "bytes") refuse("tokenizer", "text");
-  if (data.kind != data::Kind::kImages && !(config.augment == data::Augment{})) refuse("augment", "images");
+  for (const data::Kind* kind : data::kinds()) {
+    const char* const key = kind == data.kind ? nullptr : kind->key_set(config.reading);
+    if (!key) continue;
+    fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, kind->name,
+         data.kind->unit);
+  }
 }
 
 }  // namespace
@@ -41,7 +27,7 @@ TomlReader model_table(const TrainConfig& config, const nn::Model* base) {
 nn::Built build_model(const TrainConfig& config, const data::Description& data, const nn::Model* base) {
   check_config(config, data);
   const TomlReader table = model_table(config, base);
-  nn::Built built = nn::build(table, input_spec(data), base ? &base->graph : nullptr);
+  nn::Built built = nn::build(table, nn::InputSpec::of(data), base ? &base->graph : nullptr);
   nn::read_freeze(table, built);
   nn::read_lora(table, built);
   return built;

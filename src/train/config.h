@@ -5,8 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "data/loader.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/passes.h"
 #include "kernels/table.h"
 #include "nn/family.h"
@@ -20,11 +19,9 @@ struct TrainConfig {
   // [data]
   std::string dataset;  // a reference: "data/fashion"
   std::string train_split = "train";
-  std::string valid_split;       // "": none
-  std::int64_t valid_count = 0;  // or so many examples (for text, bytes at its end) held out of the train split
-  double valid_share = 0;        // or this share of them
-  data::Reading reading;         // of rows and text
-  data::Augment augment;
+  std::string valid_split;  // "" for none
+  data::HoldOut hold_out;   // of the train split, for validation
+  data::Reading reading;    // the keys of each kind of data
   // [model]
   std::string name;                       // the artifact: "clf"
   std::string init;                       // the model that training starts from; "" for none
@@ -34,7 +31,7 @@ struct TrainConfig {
   std::shared_ptr<const TomlNode> train;  // its table, which settle() reads again
   std::int64_t epochs = 1, batch = 128;
   bool batch_given = false, optimizer_given = false;  // otherwise settle() chooses them
-  data::Kind guessed = data::Kind::kImages;           // the kind that defaults assume before the data is known
+  const data::Kind* guessed = nullptr;                // what the defaults are for, before the data is known
   std::uint64_t seed = 1;
   graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
   Schedule schedule;
@@ -54,10 +51,9 @@ struct TrainConfig {
 
 // Throws kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", override the file.
 TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets = {});
-// Sets the defaults that depend on the data: the optimizer (adamw for rows and text, sgd for images), and a batch of
-// 128. With fewer than 1024 training `examples` the batch is the largest power of two that gives an epoch eight
-// batches.
-void settle(TrainConfig& config, data::Kind kind, std::int64_t examples);
+// Defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128, or of the largest power of two
+// that leaves an epoch eight batches where there are fewer than 1024 `examples` to train on.
+void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples);
 constexpr std::int64_t kEnoughExamples = 1024;  // from here on the default batch does not depend on them
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
 // The checkpoint interval is not part of it.

@@ -15,7 +15,7 @@ namespace mlx::train {
 namespace {
 
 constexpr std::int64_t kBatch = 256;
-constexpr std::int64_t kMostOutputs = std::int64_t{1} << 22;  // in a batch of text
+constexpr std::int64_t kMostOutputs = std::int64_t{1} << 22;  // of a batch
 
 // The largest batch up to `most` that cuts the split into pieces of equal size, or nearly so.
 std::int64_t even_batch(std::int64_t count, std::int64_t most) {
@@ -23,25 +23,25 @@ std::int64_t even_batch(std::int64_t count, std::int64_t most) {
   return (count + pieces - 1) / pieces;
 }
 
-data::Loader::Options whole_split(std::int64_t batch) {
-  data::Loader::Options options;
-  options.batch = batch;
+data::BatchOptions whole_split(const data::Description& about, std::int64_t context) {
+  data::BatchOptions options;
+  options.batch = evaluation_batch(about, context);
+  options.context = context;
   return options;
 }
 
 class Evaluator {
  public:
-  Evaluator(const infer::Model& model, const data::Split& split)
-      : about_(split.about),
+  Evaluator(const infer::Model& model, const data::Dataset& dataset)
+      : about_(dataset.describe()),
         session_(model),
-        source_(infer::batches_of(split, model.about().preprocessing, infer::context_of(model.about()),
-                                  whole_split(evaluation_batch(model.about(), split)), model.pool())),
-        tally_(tally_of(split, model.about().preprocessing.rows ? &*model.about().preprocessing.rows : nullptr,
-                        model.pool())) {}
+        source_(dataset.batches(model.about().preprocessing, whole_split(about_, infer::context_of(model.about())),
+                                model.pool())),
+        tally_(tally_of(about_, model.about().preprocessing, model.pool())) {}
 
   Evaluation run(Progress& progress) {
     warm_up();
-    progress.begin("evaluating", static_cast<std::uint64_t>(about_.count), data::unit_name(about_.kind));
+    progress.begin("evaluating", static_cast<std::uint64_t>(about_.count), about_.kind->unit);
     std::int64_t units = 0;
     const double started = seconds_now();
     source_->start(0);
@@ -55,7 +55,7 @@ class Evaluator {
     const double seconds = seconds_now() - started;
     progress.end();
     Evaluation out;
-    out.kind = about_.kind;
+    out.unit = about_.kind->unit;
     out.targets = about_.targets;
     tally_->finish(out);
     out.per_second = static_cast<double>(units) / seconds;
@@ -80,20 +80,17 @@ class Evaluator {
 
 }  // namespace
 
-std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split) {
-  const std::int64_t count = split.about.count;
-  if (split.about.kind != data::Kind::kTokens) return even_batch(count, kBatch);
-  const std::int64_t context = infer::context_of(model);
-  const std::int64_t windows = std::max<std::int64_t>(1, (count - 1 + context - 1) / context);
-  return even_batch(windows, std::clamp<std::int64_t>(kMostOutputs / (context * split.about.outputs), 1, kBatch));
+std::int64_t evaluation_batch(const data::Description& about, std::int64_t context) {
+  const std::int64_t outputs = about.predictions(context) * about.outputs;  // of one example
+  return even_batch(about.examples(context), std::clamp<std::int64_t>(kMostOutputs / outputs, 1, kBatch));
 }
 
-Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Level level, Pool& pool,
                     Progress& progress) {
-  infer::check_fits(model, split.about);
-  Evaluation out = Evaluator(infer::Model(model, level, pool), split).run(progress);
+  infer::check_fits(model, dataset.describe());
+  Evaluation out = Evaluator(infer::Model(model, level, pool), dataset).run(progress);
   out.labels = model.labels;
-  if (out.labels.empty()) out.labels = split.about.names;
+  if (out.labels.empty()) out.labels = dataset.describe().names;
   return out;
 }
 

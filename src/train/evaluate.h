@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "kernels/table.h"
 #include "nn/model.h"
 #include "train/metrics.h"
@@ -22,7 +22,7 @@ struct NumberMetrics {
 struct Evaluation {
   std::string split;
   Digest data;
-  data::Kind kind = data::Kind::kImages;
+  std::string unit = "images";  // what is counted (data::Kind)
   data::TargetKind targets = data::TargetKind::kClass;
   // `count`: examples; for several labels, decisions; for text, predicted tokens. `correct`: how many of them were
   // right; not for numbers.
@@ -44,9 +44,9 @@ const char* main_metric(const Evaluation& evaluation);  // the metric that judge
 // For one class, from the confusion matrix or as measured.
 ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index);
 
-// The number of examples that evaluate() takes at once, for `split`'s kind and length.
-std::int64_t evaluation_batch(const nn::Model& model, const data::Split& split);
-Evaluation evaluate(const nn::Model& model, const data::Split& split, kernels::Level level, Pool& pool,
+// How many examples evaluate() takes at once; `context` is the length of a window of text.
+std::int64_t evaluation_batch(const data::Description& about, std::int64_t context);
+Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Level level, Pool& pool,
                     Progress& progress);
 // On a split of a stored dataset. Throws kUsage if the model does not take what it holds.
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,

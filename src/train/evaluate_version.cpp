@@ -16,8 +16,8 @@ namespace mlx::train {
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress) {
   infer::check_kind(model, data::kind_of(store, dataset, split));
-  const data::Split loaded = data::load(store, dataset, split, infer::reading_of(model), progress);
-  Evaluation evaluation = evaluate(model, loaded, level, pool, progress);
+  const data::DatasetPtr loaded = data::load(store, dataset, split, infer::reading_of(model), progress);
+  Evaluation evaluation = evaluate(model, *loaded, level, pool, progress);
   evaluation.data = dataset;
   evaluation.split = split;
   return evaluation;

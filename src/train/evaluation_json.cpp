@@ -44,16 +44,20 @@ Json numbers_to_json(const Evaluation& e) {
   return out;
 }
 
-std::string speed_key(data::Kind kind) {
-  return std::string(data::unit_name(kind)) + "_per_second";
+std::string speed_key(const Evaluation& evaluation) {
+  return evaluation.unit + "_per_second";
 }
 
-template <typename Kind, std::size_t kCount>
-Kind kind_named(const std::string& name, const Kind (&kinds)[kCount], const char* (*name_of)(Kind)) {
-  for (const Kind kind : kinds) {
-    if (name == name_of(kind)) return kind;
-  }
-  fail(ErrorKind::kCorrupt, "{}: a target or kind of data '{}' is not known", kWhat, name);
+std::string known_unit(const std::string& name) {
+  if (!data::kind_counting(name)) fail(ErrorKind::kCorrupt, "{}: a kind of data '{}' is not known", kWhat, name);
+  return name;
+}
+
+data::TargetKind target_named(const std::string& name) {
+  for (const data::TargetKind kind :
+       {data::TargetKind::kClass, data::TargetKind::kLabels, data::TargetKind::kNumbers, data::TargetKind::kTokens})
+    if (name == data::name_of(kind)) return kind;
+  fail(ErrorKind::kCorrupt, "{}: a target '{}' is not known", kWhat, name);
 }
 
 void read_confusion(const Json& json, Evaluation& out) {
@@ -77,11 +81,8 @@ double number_or_nan(const Json& json, const char* key) {
 
 // Fields that are missing in evaluations from before there were other kinds of data and targets.
 void read_kinds(const Json& json, Evaluation& out) {
-  constexpr data::Kind kKinds[] = {data::Kind::kImages, data::Kind::kFeatures, data::Kind::kTokens};
-  constexpr data::TargetKind kTargets[] = {data::TargetKind::kClass, data::TargetKind::kLabels,
-                                           data::TargetKind::kNumbers, data::TargetKind::kTokens};
-  if (json.contains("unit")) out.kind = kind_named(json_string(json, "unit", kWhat), kKinds, data::unit_name);
-  if (json.contains("target")) out.targets = kind_named(json_string(json, "target", kWhat), kTargets, data::name_of);
+  if (json.contains("unit")) out.unit = known_unit(json_string(json, "unit", kWhat));
+  if (json.contains("target")) out.targets = target_named(json_string(json, "target", kWhat));
   if (!json.contains("metrics")) return out.metric("accuracy", out.accuracy());
   for (const auto& [name, value] : json_object(json, "metrics", kWhat).items()) {
     if (!value.is_number()) fail(ErrorKind::kCorrupt, "{}: metric '{}': expected a number", kWhat, name);
@@ -100,10 +101,10 @@ Json to_json(const Evaluation& e) {
               {"correct", e.correct},
               {"accuracy", e.accuracy()},
               {"loss", e.loss},
-              {speed_key(e.kind), e.per_second},
+              {speed_key(e), e.per_second},
               {"classes", classes_to_json(e)},
               {"confusion", e.confusion},
-              {"unit", data::unit_name(e.kind)},
+              {"unit", e.unit},
               {"target", data::name_of(e.targets)},
               {"metrics", metrics}};
   if (!e.has_accuracy()) out.erase("correct"), out.erase("accuracy");
@@ -119,7 +120,7 @@ Evaluation evaluation_from_json(const Json& json) {
   if (json.contains("correct")) out.correct = json_int(json, "correct", kWhat);
   out.loss = json_number(json, "loss", kWhat);
   read_kinds(json, out);
-  out.per_second = json_number(json, speed_key(out.kind), kWhat);
+  out.per_second = json_number(json, speed_key(out), kWhat);
   for (const Json& c : json_array(json, "classes", kWhat)) {
     out.labels.push_back(json_string(c, "label", kWhat));
     out.classes.push_back({json_number(c, "precision", kWhat), json_number(c, "recall", kWhat),

@@ -23,8 +23,9 @@ constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::
 constexpr std::int64_t kProcess = std::int64_t{6} << 20;
 
 std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
-  std::vector<std::int64_t> sizes;
-  for (const std::string& symbol : graph.symbols) sizes.push_back(symbol == "batch" ? batch : sequence);
+  std::vector<std::int64_t> sizes(graph.symbols.size(), std::max<std::int64_t>(1, sequence));
+  const int of_batch = graph.value(graph.inputs.at(0)).dims.at(0).symbol();
+  if (of_batch >= 0) sizes[static_cast<std::size_t>(of_batch)] = batch;
   return sizes;
 }
 
@@ -41,19 +42,6 @@ std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
   return bytes;
 }
 
-// The bytes of one batch, as its source holds it.
-std::int64_t batch_bytes(const data::Description& about, std::int64_t batch, std::int64_t context, bool mixed) {
-  switch (about.kind) {
-    case data::Kind::kImages:
-      break;
-    case data::Kind::kFeatures:
-      return batch * (about.features + about.outputs + 1) * 4;
-    case data::Kind::kTokens:
-      return batch * context * 8;
-  }
-  return batch * (about.height * about.width * about.channels * (mixed ? 2 : 1) + (mixed ? about.outputs : 0) + 1) * 4;
-}
-
 bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
   const CheckpointInterval& every = config.checkpoint_every;
   if (config.keep_state) return true;  // at the end
@@ -67,11 +55,9 @@ bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
 // norm is folded into are new.
 std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
                               kernels::Level level, int threads) {
-  if (data.valid.about.count == 0) return 0;
-  nn::Model model;
-  model.config = built.config;
-  model.graph = built.graph;
-  const std::int64_t batch = evaluation_batch(model, data.valid);
+  if (!data.valid) return 0;
+  const data::Description& about = data.valid->describe();
+  const std::int64_t batch = evaluation_batch(about, built.context);
   const graph::Graph used = graph::to_inference(built.graph);
   const graph::PlannedMemory planned =
       graph::inference_memory(used, sizes_of(used, batch, built.context), level, threads);
@@ -82,8 +68,8 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const bool folds = std::ranges::any_of(
       used.nodes, [](const graph::Node& node) { return node.op == graph::Op::kBatchNormInference; });
   const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
-                            batch_bytes(data.valid.about, batch, built.context, false);
-  const std::int64_t kept = tally_bytes(data.valid.about);
+                            about.batch_bytes({.batch = batch, .context = built.context});
+  const std::int64_t kept = tally_bytes(about);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
   return held + averages + (folds ? held : 0) + runs + kept;
 }
@@ -153,12 +139,12 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const std::int64_t best = config.selection.keep_best ? model : 0;
   MemoryForecast out;
   out.gpu = level == kernels::Level::kCuda;
-  const data::Description& about = data.train.about;
+  const data::Description& about = data.train->describe();
   if (!out.gpu) {
-    out.batches =
-        batch_bytes(about, config.batch, built.context, config.augment.mixup > 0) +
-        (about.kind == data::Kind::kTokens ? about.count / std::max<std::int64_t>(1, built.context) : about.count) *
-            static_cast<std::int64_t>(sizeof(std::int64_t));
+    const data::BatchOptions batches{
+        .batch = config.batch, .context = built.context, .augment = config.reading.augment};
+    const auto order = about.examples(built.context) * static_cast<std::int64_t>(sizeof(std::int64_t));
+    out.batches = about.batch_bytes(batches) + order;
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, level, training.threads());

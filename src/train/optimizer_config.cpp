@@ -9,7 +9,7 @@
 namespace mlx::train {
 namespace {
 
-struct Row {
+struct OptimizerRow {
   const char* name;
   double learning_rate;
   double momentum;  // default; negative: has none
@@ -17,15 +17,15 @@ struct Row {
   bool epsilon;
 };
 constexpr double kNo = -1;
-constexpr Row kOptimizers[] = {
+constexpr OptimizerRow kOptimizers[] = {
     {"sgd", 0.05, 0.9, kNo, false},
     {"adamw", 1e-3, kNo, 0.999, true},
     {"lion", 1e-4, kNo, 0.99, false},
     {"muon", 1e-3, 0.95, 0.999, true},  // betas and epsilon are those of the AdamW for everything but hidden matrices
 };
 
-const Row& row_of(const std::string& name) {
-  for (const Row& row : kOptimizers) {
+const OptimizerRow& optimizer_row(const std::string& name) {
+  for (const OptimizerRow& row : kOptimizers) {
     if (name == row.name) return row;
   }
   fail(ErrorKind::kUsage, "unknown optimizer '{}'", name);
@@ -36,7 +36,7 @@ const Row& row_of(const std::string& name) {
 graph::OptimizerSpec read_optimizer(TomlReader& train, const std::string& fallback) {
   graph::OptimizerSpec out;
   out.name = train.one_of("optimizer", graph::optimizer_names(), fallback);
-  const Row& row = row_of(out.name);
+  const OptimizerRow& row = optimizer_row(out.name);
   if (row.momentum >= 0) {
     out.momentum = static_cast<float>(train.number("momentum", 0, 0.9999, row.momentum));
     out.nesterov = train.boolean("nesterov", true);
@@ -59,7 +59,7 @@ double shortest(float value) {
 }
 
 Json optimizer_to_json(const graph::OptimizerSpec& optimizer) {
-  const Row& row = row_of(optimizer.name);
+  const OptimizerRow& row = optimizer_row(optimizer.name);
   Json out = {{"name", optimizer.name}, {"weight_decay", shortest(optimizer.weight_decay)}};
   if (row.momentum >= 0) {
     out["momentum"] = shortest(optimizer.momentum);
@@ -74,7 +74,7 @@ Json optimizer_to_json(const graph::OptimizerSpec& optimizer) {
 }
 
 double default_learning_rate(const graph::OptimizerSpec& optimizer) {
-  return row_of(optimizer.name).learning_rate;
+  return optimizer_row(optimizer.name).learning_rate;
 }
 
 }  // namespace mlx::train

@@ -46,18 +46,18 @@ double one_cycle(const Schedule& s, const Position& at) {
   return cosine_to(s.final, (at.done - kRise) / (1 - kRise));
 }
 
-struct Row {
+struct ScheduleRow {
   const char* name;
   double (*factor)(const Schedule& schedule, const Position& at);  // of the highest rate
   bool has_final, has_milestones;
 };
-constexpr Row kSchedules[] = {
+constexpr ScheduleRow kSchedules[] = {
     {"constant", constant, false, false}, {"cosine", cosine, true, false},       {"linear", linear, true, false},
     {"step", step, false, true},          {"one_cycle", one_cycle, true, false},
 };
 
-const Row& row_of(const std::string& name) {
-  for (const Row& row : kSchedules) {
+const ScheduleRow& schedule_row(const std::string& name) {
+  for (const ScheduleRow& row : kSchedules) {
     if (name == row.name) return row;
   }
   fail(ErrorKind::kUsage, "unknown schedule '{}'", name);
@@ -73,10 +73,10 @@ Schedule read_schedule(TomlReader& train, double default_rate, std::int64_t epoc
   Schedule out;
   out.rate = train.number("learning_rate", 0, 1000, default_rate);
   std::vector<std::string> names;
-  for (const Row& row : kSchedules) names.emplace_back(row.name);
+  for (const ScheduleRow& row : kSchedules) names.emplace_back(row.name);
   out.name = train.one_of("schedule", names, out.name);
   out.warmup = train.number("warmup", 0, static_cast<double>(epochs), 0);
-  const Row& row = row_of(out.name);
+  const ScheduleRow& row = schedule_row(out.name);
   if (row.has_final) {
     out.final = train.number("final", 0, 1, 0);
   } else {
@@ -104,7 +104,7 @@ void write_schedule(const Schedule& schedule, Json& train) {
 }
 
 double learning_rate_at(const Schedule& schedule, std::int64_t step, std::int64_t steps_per_epoch, std::int64_t total) {
-  const Row& row = row_of(schedule.name);
+  const ScheduleRow& row = schedule_row(schedule.name);
   const double warmup = schedule.warmup * static_cast<double>(steps_per_epoch), at = static_cast<double>(step);
   Position position;
   position.epoch = at / static_cast<double>(steps_per_epoch);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "train/metrics.h"
@@ -137,35 +138,48 @@ class LabelTally final : public Tally {
   std::vector<std::uint8_t> truth_;
 };
 
+// What a number that the network says is in the units of the data: number * std + mean.
+struct Scale {
+  double mean = 0, std = 1;
+};
+
+std::vector<Scale> scales_of(const data::Description& about, const data::Preprocessing& preprocessing) {
+  std::vector<Scale> scales(static_cast<std::size_t>(about.outputs));
+  if (!preprocessing.rows) return scales;
+  CHECK(preprocessing.rows->targets.size() == scales.size());
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    scales[i] = {preprocessing.rows->targets[i].mean, preprocessing.rows->targets[i].std};
+  return scales;
+}
+
 // In the units of the data: the network's outputs are scaled back first. The loss is in the network's own units.
 class NumberTally final : public Tally {
  public:
-  explicit NumberTally(const data::RowSchema& schema) : schema_(schema) {
-    truth_.resize(schema.targets.size());
-    predicted_.resize(schema.targets.size());
+  explicit NumberTally(std::vector<Scale> scales) : scales_(std::move(scales)) {
+    truth_.resize(scales_.size());
+    predicted_.resize(scales_.size());
   }
 
   void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
     const auto* targets = static_cast<const float*>(batch.target);
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      for (std::size_t t = 0; t < schema_.targets.size(); ++t) {
-        const data::Column& column = schema_.targets[t];
+      for (std::size_t t = 0; t < scales_.size(); ++t) {
         const auto truth = static_cast<double>(targets[i * width + static_cast<std::int64_t>(t)]);
         const auto predicted = static_cast<double>(outputs[i * width + static_cast<std::int64_t>(t)]);
         loss_ += (truth - predicted) * (truth - predicted);
-        truth_[t].push_back(truth * column.std + column.mean);
-        predicted_[t].push_back(predicted * column.std + column.mean);
+        truth_[t].push_back(truth * scales_[t].std + scales_[t].mean);
+        predicted_[t].push_back(predicted * scales_[t].std + scales_[t].mean);
       }
     }
     count_ += batch.count;
   }
 
   void finish(Evaluation& out) override {
-    const auto targets = static_cast<double>(schema_.targets.size());
+    const auto targets = static_cast<double>(scales_.size());
     out.count = count_;
     out.loss = mean(loss_, count_) / targets;
     double rmse = 0, mae = 0, r2 = 0;
-    for (std::size_t t = 0; t < schema_.targets.size(); ++t) {
+    for (std::size_t t = 0; t < scales_.size(); ++t) {
       NumberMetrics one;
       one.rmse = root_mean_squared_error(truth_[t], predicted_[t]);
       one.mae = mean_absolute_error(truth_[t], predicted_[t]);
@@ -179,7 +193,7 @@ class NumberTally final : public Tally {
   }
 
  private:
-  const data::RowSchema& schema_;
+  std::vector<Scale> scales_;
   std::int64_t count_ = 0;
   double loss_ = 0;
   std::vector<std::vector<double>> truth_, predicted_;  // by target
@@ -187,7 +201,10 @@ class NumberTally final : public Tally {
 
 class TokenTally final : public Tally {
  public:
-  TokenTally(const data::Tokenizer& tokenizer, Pool& pool) : tokenizer_(tokenizer), pool_(pool) {}
+  TokenTally(std::shared_ptr<const data::Tokenizer> tokenizer, Pool& pool)
+      : tokenizer_(std::move(tokenizer)), pool_(pool) {
+    CHECK(tokenizer_);
+  }
 
   void add(const data::BatchView& batch, const float* outputs, std::int64_t width) override {
     const auto* labels = static_cast<const std::int32_t*>(batch.target);
@@ -206,7 +223,7 @@ class TokenTally final : public Tally {
       if (!token.counted) continue;
       nats_ += token.nats;
       correct_ += token.correct;
-      bytes_ += static_cast<std::int64_t>(tokenizer_.piece(labels[r]).size());
+      bytes_ += static_cast<std::int64_t>(tokenizer_->piece(labels[r]).size());
       ++count_;
     }
   }
@@ -225,7 +242,7 @@ class TokenTally final : public Tally {
     double nats = 0;
     bool correct = false, counted = false;
   };
-  const data::Tokenizer& tokenizer_;
+  std::shared_ptr<const data::Tokenizer> tokenizer_;
   Pool& pool_;
   std::int64_t count_ = 0, correct_ = 0, bytes_ = 0;
   double nats_ = 0;
@@ -237,24 +254,23 @@ class TokenTally final : public Tally {
 std::int64_t tally_bytes(const data::Description& about) {
   const bool kept = about.targets == data::TargetKind::kClass || about.targets == data::TargetKind::kLabels;
   const std::int64_t scores = about.count * about.outputs;
-  if (!kept || about.kind == data::Kind::kTokens || scores > kMostScores) return 0;
+  if (!kept || scores > kMostScores) return 0;
   constexpr std::int64_t kSorted = 24;  // per example, for one class at a time
   return scores * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint8_t)) + about.count * kSorted;
 }
 
-std::unique_ptr<Tally> tally_of(const data::Split& split, const data::RowSchema* schema, Pool& pool) {
-  switch (split.about.targets) {
+std::unique_ptr<Tally> tally_of(const data::Description& about, const data::Preprocessing& preprocessing, Pool& pool) {
+  switch (about.targets) {
     case data::TargetKind::kClass:
       break;
     case data::TargetKind::kLabels:
-      return std::make_unique<LabelTally>(split.about.count);
+      return std::make_unique<LabelTally>(about.count);
     case data::TargetKind::kNumbers:
-      CHECK(schema != nullptr);
-      return std::make_unique<NumberTally>(*schema);
+      return std::make_unique<NumberTally>(scales_of(about, preprocessing));
     case data::TargetKind::kTokens:
-      return std::make_unique<TokenTally>(*split.text.tokenizer, pool);
+      return std::make_unique<TokenTally>(about.tokenizer, pool);
   }
-  return std::make_unique<ClassTally>(split.about.count);
+  return std::make_unique<ClassTally>(about.count);
 }
 
 }  // namespace mlx::train

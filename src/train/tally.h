@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "data/batches.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "train/evaluate.h"
 
 namespace mlx::train {
@@ -24,7 +24,7 @@ class Tally {
 // The bytes that a tally keeps until finish(), plus those that finish() needs for sorting.
 std::int64_t tally_bytes(const data::Description& about);
 
-// `split` and `pool` outlive it; `schema` is the model's, null where it takes no rows.
-std::unique_ptr<Tally> tally_of(const data::Split& split, const data::RowSchema* schema, Pool& pool);
+// `pool` outlives it. `preprocessing` is the model's.
+std::unique_ptr<Tally> tally_of(const data::Description& about, const data::Preprocessing& preprocessing, Pool& pool);
 
 }  // namespace mlx::train

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "base/text.h"
-#include "infer/examples.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
@@ -31,10 +30,10 @@ struct Training {
   Progress& progress;
 
   registry::Version dataset;
-  data::Description data;            // of the train split
-  std::optional<Base> base;          // what the model starts from
-  std::optional<nn::Start> start;    // its tensors, loaded once they are needed
-  std::optional<Digest> checkpoint;  // of another run that this one continues from
+  data::Description data;                  // of the train split
+  std::optional<Base> base;                // what the model starts from
+  std::optional<nn::FinetuneStart> start;  // its tensors, once it is known that they are needed
+  std::optional<Digest> checkpoint;        // of another run, which this one goes on from
   nn::Built built;
   work::Work work;
 
@@ -46,9 +45,12 @@ void read_base_model(Training& t) {
   t.base = read_base(t.repository, t.config);
   if (!t.base) return;
   // Columns and tokens must mean what they meant when the base's weights were trained.
-  const data::Reading before = infer::reading_of(t.base->model);
-  t.config.reading.base = before.schema;
-  t.config.reading.known_tokenizer = before.known_tokenizer;
+  t.config.reading.base = std::make_shared<data::Preprocessing>(t.base->model.preprocessing);
+}
+
+std::int64_t examples_of(const Training& t) {
+  return data::training_examples(t.repository.store(), t.dataset.digest, t.config.train_split, t.config.reading, t.data,
+                                 t.config.hold_out, t.built.context, kEnoughExamples);
 }
 
 // Afterwards the config names everything that it left to the data or the device.
@@ -58,10 +60,7 @@ void read_inputs(Training& t) {
   t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
   for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
   t.built = build_model(config, t.data, t.base ? &t.base->model : nullptr);
-  settle(config, t.data.kind,
-         config.batch_given
-             ? 0
-             : training_examples(t.repository.store(), t.dataset.digest, config, t.data, t.built.context));
+  settle(config, *t.data.kind, config.batch_given ? 0 : examples_of(t));
   if (t.options.merge && !t.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
   config.precision = name_of(precision_of(config, t.data, t.options.level));
@@ -138,12 +137,12 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.preprocessing = data.preprocessing;
   model.labels = t.data.names;
   if (t.config.portable) model.numerics = "portable";
-  if (data.train.text.tokenizer) model.tokenizer = *data.train.text.tokenizer;
   const TrainConfig& config = t.config;
-  model.data = canonical({{"dataset", t.dataset.digest.text()},
-                          {"hold_out", config.valid_share > 0 ? Json(config.valid_share) : Json(config.valid_count)},
-                          {"train", config.train_split},
-                          {"valid", config.valid_split}});
+  model.data =
+      canonical({{"dataset", t.dataset.digest.text()},
+                 {"hold_out", config.hold_out.share > 0 ? Json(config.hold_out.share) : Json(config.hold_out.count)},
+                 {"train", config.train_split},
+                 {"valid", config.valid_split}});
   return model;
 }
 
@@ -160,7 +159,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
               {"precision", t.config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
-              {std::string(data::unit_name(t.data.kind)) + "_per_second", result.per_second}};
+              {std::string(t.data.kind->unit) + "_per_second", result.per_second}};
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
@@ -195,9 +194,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
-  TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
-  // The base's weights expect the normalisation that they were trained with.
-  if (t.base) data.preprocessing.normalization = t.base->model.preprocessing.normalization;
+  const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);
   RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
   TrainingResult result = run_training(t.config, t.built, data, loop, sink, t.repository.pool(), t.progress);

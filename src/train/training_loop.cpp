@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_use.h"
-#include "infer/examples.h"
 #include "train/diverged.h"
 #include "train/evaluate.h"
 #include "train/training_step.h"
@@ -29,15 +28,13 @@ class Loop {
         sink_(sink),
         pool_(pool),
         progress_(progress),
-        training_(built, config, data.train.about, options.level, pool),
-        source_(infer::batches_of(data.train, data.preprocessing, built.context,
-                                  batch_options(config, training_.takes_raw()), pool)),
+        training_(built, config, data.train->describe(), options.level, pool),
+        source_(data.train->batches(data.preprocessing, batch_options(built, config, training_.takes_raw()), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {
-      const bool text = data.train.about.kind == data::Kind::kTokens;
       fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} {}", config.file, config.batch,
-           source_->examples(), text ? fmt::format("windows of {} tokens", built.context) : "training examples");
+           source_->examples(), data.train->describe().examples_text(built.context));
     }
     total_steps_ = steps_per_epoch_ * config.epochs;
   }
@@ -65,13 +62,14 @@ class Loop {
   }
 
  private:
-  static data::Loader::Options batch_options(const TrainConfig& config, bool raw) {
-    data::Loader::Options options;
+  static data::BatchOptions batch_options(const nn::Built& built, const TrainConfig& config, bool raw) {
+    data::BatchOptions options;
     options.raw = raw;
+    options.context = built.context;
     options.batch = config.batch;
     options.seed = config.seed;
     options.shuffle = options.drop_last = true;
-    options.augment = config.augment;
+    options.augment = config.reading.augment;
     return options;
   }
 
@@ -191,7 +189,7 @@ class Loop {
   void end_epoch(std::int64_t units, double seconds, double cpu) {
     training_seconds_ += seconds;
     trained_units_ += units;
-    sink_.log_metric(now_.step, fmt::format("speed/{}_per_second", data::unit_name(data_.train.about.kind)),
+    sink_.log_metric(now_.step, fmt::format("speed/{}_per_second", data_.train->describe().kind->unit),
                      static_cast<double>(units) / seconds);
     sink_.log_metric(now_.step, "system/cores", cpu / seconds);
     sink_.log_metric(now_.step, "system/memory", static_cast<double>(resident_memory()));
@@ -199,7 +197,7 @@ class Loop {
   }
 
   void validate() {
-    if (data_.valid.about.count == 0) return;
+    if (!data_.valid) return;
     sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
     graph::Tensors tensors = training_.model();
     check_finite(tensors);
@@ -218,7 +216,7 @@ class Loop {
   Metrics metrics_of(const nn::Model& model) {
     NoProgress silent(progress_.interruption());
     try {
-      const Evaluation evaluation = evaluate(model, data_.valid, options_.level, pool_, silent);
+      const Evaluation evaluation = evaluate(model, *data_.valid, options_.level, pool_, silent);
       Metrics metrics{{"loss", evaluation.loss}};
       metrics.insert(metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
       return metrics;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/session.h"
 #include "nn/model.h"
 #include "train/config.h"

@@ -30,15 +30,15 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
 
 // On a GPU images are fed as bytes, and the graph augments them.
 bool is_fed_raw(const data::Description& data, kernels::Level level) {
-  return level == kernels::Level::kCuda && data.kind == data::Kind::kImages;
+  return level == kernels::Level::kCuda && data.kind->raw;
 }
 
 graph::Graph trained_graph(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                            kernels::Level level) {
   graph::Graph graph = graph::freeze(built.graph, built.frozen);
   if (!is_fed_raw(data, level)) return graph;
-  graph::RawImages raw{data::input_name(data.kind), data::kPixelsInput, data::kChangesInput, data::kTableInput};
-  raw.mixed = config.augment.mixup > 0;
+  graph::RawImages raw{data.kind->input, data::kPixelsInput, data::kChangesInput, data::kTableInput};
+  raw.mixed = config.reading.augment.mixup > 0;
   raw.partner_pixels = data::kPartnerPixelsInput;
   raw.partner_changes = data::kPartnerChangesInput;
   raw.share = data::kShareInput;

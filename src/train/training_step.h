@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "data/split.h"
+#include "data/dataset.h"
 #include "graph/not_finite.h"
 #include "graph/passes.h"
 #include "nn/family.h"
@@ -57,7 +57,7 @@ class TrainingStep {
   bool counts() const { return training_.correct != graph::kNone; }
   // True if the loss is scaled. A step whose gradients are not finite then changes only the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
-  // True if its batches are raw (data/loader.h): images on a GPU.
+  // Whether its batches are raw (data/batches.h): of images on a GPU.
   bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }

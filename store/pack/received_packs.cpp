@@ -35,9 +35,9 @@ struct NewPack {
 };
 
 // The new packs, searched before the store.
-class Received {
+class ReceivedPacks {
  public:
-  Received(const StoreState& store, const KeyRing* ring) : store_(store), ring_(ring) {}
+  ReceivedPacks(const StoreState& store, const KeyRing* ring) : store_(store), ring_(ring) {}
   void add(const std::string& temporary, const Digest& id) { packs_.emplace_back(temporary, id); }
 
   void check_packs() const {
@@ -142,7 +142,7 @@ class Received {
 
 void verify_received(const StoreState& store, const KeyRing* ring, const std::vector<ReceivedPack>& packs,
                      const std::vector<ReceivedList>& lists) {
-  Received received(store, ring);
+  ReceivedPacks received(store, ring);
   for (const ReceivedPack& pack : packs) received.add(pack.temporary, pack.id);
   received.check_packs();
   received.check_lists(lists);

@@ -151,7 +151,7 @@ std::vector<Digest> EncryptedRemote::read_unknown_operations(const std::vector<D
     if (!operations_.contains(id)) unknown.push_back({id, ObjectKind::kOperation});
   }
   std::mutex mutex;
-  NoProgress quiet;
+  NoProgress quiet(interruption_);
   const auto take = [&](StoredObject&& sealed) {
     {
       std::lock_guard lock(mutex);

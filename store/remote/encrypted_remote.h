@@ -14,8 +14,9 @@ namespace mlx::store {
 
 class EncryptedRemote final : public Remote {
  public:
-  EncryptedRemote(std::unique_ptr<Remote> inner, std::shared_ptr<const KeyRing> ring)
-      : inner_(std::move(inner)), ring_(std::move(ring)) {}
+  EncryptedRemote(std::unique_ptr<Remote> inner, std::shared_ptr<const KeyRing> ring,
+                  const Interruption& interruption = Interruption::never())
+      : inner_(std::move(inner)), ring_(std::move(ring)), interruption_(interruption) {}
 
   Remote& inner() { return *inner_; }
   // Of objects but operations, which always belong to kHistoryDomain. With "" only operations can be sent.
@@ -46,6 +47,7 @@ class EncryptedRemote final : public Remote {
 
   std::unique_ptr<Remote> inner_;
   std::shared_ptr<const KeyRing> ring_;
+  const Interruption& interruption_;
   std::string domain_;
   std::unordered_map<ObjectKey, ObjectKey, ObjectKeyHash> found_;            // plain key → where the remote has it
   std::unordered_map<Digest, Digest, DigestHash> operations_;                // storage id → plain id

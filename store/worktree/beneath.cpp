@@ -17,7 +17,7 @@ namespace mlx::store {
 
 namespace {
 
-constexpr off_t kMaxText = off_t{64} << 20;
+constexpr off_t kMaxTextFile = off_t{64} << 20;
 constexpr int kOpenAttempts = 64;  // openat2 fails with EAGAIN if something was renamed meanwhile
 
 int open_beneath(int folder, const std::string& path, int flags, mode_t mode) {
@@ -123,7 +123,7 @@ std::optional<std::string> Beneath::read(const std::string& path) const {
   const auto found = status(path);
   if (!found) return std::nullopt;
   if (!S_ISREG(found->st_mode)) refuse(S_ISLNK(found->st_mode) ? ELOOP : EINVAL, path, "read");
-  if (found->st_size > kMaxText) fail(ErrorKind::kCorrupt, "{}: has more than {} bytes", full(path), kMaxText);
+  if (found->st_size > kMaxTextFile) fail(ErrorKind::kCorrupt, "{}: has more than {} bytes", full(path), kMaxTextFile);
   const Fd fd = open(path, O_RDONLY | O_NONBLOCK);
   std::string text(static_cast<std::size_t>(found->st_size), '\0');
   text.resize(read_at(fd.get(), text.data(), text.size(), 0, full(path)));

@@ -46,7 +46,7 @@ void print_profile(const graph::Session& session) {
 
 void run(const std::string& folder, const std::string& inputs, double seconds, const How& how) {
   const nn::Model model = nn::load_model_folder(folder).model;
-  const nn::Preprocessing& image = model.preprocessing;
+  const data::Preprocessing& image = model.preprocessing;
   const Bytes images = read_file(inputs);
   const std::int64_t count =
       static_cast<std::int64_t>(images.size() / sizeof(float)) / (image.height * image.width * image.channels);

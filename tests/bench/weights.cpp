@@ -87,7 +87,7 @@ void run(const std::string& from, const std::string& folder) {
   options.level = kernels::parse_level(level ? level : "");
   std::vector<std::unique_ptr<graph::Session>> sessions;
   std::vector<std::int32_t> ids(16 * kTokens, 7);
-  const graph::Fused fused = graph::fuse(graph::to_inference(model.graph), *model.weights);
+  const graph::WithWeights fused = graph::fuse(graph::to_inference(model.graph), *model.weights);
   for (const char* const name : {"one", "two"}) {
     timed(fmt::format("session {}", name),
           [&] { sessions.push_back(std::make_unique<graph::Session>(fused.graph, fused.weights, options, pool)); });

@@ -66,3 +66,9 @@ has "$err" "there is neither $place/lib/mlx/mlx_onednn.so nor"
 same "$(grep -c 'mlx_onednn.so' <<<"$err")" 1
 MLX_KERNELS=avx2 expect 3 here_mlx eval none --data none
 lacks "$err" mlx_onednn.so
+
+# bug: what was built looked for libraries in the current folder as well, and so took what a dataset brought along.
+mkdir "$work/planted" && cd "$work/planted"
+for library in libz.so.1 libzstd.so.1 libgit2.so.1.5 libgomp.so.1; do echo planted >"$library"; done
+expect 0 mlx version -v
+has "$out" "kernels   onednn"

@@ -56,6 +56,19 @@ error 2 "--out out.xlsx: not a table by its name" mlx predict clf image0.pgm --o
 error 3 "there is no folder none" mlx predict clf image0.pgm --out none/out.csv
 error 2 "both want standard output" mlx predict clf image0.pgm --out - --json
 
+# bug: one signal did not end the wait for a list on standard input.
+mkfifo list && exec 4<>list
+"$mlx_binary" predict clf - <list 2>"$work/err" &
+waiting=$! code=0
+until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$waiting/status; do sleep 0.02; done # its handlers are installed
+kill -TERM $waiting
+for _ in {1..100}; do kill -0 $waiting 2>/dev/null && sleep 0.1; done
+kill -KILL $waiting 2>/dev/null || true
+wait $waiting || code=$?
+exec 4>&-
+same "$code" 143
+has "$(cat "$work/err")" "terminated"
+
 # bug: a folder with a model's files was no MODEL, and nothing outside of a repository.
 outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null

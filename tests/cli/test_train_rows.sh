@@ -214,4 +214,4 @@ mkdir data/words
 echo "neither images nor rows" >data/words/train.txt
 mlx add data/words >/dev/null 2>&1
 mlx commit -m words >/dev/null 2>&1
-error 2 "the model takes rows of features, the data holds text" mlx quantize price@v1 --calibrate data/words
+error 2 "the model takes rows, the data holds text" mlx quantize price@v1 --calibrate data/words

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "compress/quantize.h"
 #include "compress/quantized_graph.h"
+#include "data/text_dataset.h"
 #include "graph/passes.h"
 #include "infer/generate.h"
 #include "infer/session.h"
@@ -53,9 +54,9 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
 
   const auto evaluate = [&](const char* model, kernels::Level level) {
     const nn::Model loaded = nn::load_model(repository.store(), registry::resolve(repository, model).digest);
-    const data::Split test =
+    const data::DatasetPtr test =
         data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
-    return train::evaluate(loaded, test, level, pool, silent);
+    return train::evaluate(loaded, *test, level, pool, silent);
   };
   const train::Evaluation f32 = evaluate("clf@v1", options.level), int8 = evaluate("clf@v2", options.level);
   CHECK(int8.accuracy() >= f32.accuracy() - 0.03);
@@ -98,13 +99,13 @@ void check_family(const std::string& family) {
   quantize.level = options.level;
   const compress::QuantizeOutcome outcome = compress::quantize_version(repository, quantize, silent);
 
-  const data::Split test =
+  const data::DatasetPtr test =
       data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
   const nn::Model f32 = nn::load_model(repository.store(), outcome.from.digest),
                   int8 = nn::load_model(repository.store(), outcome.to.digest);
-  const double before = train::evaluate(f32, test, options.level, pool, silent).accuracy();
+  const double before = train::evaluate(f32, *test, options.level, pool, silent).accuracy();
   CHECK(before > 0.7);
-  CHECK(train::evaluate(int8, test, options.level, pool, silent).accuracy() >= before - 0.05);
+  CHECK(train::evaluate(int8, *test, options.level, pool, silent).accuracy() >= before - 0.05);
   int sums = 0;
   for (const graph::Node& node : int8.graph.nodes) {
     sums += node.op == graph::Op::kAdd;
@@ -161,8 +162,8 @@ void check_language_model(const std::string& family, const std::string& more, in
   for (std::uint32_t i = 0; i < 600; ++i)
     text.tokens.push_back(static_cast<std::int32_t>(i * i * 7 % 31 % kVocabulary));
   text.tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::chars("abcdefghijklm", "text"));
-  const data::Split split = data::as_split(text);
-  const nn::Model quantized = compress::quantize_int8(f32, compress::calibrate(f32, split, {}, silent));
+  const data::DatasetPtr dataset = data::make_dataset(text);
+  const nn::Model quantized = compress::quantize_int8(f32, compress::calibrate(f32, *dataset, {}, silent));
   int found = 0;
   for (const graph::Node& node : quantized.graph.nodes)
     found += node.op == graph::Op::kLinear && quantized.graph.value(node.inputs[1]).dtype == graph::DType::kS8;

@@ -20,7 +20,7 @@ Error failure(StoredDataset& dataset, const std::vector<std::pair<std::string, B
   const Digest id = dataset.add(files);
   NoProgress progress;
   try {
-    (void)load_split(*dataset.store, id, split, progress);
+    (void)load_images(*dataset.store, id, split, progress);
   } catch (const Error& error) {
     return error;
   }
@@ -53,7 +53,7 @@ TEST_CASE("dataset: splits by names, plain and gzip, in folders, three and four 
                                  {"other-images-idx3-ubyte", kImages}});
   CHECK(splits(*dataset.store, id) == std::vector<std::string>{"test", "train", "valid"});
   NoProgress progress;
-  const Examples train = load_split(*dataset.store, id, "train", progress);
+  const Images train = load_images(*dataset.store, id, "train", progress);
   CHECK(train.count == 5);
   CHECK(train.height == 4);
   CHECK(train.width == 3);
@@ -62,10 +62,10 @@ TEST_CASE("dataset: splits by names, plain and gzip, in folders, three and four 
   CHECK(train.class_names == std::vector<std::string>{"0", "1", "2"});
   CHECK(train.pixels == kPixels);
   CHECK(train.labels == std::vector<std::int32_t>{0, 2, 1, 0, 2});
-  const Examples test = load_split(*dataset.store, id, "test", progress);
+  const Images test = load_images(*dataset.store, id, "test", progress);
   CHECK(test.channels == 3);
   CHECK(test.height == 2);
-  CHECK(load_split(*dataset.store, id, "valid", progress).pixels == kPixels);
+  CHECK(load_images(*dataset.store, id, "valid", progress).pixels == kPixels);
 }
 
 TEST_CASE("dataset: labels of 32 bits, several gzip members, data larger than the windows") {
@@ -80,7 +80,7 @@ TEST_CASE("dataset: labels of 32 bits, several gzip members, data larger than th
     labels.insert(labels.end(), {0, 0, static_cast<std::uint8_t>(i % 2), static_cast<std::uint8_t>(i % 7)});
   const Digest id = dataset.add({{"train-images-idx3-ubyte.gz", members}, {"train-labels-idx1-ubyte", labels}});
   NoProgress progress;
-  const Examples examples = load_split(*dataset.store, id, "train", progress);
+  const Images examples = load_images(*dataset.store, id, "train", progress);
   CHECK(examples.pixels == pixels);
   CHECK(examples.labels[6] == 6);
   CHECK(examples.labels[7] == 256);
@@ -96,7 +96,7 @@ TEST_CASE("dataset: dataset.toml declares splits and names, strictly") {
   const std::string good =
       "[classes]\nnames = [\"a\", \"b\", \"c\", \"d\"]\n[splits.train]\nimages = \"p.idx\"\nlabels = \"l.idx.gz\"\n";
   NoProgress progress;
-  const Examples examples = load_split(*dataset.store, dataset.add(with(good)), "train", progress);
+  const Images examples = load_images(*dataset.store, dataset.add(with(good)), "train", progress);
   CHECK(examples.classes == 4);
   CHECK(examples.class_names[3] == "d");
 
@@ -209,7 +209,7 @@ TEST_CASE("dataset: mutated files are read or refused") {
   NoProgress progress;
   for (int round = 0; round < kRounds; ++round) {
     try {
-      const Examples examples = load_split(*dataset.store, id, fmt::format("s{}", round), progress);
+      const Images examples = load_images(*dataset.store, id, fmt::format("s{}", round), progress);
       CHECK(examples.pixels.size() ==
             static_cast<std::size_t>(examples.count * examples.height * examples.width * examples.channels));
     } catch (const Error& error) {
@@ -219,10 +219,10 @@ TEST_CASE("dataset: mutated files are read or refused") {
 }
 
 TEST_CASE("dataset: mean and deviation of each channel") {
-  Examples examples;
+  Images examples;
   examples.count = 2, examples.height = 1, examples.width = 1, examples.channels = 3;
   examples.pixels = {0, 51, 9, 255, 153, 9};
-  const Normalization n = measure(examples);
+  const Normalization n = measure(examples, {0, 2});
   CHECK(n.mean[0] == doctest::Approx(0.5));
   CHECK(n.std[0] == doctest::Approx(0.5));
   CHECK(n.mean[1] == doctest::Approx(0.4));
@@ -242,9 +242,9 @@ TEST_CASE("dataset: Fashion-MNIST out of a real store") {
   const Digest id = dataset.add(files);
   NoProgress progress;
   const double started = seconds_now();
-  const Examples train = load_split(*dataset.store, id, "train", progress);
+  const Images train = load_images(*dataset.store, id, "train", progress);
   const double loaded = seconds_now();
-  const Normalization n = measure(train);
+  const Normalization n = measure(train, {0, train.count});
   const double measured = seconds_now();
   MESSAGE("60000 examples in " << (loaded - started) << " s, measured in " << (measured - loaded) << " s");
   CHECK(train.count == 60000);
@@ -252,5 +252,5 @@ TEST_CASE("dataset: Fashion-MNIST out of a real store") {
   CHECK(train.classes == 10);
   CHECK(n.mean[0] == doctest::Approx(0.2860406).epsilon(1e-6));
   CHECK(n.std[0] == doctest::Approx(0.3530242).epsilon(1e-6));
-  CHECK(load_split(*dataset.store, id, "test", progress).count == 10000);
+  CHECK(load_images(*dataset.store, id, "test", progress).count == 10000);
 }

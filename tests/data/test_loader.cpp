@@ -58,7 +58,7 @@ TEST_CASE("shuffle: a permutation that depends on seed and epoch alone") {
 }
 
 TEST_CASE("loader: without shuffling the examples in order, normalised") {
-  const Examples examples = made_up(10, 3, 2, 3);
+  const Images examples = made_up(10, 3, 2, 3);
   Pool pool(1);
   Loader loader(examples, {.batch = 4, .normalization = kColour}, pool);
   CHECK(loader.batches() == 3);
@@ -82,11 +82,12 @@ TEST_CASE("loader: without shuffling the examples in order, normalised") {
 }
 
 TEST_CASE("loader: an epoch has every example of the subset once") {
-  const Examples examples = made_up(1000, 2, 2, 1);
+  const Images examples = made_up(1000, 2, 2, 1);
   std::vector<std::int64_t> subset;
   for (std::int64_t i = 1; i < 1000; i += 3) subset.push_back(i);
   Pool pool(2);
-  Loader loader(examples, {.batch = 64, .seed = 9, .shuffle = true, .normalization = kGrey, .subset = subset}, pool);
+  Loader loader(examples, {.batch = 64, .seed = 9, .shuffle = true, .normalization = kGrey, .subset = IndexSet(subset)},
+                pool);
   std::vector<std::int32_t> labels;
   for (const Batch& batch : epoch_of(loader, 2)) labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
   CHECK(!std::ranges::is_sorted(labels));
@@ -95,7 +96,7 @@ TEST_CASE("loader: an epoch has every example of the subset once") {
 }
 
 TEST_CASE("loader: the same bits with any number of threads, and resumed in the middle") {
-  const Examples examples = made_up(700, 28, 28, 1);
+  const Images examples = made_up(700, 28, 28, 1);
   const Loader::Options options{.batch = 128,
                                 .seed = 4,
                                 .shuffle = true,
@@ -117,7 +118,7 @@ TEST_CASE("loader: the same bits with any number of threads, and resumed in the 
 TEST_CASE("augment: every shift, mirrored or not, equals the plain definition") {
   for (const std::int64_t channels : {1, 2, 3}) {
     const ImageSize size{4, 5, channels};
-    const Examples examples = made_up(1, 4, 5, channels);
+    const Images examples = made_up(1, 4, 5, channels);
     const Normalization n{std::vector<float>(static_cast<std::size_t>(channels), 0.25f),
                           std::vector<float>(static_cast<std::size_t>(channels), 0.5f)};
     const PixelTable table(n);
@@ -175,7 +176,7 @@ TEST_CASE("augment: draws cover their range, keyed by seed, epoch and index") {
   CHECK(key(1, 0, 0) != key(2, 0, 0));
   CHECK(key(1, 0, 0) != key(1, 1, 0));
   CHECK(key(1, 0, 0) != key(1, 0, 8));
-  const Examples examples = made_up(1, 4, 4, 1);
+  const Images examples = made_up(1, 4, 4, 1);
   Pool pool(1);
   CHECK_THROWS_WITH_AS(Loader(examples, {.augment = {.shift = 4}, .normalization = kGrey}, pool),
                        "augment: a shift of 4 does not fit images of 4x4", Error);
@@ -183,7 +184,7 @@ TEST_CASE("augment: draws cover their range, keyed by seed, epoch and index") {
 }
 
 TEST_CASE("loader: what a batch costs (printed, not judged)") {
-  const Examples examples = made_up(20000, 28, 28, 1);
+  const Images examples = made_up(20000, 28, 28, 1);
   Pool pool(1);
   Loader loader(
       examples,
@@ -200,7 +201,7 @@ TEST_CASE("loader: what a batch costs (printed, not judged)") {
 }
 
 TEST_CASE("mixup: each image and its label are mixed with a partner's, by one share a batch") {
-  Examples examples = made_up(96, 8, 8, 1);
+  Images examples = made_up(96, 8, 8, 1);
   for (std::int32_t& label : examples.labels) label %= 10;
   Pool pool(3), single(1);
   Loader::Options options;

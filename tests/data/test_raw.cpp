@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "data/batches.h"
+#include "data/images_dataset.h"
+#include "data/loader.h"
 #include "kernels/table.h"
 #include "made_up.h"
 
@@ -57,9 +58,10 @@ struct Made {
   std::vector<std::vector<std::uint8_t>> targets;
 };
 
-Made epochs_of(const Examples& examples, Loader::Options options, bool raw, Pool& pool) {
+Made epochs_of(const Dataset& dataset, const Preprocessing& preprocessing, BatchOptions options, bool raw, Pool& pool) {
+  const Description& about = dataset.describe();
   options.raw = raw;
-  const std::unique_ptr<BatchSource> source = image_batches(examples, options, pool);
+  const std::unique_ptr<BatchSource> source = dataset.batches(preprocessing, options, pool);
   Made made;
   for (const std::uint64_t epoch : {0u, 3u}) {
     source->start(epoch, static_cast<std::int64_t>(epoch) / 3);  // the second from its second batch
@@ -68,10 +70,10 @@ Made epochs_of(const Examples& examples, Loader::Options options, bool raw, Pool
       REQUIRE(batch->inputs.size() == (raw ? (mixes ? 6u : 3u) : 1u));
       for (const BatchInput& input : batch->inputs) CHECK((input.of_all || input.dims[0] == batch->count));
       const auto* floats = static_cast<const float*>(batch->inputs[0].data);
-      const auto count = static_cast<std::size_t>(batch->count * examples.height * examples.width * examples.channels);
+      const auto count = static_cast<std::size_t>(batch->count * about.height * about.width * about.channels);
       made.images.push_back(raw ? images_of(*batch) : std::vector<float>(floats, floats + count));
       const auto* target = static_cast<const std::uint8_t*>(batch->target);
-      made.targets.emplace_back(target, target + batch->count * 4 * (mixes ? examples.classes : 1));
+      made.targets.emplace_back(target, target + batch->count * 4 * (mixes ? about.outputs : 1));
     }
   }
   return made;
@@ -84,10 +86,11 @@ TEST_CASE("raw batches: the kernel makes the bits of the batches made on the CPU
   for (std::int64_t i = 2; i < 90; i += 2) subset.push_back(i);
   Pool pool(3);
   for (const std::int64_t channels : {1, 2, 3}) {
-    Examples examples = made_up(90, 41, 30, channels);
+    Images examples = made_up(90, 41, 30, channels);
     for (std::int32_t& label : examples.labels) label %= 10;
     const auto all = static_cast<std::size_t>(channels);
-    const Normalization normalization{std::vector<float>(all, 0.3f), std::vector<float>(all, 0.7f)};
+    const Preprocessing preprocessing{41, 30, channels, {std::vector<float>(all, 0.3f), std::vector<float>(all, 0.7f)}};
+    const DatasetPtr whole_set = make_dataset(std::move(examples));
     for (const Augment& augment :
          {Augment{}, Augment{.shift = 29}, Augment{.flip = true}, Augment{.erase = 30},
           Augment{.shift = 3, .flip = true, .erase = 11}, Augment{.shift = 2, .flip = true, .erase = 5, .mixup = 0.3},
@@ -96,14 +99,11 @@ TEST_CASE("raw batches: the kernel makes the bits of the batches made on the CPU
         CAPTURE(channels);
         CAPTURE(augment.mixup);
         CAPTURE(of_subset);
-        Loader::Options options{.batch = 32,
-                                .seed = 11,
-                                .shuffle = true,
-                                .drop_last = of_subset,
-                                .augment = augment,
-                                .normalization = normalization,
-                                .subset = of_subset ? subset : std::vector<std::int64_t>{}};
-        const Made whole = epochs_of(examples, options, false, pool), raw = epochs_of(examples, options, true, pool);
+        const BatchOptions options{
+            .batch = 32, .seed = 11, .shuffle = true, .drop_last = of_subset, .augment = augment};
+        const DatasetPtr dataset = of_subset ? whole_set->subset(IndexSet(subset)) : whole_set;
+        const Made whole = epochs_of(*dataset, preprocessing, options, false, pool),
+                   raw = epochs_of(*dataset, preprocessing, options, true, pool);
         REQUIRE(whole.images.size() == (of_subset ? 1u : 5u));
         CHECK(raw.images == whole.images);
         CHECK(raw.targets == whole.targets);
@@ -113,7 +113,7 @@ TEST_CASE("raw batches: the kernel makes the bits of the batches made on the CPU
 }
 
 TEST_CASE("raw batches: what one costs beside one made on the CPU (printed, not judged)") {
-  const Examples examples = made_up(256, 224, 224, 3);
+  const Images examples = made_up(256, 224, 224, 3);
   Pool pool(1);
   for (const bool raw : {false, true}) {
     Loader::Options options{.batch = 64,

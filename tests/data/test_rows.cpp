@@ -1,8 +1,8 @@
 // Tables as examples: what a schema decides, how rows are read by it, and what is said of tables that are wrong.
 
 #include "base/json.h"
-#include "data/batches.h"
-#include "data/split.h"
+#include "data/rows_dataset.h"
+#include "data/splits.h"
 #include "stored_dataset.h"
 
 using namespace mlx;
@@ -34,7 +34,7 @@ Rows rows_of(const std::string& text, const RowOptions& options, TableKind kind 
   NoProgress silent;
   const RowFile file = file_of(text, kind);
   Rows rows = read_rows(file, fit_schema(file, options), true, silent);
-  measure(rows);
+  rows.schema = measured(rows, {0, rows.count});
   return rows;
 }
 
@@ -322,9 +322,12 @@ TEST_CASE("rows: a schema survives model.json, and a damaged one is refused") {
 TEST_CASE("rows: batches hold every row once, the same for one seed and epoch, resumed or not") {
   std::string table = "x,y\n";
   for (int i = 0; i < 103; ++i) table += fmt::format("{},{}\n", i, i);
-  const Rows rows = rows_of(table, options_of({"y"}));
+  const DatasetPtr rows = make_dataset(rows_of(table, options_of({"y"})));
+  const Preprocessing preprocessing = rows->measure(nullptr);
+  Pool pool(1);
   const auto epoch = [&](std::uint64_t number, std::int64_t first, bool drop) {
-    const auto source = row_batches(rows, rows.schema, {.batch = 16, .seed = 3, .shuffle = true, .drop_last = drop});
+    const auto source =
+        rows->batches(preprocessing, {.batch = 16, .seed = 3, .shuffle = true, .drop_last = drop}, pool);
     source->start(number, first);
     std::vector<float> all;
     while (const BatchView* batch = source->next()) {
@@ -356,12 +359,13 @@ TEST_CASE("rows: splits by their files' names, or declared") {
                    {"test.jsonl", to_bytes("{\"rooms\":1,\"city\":\"x\",\"garden\":true,\"price\":2}\n")},
                    {"other.csv", to_bytes("x\n")}});
   CHECK(splits(*dataset.store, named) == std::vector<std::string>{"test", "train"});
-  const Split train = load(*dataset.store, named, "train", reading, silent);
-  CHECK(train.about.kind == Kind::kFeatures);
-  CHECK(train.about.features == 6);
+  const DatasetPtr train = load(*dataset.store, named, "train", reading, silent);
+  CHECK(train->describe().kind == &rows_kind);
+  CHECK(&kind_of(*dataset.store, named, "train") == &rows_kind);
+  CHECK(train->describe().features == 6);
   CHECK(describe(*dataset.store, named, "train", reading).count == 4);
-  reading.schema = std::make_shared<RowSchema>(train.rows.schema);
-  CHECK(load(*dataset.store, named, "test", reading, silent).rows.count == 1);
+  reading.fitted = std::make_shared<Preprocessing>(train->measure(nullptr));
+  CHECK(load(*dataset.store, named, "test", reading, silent)->describe().count == 1);
   CHECK(splits(*dataset.store, dataset.add({{"houses.csv", to_bytes(kHouses)}, {"README.txt", to_bytes("x")}})) ==
         std::vector<std::string>{"train"});
   const Digest declared = dataset.add({{"a.csv", to_bytes(kHouses)},
@@ -374,6 +378,6 @@ TEST_CASE("rows: splits by their files' names, or declared") {
                  },
                  ErrorKind::kCorrupt),
              "would both be the split 'train'"));
-  CHECK(says(failure([&] { (void)load_split(*dataset.store, declared, "mine", silent); }, ErrorKind::kUsage),
+  CHECK(says(failure([&] { (void)load_images(*dataset.store, declared, "mine", silent); }, ErrorKind::kUsage),
              "holds rows, expected images"));
 }

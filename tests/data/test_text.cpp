@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "data/batches.h"
-#include "data/split.h"
+#include "data/splits.h"
+#include "data/text_dataset.h"
 #include "stored_dataset.h"
 
 using namespace mlx;
@@ -19,6 +19,12 @@ Text text_of(std::int64_t tokens) {
 }
 
 using Epoch = std::vector<std::vector<std::int32_t>>;  // windows
+
+std::unique_ptr<BatchSource> text_batches(const Text& text, std::int64_t context, BatchOptions options) {
+  static Pool pool(1);
+  options.context = context;
+  return make_dataset(text)->batches({}, options, pool);
+}
 
 Epoch epoch_of(const Text& text, std::int64_t context, const BatchOptions& options, std::uint64_t epoch,
                std::int64_t first = 0) {
@@ -80,11 +86,17 @@ TEST_CASE("text: the end that is held out is counted in bytes and cut between ch
   const std::string bytes = "abcé€";  // 1 1 1 2 3
   text.tokenizer = std::make_shared<Tokenizer>(Tokenizer::chars(bytes, "x"));
   text.tokens = text.tokenizer->encode(bytes, "x");
-  CHECK(byte_count(text) == 8);
-  const auto [rest, end] = split_end(text, 4);
-  CHECK(text.tokenizer->decode(rest.tokens) == "abc");
-  CHECK(text.tokenizer->decode(end.tokens) == "é€");
-  CHECK(split_end(text, 8).second.tokens.empty());
+  const DatasetPtr dataset = make_dataset(text);
+  CHECK(dataset->hold_out_size() == 8);
+  const std::size_t cut = end_of(text.tokens, *text.tokenizer, 4);
+  const std::span<const std::int32_t> tokens(text.tokens);
+  CHECK(text.tokenizer->decode(tokens.first(cut)) == "abc");
+  CHECK(text.tokenizer->decode(tokens.subspan(cut)) == "é€");
+  const Parts parts = dataset->hold_out(4, 1);
+  CHECK(parts.rest->describe().count == 3);
+  CHECK(parts.held_out->describe().count == 2);
+  CHECK(parts.held_out->hold_out_size() == 5);
+  CHECK(dataset->hold_out(8, 1).rest->describe().count == 0);
 }
 
 TEST_CASE("text: files of a split, plain or gzip, one behind another") {
@@ -97,16 +109,18 @@ TEST_CASE("text: files of a split, plain or gzip, one behind another") {
   CHECK(splits(*dataset.store, id) == std::vector<std::string>{"train", "valid"});
   Reading reading;
   reading.tokenizer = "chars";
-  const Split train = load(*dataset.store, id, "train", reading, silent);
-  CHECK(train.about.kind == Kind::kTokens);
-  CHECK(train.text.tokenizer->decode(train.text.tokens) == "hello world");
-  CHECK(train.about.outputs == 8);
+  const DatasetPtr train = load(*dataset.store, id, "train", reading, silent);
+  CHECK(train->describe().kind == &text_kind);
+  const Text train_text = load_text(*dataset.store, id, "train", reading, silent);
+  CHECK(train_text.tokenizer->decode(train_text.tokens) == "hello world");
+  CHECK(train->describe().outputs == 8);
+  CHECK(train->describe().count == 11);
   CHECK(describe(*dataset.store, id, "train", reading).outputs == 8);
-  reading.known_tokenizer = train.text.tokenizer;
-  const Split valid = load(*dataset.store, id, "valid", reading, silent);
-  CHECK(valid.text.unknown == 1);  // the exclamation mark
-  CHECK(valid.text.tokenizer->decode(valid.text.tokens) == "hold");
-  CHECK(load(*dataset.store, id, "valid", {}, silent).about.outputs == 256);
+  reading.fitted = std::make_shared<Preprocessing>(train->measure(nullptr));
+  const Text valid = load_text(*dataset.store, id, "valid", reading, silent);
+  CHECK(valid.unknown == 1);  // the exclamation mark
+  CHECK(valid.tokenizer->decode(valid.tokens) == "hold");
+  CHECK(load(*dataset.store, id, "valid", {}, silent)->describe().outputs == 256);
   CHECK(splits(*dataset.store, dataset.add({{"bible.txt", to_bytes("x")}})) == std::vector<std::string>{"train"});
   CHECK(splits(*dataset.store, dataset.add({{"a.txt", to_bytes("x")}, {"b.txt", to_bytes("x")}})).empty());
   CHECK_THROWS_WITH_AS((void)load(*dataset.store, dataset.add({{"train.txt", {}}}), "train", {}, silent),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/images_dataset.h"
 #include "graph/feeding.h"
 #include "graph/recompute.h"
 #include "probe.h"
@@ -18,8 +19,8 @@ constexpr const char* kModel =
     "layers = [{ conv = 6, norm = \"batch\", activation = \"relu\" }, { pool = \"max\", size = 2 }, "
     "{ flatten = true }, { dense = 9 }]\n[train]\nepochs = 1\nbatch = 8\n";
 
-data::Examples made_up(std::int64_t count) {
-  data::Examples out;
+data::Images made_up(std::int64_t count) {
+  data::Images out;
   out.count = count, out.height = 7, out.width = 9, out.channels = 3, out.classes = 4;
   for (std::int64_t i = 0; i < count * 7 * 9 * 3; ++i)
     out.pixels.push_back(static_cast<std::uint8_t>(kernels::random_u32(3, 1, 0, static_cast<std::uint64_t>(i))));
@@ -29,7 +30,7 @@ data::Examples made_up(std::int64_t count) {
 
 struct Training {
   explicit Training(const std::string& lines) : world(2, lines), config(world.config()) {
-    about.kind = data::Kind::kImages;
+    about.kind = &data::images_kind;
     about.targets = data::TargetKind::kClass;
     about.height = 7, about.width = 9, about.channels = 3, about.outputs = 4;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::images(7, 9, 3, 4));
@@ -39,15 +40,14 @@ struct Training {
     return graph::to_training(built.graph, config.optimizer, loss_spec(config, about.targets),
                               {precision_of(config, about, kernels::Level::kCuda), true});
   }
-  std::unique_ptr<data::BatchSource> batches(const data::Examples& examples, bool raw) {
-    data::Loader::Options options;
+  std::unique_ptr<data::BatchSource> batches(const data::Dataset& dataset, bool raw) {
+    data::BatchOptions options;
     options.batch = config.batch;
     options.seed = 5;
     options.shuffle = options.drop_last = true;
-    options.augment = config.augment;
-    options.normalization = {{0.5f, 0.4f, 0.3f}, {0.3f, 0.2f, 0.4f}};
+    options.augment = config.reading.augment;
     options.raw = raw;
-    return data::image_batches(examples, options, world.pool);
+    return dataset.batches({7, 9, 3, {{0.5f, 0.4f, 0.3f}, {0.3f, 0.2f, 0.4f}}}, options, world.pool);
   }
   World world;
   TrainConfig config;
@@ -61,8 +61,7 @@ struct Trained {
 };
 
 Trained train(Training& training, TrainingStep& step, bool raw) {
-  const data::Examples examples = made_up(40);
-  const auto source = training.batches(examples, raw);
+  const auto source = training.batches(*data::make_dataset(made_up(40)), raw);
   step.start(nn::initialize(training.built, training.config.seed));
   source->start(0);
   Trained out;
@@ -105,7 +104,7 @@ TEST_CASE("images as bytes: the same bits as of images made on the CPU") {
       const auto sent = [](const TrainingStep& step) {
         return graph::feeding_bytes(step.graph(), {1024}) - graph::feeding_bytes(step.graph(), {512});
       };
-      const std::size_t images = training.config.augment.mixup > 0 ? 2 : 1;
+      const std::size_t images = training.config.reading.augment.mixup > 0 ? 2 : 1;
       CHECK(sent(whole) - sent(raw) == 512 * (4 * 189 - images * (189 + 24)));
     }
   }

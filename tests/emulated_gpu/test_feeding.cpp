@@ -47,7 +47,7 @@ RunOptions options_of(std::int64_t step) {
   return options;
 }
 
-struct Trained {
+struct FedTraining {
   std::vector<float> losses;
   std::vector<std::int32_t> counted;
   Tensors tensors;
@@ -74,7 +74,7 @@ struct OnGpu {
     session.run_staged();
     session.collect({training.loss, training.counted});
   }
-  void add_collected(Trained& out) {
+  void add_collected(FedTraining& out) {
     const ByteView bytes = session.collected();
     for (std::size_t at = 0; at < bytes.size(); at += 2 * Session::kCollected) {
       std::memcpy(&out.losses.emplace_back(), bytes.data() + at, sizeof(float));
@@ -83,9 +83,9 @@ struct OnGpu {
   }
 };
 
-Trained fed_when_run() {
+FedTraining fed_when_run() {
   OnGpu on;
-  Trained out;
+  FedTraining out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     on.session.run(on.batches.feeds(step), options_of(step));
     on.batches.spoil();
@@ -97,9 +97,9 @@ Trained fed_when_run() {
 }
 
 // Waits for the figures of every `together` steps by one wait.
-Trained fed_ahead(std::int64_t together) {
+FedTraining fed_ahead(std::int64_t together) {
   OnGpu on;
-  Trained out;
+  FedTraining out;
   on.stage(0);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     on.launch();
@@ -110,7 +110,7 @@ Trained fed_ahead(std::int64_t together) {
   return out;
 }
 
-void check_same(const Trained& a, const Trained& b) {
+void check_same(const FedTraining& a, const FedTraining& b) {
   CHECK(a.losses == b.losses);
   CHECK(a.counted == b.counted);
   REQUIRE(a.tensors.size() == b.tensors.size());
@@ -118,7 +118,7 @@ void check_same(const Trained& a, const Trained& b) {
 }
 
 TEST_CASE("what is fed ahead gives the bits of what is fed when it is run, whichever stream is first") {
-  const Trained expected = fed_when_run();
+  const FedTraining expected = fed_when_run();
   for (const std::int64_t count : {16, 24}) CHECK(std::ranges::count(expected.counted, count) > 0);
   CHECK(std::ranges::all_of(expected.losses, [](float loss) { return std::isfinite(loss); }));
   for (const bool first : {false, true}) {

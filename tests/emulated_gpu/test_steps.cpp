@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/json.h"
+#include "data/rows_dataset.h"
 #include "probe.h"
 #include "tests/train/world.h"
 #include "train/repository_sink.h"
@@ -26,14 +27,14 @@ struct GpuWorld : World {
 // A step of a perceptron over two numbers and three classes.
 struct Steps {
   explicit Steps(const std::string& lines) : world(2, with(lines, kRows)), config(world.config()) {
-    about.kind = data::Kind::kFeatures;
+    about.kind = &data::rows_kind;
     about.features = 2;
     about.outputs = 3;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::rows(2, 3));
     training = std::make_unique<TrainingStep>(built, config, about, kernels::Level::kCuda, world.pool);
     training->start(nn::initialize(built, config.seed));
     view.count = view.units = 8;
-    view.inputs = {{data::input_name(about.kind), inputs.data(), {8, 2}}};
+    view.inputs = {{about.kind->input, inputs.data(), {8, 2}}};
     view.target = labels.data();
     view.target_dims = {8};
   }

@@ -11,7 +11,7 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::int64_t kLayers = 40, kWidth = 12, kBatch = 8;
+constexpr std::int64_t kLayers = 40, kWidth = 12, kRows = 8;
 
 // More parameters than one launch takes, of sizes that fill no block and, at the end, several.
 Graph deep() {
@@ -39,11 +39,11 @@ Ran train(const TrainingGraph& training, bool one_by_one) {
   options.level = kernels::Level::kCuda;
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
-  const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kBatch * kWidth), 7);
+  const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kRows * kWidth), 7);
   const std::vector<std::int32_t> labels{0, 1, 2, 3, 4, 0, 1, 2};
   const float rate = 0.01f, average[2] = {0.9f, 0.1f};
-  std::vector<Feed> feeds{{training.graph.find("features"), features.data(), {kBatch, kWidth}},
-                          {training.labels, labels.data(), {kBatch}},
+  std::vector<Feed> feeds{{training.graph.find("features"), features.data(), {kRows, kWidth}},
+                          {training.labels, labels.data(), {kRows}},
                           {training.learning_rate, &rate, {1}}};
   if (training.average != kNone) feeds.push_back({training.average, average, {2}});
   Ran ran;

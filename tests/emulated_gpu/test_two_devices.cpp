@@ -14,14 +14,14 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::int64_t kSteps = 6;
+constexpr std::int64_t kTurns = 6;
 
-struct OnGpu {
+struct OnDevice {
   Pool pool{1};
   TrainingGraph training = to_training(sample::cnn(), {"adamw"}, 0.05f);
   Session session;
 
-  explicit OnGpu(int gpu) : session(training.graph, sample::random_tensors(training.graph), options(gpu), pool) {}
+  explicit OnDevice(int gpu) : session(training.graph, sample::random_tensors(training.graph), options(gpu), pool) {}
   static SessionOptions options(int gpu) {
     SessionOptions out;
     out.level = kernels::Level::kCuda;
@@ -42,12 +42,12 @@ struct OnGpu {
 };
 
 Tensors trained_alone() {
-  OnGpu alone(0);
-  for (std::int64_t at = 0; at < kSteps; ++at) alone.step(at);
+  OnDevice alone(0);
+  for (std::int64_t at = 0; at < kTurns; ++at) alone.step(at);
   return alone.session.tensors();
 }
 
-void check_same(const Tensors& a, const Tensors& b) {
+void check_same_state(const Tensors& a, const Tensors& b) {
   REQUIRE(a.size() == b.size());
   for (const auto& [name, tensor] : a) {
     INFO(name);
@@ -57,29 +57,29 @@ void check_same(const Tensors& a, const Tensors& b) {
 
 TEST_CASE("two devices: sessions that take turns on one thread") {
   const Tensors alone = trained_alone();
-  OnGpu first(0), second(1);
-  for (std::int64_t at = 0; at < kSteps; ++at) {
+  OnDevice first(0), second(1);
+  for (std::int64_t at = 0; at < kTurns; ++at) {
     first.step(at);
     second.step(at);
   }
-  check_same(first.session.tensors(), alone);
-  check_same(second.session.tensors(), alone);
+  check_same_state(first.session.tensors(), alone);
+  check_same_state(second.session.tensors(), alone);
 }
 
 TEST_CASE("two devices: a session on the host beside those on GPUs") {
   const Tensors alone = trained_alone();
-  OnGpu second(1);
+  OnDevice second(1);
   Pool pool(1);
   SessionOptions on_host;
   on_host.level = kernels::Level::kRef;
   const Graph forward = to_inference(sample::cnn());
   Session host(forward, sample::random_tensors(forward), on_host, pool);
   const sample::Batch batch = sample::images(4, 3);
-  for (std::int64_t at = 0; at < kSteps; ++at) {
+  for (std::int64_t at = 0; at < kTurns; ++at) {
     second.step(at);
     host.run({{host.graph().find("images"), batch.images.data(), {4, 12, 12, 2}}});
   }
-  check_same(second.session.tensors(), alone);
+  check_same_state(second.session.tensors(), alone);
 }
 
 TEST_CASE("two devices: each by a thread of its own") {
@@ -88,13 +88,13 @@ TEST_CASE("two devices: each by a thread of its own") {
   std::vector<std::thread> threads;
   for (int gpu = 0; gpu < 2; ++gpu) {
     threads.emplace_back([gpu, &trained] {
-      OnGpu own(gpu);
-      for (std::int64_t at = 0; at < kSteps; ++at) own.step(at);
+      OnDevice own(gpu);
+      for (std::int64_t at = 0; at < kTurns; ++at) own.step(at);
       trained[static_cast<std::size_t>(gpu)] = own.session.tensors();
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const Tensors& each : trained) check_same(each, alone);
+  for (const Tensors& each : trained) check_same_state(each, alone);
 }
 
 TEST_CASE("two devices: each holds its own memory, and one that is not there is refused") {

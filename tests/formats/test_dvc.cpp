@@ -31,7 +31,7 @@ std::string message_of(const Parse& parse) {
   }
   return "taken";
 }
-std::string complaint(const std::string& text) {
+std::string dvc_complaint(const std::string& text) {
   return message_of([&] { parse_dvc_file(text, "f"); });
 }
 std::string dir_complaint(const std::string& text) {
@@ -86,16 +86,16 @@ TEST_CASE("dvc: block YAML, and what of YAML is refused") {
 }
 
 TEST_CASE("dvc: files that name nothing that can be checked are refused") {
-  CHECK(complaint("a: 1\n") == "f: has no list of outs");
-  CHECK(complaint("outs:\n- x\n") == "f: an out is not a mapping");
-  CHECK(complaint("outs:\n- md5: b1946ac92492d2347c6235b4d2611184\n") == "f: an out has no path");
-  CHECK(complaint("outs:\n- path: x\n") == "f: x has no MD5 of 32 lower-case hex digits");
-  CHECK(complaint("outs:\n- path: x\n  md5: ../../../../etc/passwd\n").find("has no MD5") != std::string::npos);
-  CHECK(complaint("outs:\n- path: x\n  md5: B1946ac92492d2347c6235b4d2611184\n").find("has no MD5") !=
+  CHECK(dvc_complaint("a: 1\n") == "f: has no list of outs");
+  CHECK(dvc_complaint("outs:\n- x\n") == "f: an out is not a mapping");
+  CHECK(dvc_complaint("outs:\n- md5: b1946ac92492d2347c6235b4d2611184\n") == "f: an out has no path");
+  CHECK(dvc_complaint("outs:\n- path: x\n") == "f: x has no MD5 of 32 lower-case hex digits");
+  CHECK(dvc_complaint("outs:\n- path: x\n  md5: ../../../../etc/passwd\n").find("has no MD5") != std::string::npos);
+  CHECK(dvc_complaint("outs:\n- path: x\n  md5: B1946ac92492d2347c6235b4d2611184\n").find("has no MD5") !=
         std::string::npos);
-  CHECK(complaint("outs:\n- path: x\n  hash: etag\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
+  CHECK(dvc_complaint("outs:\n- path: x\n  hash: etag\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
         "f: x is hashed by etag, which is not supported");
-  CHECK(complaint("outs:\n- path: x\n  size: many\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
+  CHECK(dvc_complaint("outs:\n- path: x\n  size: many\n  md5: b1946ac92492d2347c6235b4d2611184\n") ==
         "f: 'size' is not a number: many");
 }
 

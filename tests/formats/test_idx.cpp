@@ -12,7 +12,7 @@ using namespace mlx::formats;
 
 namespace {
 
-std::string complaint(const Bytes& head) {
+std::string idx_complaint(const Bytes& head) {
   try {
     parse_idx_header(head, "train-images");
   } catch (const Error& error) {
@@ -36,14 +36,15 @@ TEST_CASE("idx: a header reads back") {
 }
 
 TEST_CASE("idx: what is not a header is refused with offset, expected and found") {
-  CHECK(complaint({0x50, 0x4B, 3, 4}) ==
+  CHECK(idx_complaint({0x50, 0x4B, 3, 4}) ==
         "train-images: offset 0: expected an IDX magic number (00 00, type 08 to 0e, rank from 01), found 50 4b 03 04");
-  CHECK(complaint({0, 0, 0x0A, 1, 0, 0, 0, 1}).find("found 00 00 0a 01") != std::string::npos);
-  CHECK(complaint({0, 0, 8, 0}).find("magic") != std::string::npos);
-  CHECK(complaint({0, 0}).find("found 2") != std::string::npos);
-  CHECK(complaint({0, 0, 8, 3, 0, 0}) == "train-images: offset 6: the header has 16 bytes, the file ends before");
-  CHECK(complaint(encode_idx_header(IdxType::kF64, {0xFFFFFFFF, 0xFFFFFFFF})).find("offset 8: the sizes multiply") !=
-        std::string::npos);
+  CHECK(idx_complaint({0, 0, 0x0A, 1, 0, 0, 0, 1}).find("found 00 00 0a 01") != std::string::npos);
+  CHECK(idx_complaint({0, 0, 8, 0}).find("magic") != std::string::npos);
+  CHECK(idx_complaint({0, 0}).find("found 2") != std::string::npos);
+  CHECK(idx_complaint({0, 0, 8, 3, 0, 0}) == "train-images: offset 6: the header has 16 bytes, the file ends before");
+  CHECK(
+      idx_complaint(encode_idx_header(IdxType::kF64, {0xFFFFFFFF, 0xFFFFFFFF})).find("offset 8: the sizes multiply") !=
+      std::string::npos);
 }
 
 TEST_CASE("idx: mutated headers are read or refused") {

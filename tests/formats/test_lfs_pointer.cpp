@@ -17,7 +17,7 @@ const std::string kExample =
     "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
     "size 12345\n";
 
-std::string complaint(const std::string& from, const std::string& to) {
+std::string pointer_complaint(const std::string& from, const std::string& to) {
   std::string text = kExample;
   text.replace(text.find(from), from.size(), to);
   try {
@@ -47,17 +47,18 @@ TEST_CASE("lfs: ordinary files are no pointers, broken pointers are refused with
   CHECK_FALSE(parse_lfs_pointer("", "f"));
   CHECK_FALSE(parse_lfs_pointer("version 2\n", "f"));
   CHECK_FALSE(parse_lfs_pointer(kExample + std::string(1024, 'x'), "f"));
-  CHECK(complaint("spec/v1", "spec/v2").find("f:1: ") == 0);
-  CHECK(complaint("size 12345\n", "size 12345").find("f:3: not a pointer of Git LFS: the line has no end") == 0);
-  CHECK(complaint("size 12345", "size 012345").find("f:3: ") == 0);
-  CHECK(complaint("size 12345", "size -1").find("f:3: ") == 0);
-  CHECK(complaint("size 12345\n", "").find("the size is missing") != std::string::npos);
-  CHECK(complaint("oid sha256:4d", "oid sha256:4D").find("f:2: ") == 0);
-  CHECK(complaint("oid sha256:", "oid md5:").find("f:2: ") == 0);
-  CHECK(complaint("size 12345\n", "size 12345\nsize 12345\n").find("f:4: ") == 0);
-  CHECK(complaint("oid", "zoo 1\noid").find("f:2: ") == 0);
-  CHECK(complaint("oid ", "oid  ").find("f:2: ") == 0);
-  CHECK(complaint("size 12345\n", "size 12345\r\n").find("f:3: ") == 0);
+  CHECK(pointer_complaint("spec/v1", "spec/v2").find("f:1: ") == 0);
+  CHECK(pointer_complaint("size 12345\n", "size 12345").find("f:3: not a pointer of Git LFS: the line has no end") ==
+        0);
+  CHECK(pointer_complaint("size 12345", "size 012345").find("f:3: ") == 0);
+  CHECK(pointer_complaint("size 12345", "size -1").find("f:3: ") == 0);
+  CHECK(pointer_complaint("size 12345\n", "").find("the size is missing") != std::string::npos);
+  CHECK(pointer_complaint("oid sha256:4d", "oid sha256:4D").find("f:2: ") == 0);
+  CHECK(pointer_complaint("oid sha256:", "oid md5:").find("f:2: ") == 0);
+  CHECK(pointer_complaint("size 12345\n", "size 12345\nsize 12345\n").find("f:4: ") == 0);
+  CHECK(pointer_complaint("oid", "zoo 1\noid").find("f:2: ") == 0);
+  CHECK(pointer_complaint("oid ", "oid  ").find("f:2: ") == 0);
+  CHECK(pointer_complaint("size 12345\n", "size 12345\r\n").find("f:3: ") == 0);
 }
 
 TEST_CASE("lfs: whatever is changed in a pointer, what is taken is written back as it was read") {

@@ -20,7 +20,7 @@ Bytes head_of(std::string_view json) {
 }
 
 // The message of the error that parsing raises, "" where there is none.
-std::string complaint(std::string_view json, std::uint64_t data_bytes) {
+std::string header_complaint(std::string_view json, std::uint64_t data_bytes) {
   const Bytes head = head_of(json);
   try {
     parse_safetensors(head, head.size() + data_bytes);
@@ -81,32 +81,34 @@ TEST_CASE("safetensors: a header that lies is corrupt, and the message says how"
     return fmt::format(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":{}}})", name, dtype, shape, offsets);
   };
   const std::string a = tensor("a", "F32", "[2]", "[0,8]");
-  CHECK(complaint("{" + a + "}", 8).empty());
-  CHECK(says(complaint("{" + a + "," + tensor("b", "F32", "[2]", "[4,12]") + "}", 12), "overlap"));
-  CHECK(says(complaint("{" + a + "," + tensor("b", "F32", "[1]", "[12,16]") + "}", 16), "hole"));
-  CHECK(says(complaint("{" + a + "}", 9), "1 bytes after the last tensor"));
-  CHECK(says(complaint("{" + a + "}", 7), "not inside"));
-  CHECK(says(complaint("{" + a + "," + a + "}", 8), "occurs twice"));
-  CHECK(says(complaint(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "occurs twice"));
-  CHECK(says(complaint("{" + tensor("a", "F99", "[2]", "[0,8]") + "}", 8), "unknown dtype 'F99'"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[3]", "[0,8]") + "}", 8), "need 12 bytes"));
-  CHECK(says(complaint("{" + tensor("a", "F4", "[3]", "[0,8]") + "}", 8), "whole bytes"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[4294967296,4294967296]", "[0,8]") + "}", 8), "64 bits can count"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[18446744073709551615]", "[0,8]") + "}", 8), "too large"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[99999999999999999999]", "[0,8]") + "}", 8), "at least 0"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[-2]", "[0,8]") + "}", 8), "at least 0"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[2.0]", "[0,8]") + "}", 8), "at least 0"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[2]", "[8,0]") + "}", 8), "not inside"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[2]", "[0,18446744073709551615]") + "}", 8), "not inside"));
-  CHECK(says(complaint("{" + tensor("a", "F32", "[2]", "[0]") + "}", 8), "two data_offsets"));
-  CHECK(says(complaint(R"({"a":{"dtype":"F32","shape":[2]}})", 8), "'data_offsets' is missing"));
-  CHECK(says(complaint(R"({"a":{"dtype":4,"shape":[2],"data_offsets":[0,8]}})", 8), "expected a string"));
-  CHECK(says(complaint(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), "exactly"));
-  CHECK(says(complaint(R"({"a":3})", 0), "'dtype' is missing"));
-  CHECK(says(complaint(R"({"__metadata__":{"a":1}})", 0), "not a string"));
-  CHECK(says(complaint("{nonsense}", 0), "not JSON"));
-  CHECK(says(complaint(R"({"a":)" + std::string(5000, '[') + std::string(5000, ']') + "}", 0), "nested deeper"));
-  CHECK(says(complaint("[]", 0), "begins with '{'"));
+  CHECK(header_complaint("{" + a + "}", 8).empty());
+  CHECK(says(header_complaint("{" + a + "," + tensor("b", "F32", "[2]", "[4,12]") + "}", 12), "overlap"));
+  CHECK(says(header_complaint("{" + a + "," + tensor("b", "F32", "[1]", "[12,16]") + "}", 16), "hole"));
+  CHECK(says(header_complaint("{" + a + "}", 9), "1 bytes after the last tensor"));
+  CHECK(says(header_complaint("{" + a + "}", 7), "not inside"));
+  CHECK(says(header_complaint("{" + a + "," + a + "}", 8), "occurs twice"));
+  CHECK(says(header_complaint(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8),
+             "occurs twice"));
+  CHECK(says(header_complaint("{" + tensor("a", "F99", "[2]", "[0,8]") + "}", 8), "unknown dtype 'F99'"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[3]", "[0,8]") + "}", 8), "need 12 bytes"));
+  CHECK(says(header_complaint("{" + tensor("a", "F4", "[3]", "[0,8]") + "}", 8), "whole bytes"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[4294967296,4294967296]", "[0,8]") + "}", 8),
+             "64 bits can count"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[18446744073709551615]", "[0,8]") + "}", 8), "too large"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[99999999999999999999]", "[0,8]") + "}", 8), "at least 0"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[-2]", "[0,8]") + "}", 8), "at least 0"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[2.0]", "[0,8]") + "}", 8), "at least 0"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[2]", "[8,0]") + "}", 8), "not inside"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[2]", "[0,18446744073709551615]") + "}", 8), "not inside"));
+  CHECK(says(header_complaint("{" + tensor("a", "F32", "[2]", "[0]") + "}", 8), "two data_offsets"));
+  CHECK(says(header_complaint(R"({"a":{"dtype":"F32","shape":[2]}})", 8), "'data_offsets' is missing"));
+  CHECK(says(header_complaint(R"({"a":{"dtype":4,"shape":[2],"data_offsets":[0,8]}})", 8), "expected a string"));
+  CHECK(says(header_complaint(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), "exactly"));
+  CHECK(says(header_complaint(R"({"a":3})", 0), "'dtype' is missing"));
+  CHECK(says(header_complaint(R"({"__metadata__":{"a":1}})", 0), "not a string"));
+  CHECK(says(header_complaint("{nonsense}", 0), "not JSON"));
+  CHECK(says(header_complaint(R"({"a":)" + std::string(5000, '[') + std::string(5000, ']') + "}", 0), "nested deeper"));
+  CHECK(says(header_complaint("[]", 0), "begins with '{'"));
 
   CHECK_THROWS_AS(parse_safetensors(Bytes(7, 0), 7), Error);
   const Bytes whole = head_of("{}      ");

@@ -1,11 +1,15 @@
 // Shared by the graph tests: small graphs, random tensors, a session run as a function.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
@@ -205,6 +209,27 @@ inline Batch images(std::int64_t count, std::uint64_t stream) {
     }
   }
   return batch;
+}
+
+inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+  return most;
+}
+
+inline std::int64_t count_of(const Graph& graph, Op op) {
+  return std::ranges::count(graph.nodes, op, &Node::op);
+}
+
+// What `body` is refused for.
+inline std::string refusal(auto&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message;
+  }
+  return "(nothing was refused)";
 }
 
 }  // namespace mlx::graph::sample

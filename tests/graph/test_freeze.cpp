@@ -13,10 +13,6 @@ namespace {
 
 const std::vector<std::string> kBelow{"conv1.weight", "norm1.gamma", "norm1.beta", "conv2.weight", "conv2.bias"};
 
-std::int64_t count(const Graph& graph, Op op) {
-  return std::ranges::count(graph.nodes, op, &Node::op);
-}
-
 Tensors trained(const Graph& forward, int steps) {
   const TrainingGraph training = to_training(forward, {}, 0);
   SessionOptions options;
@@ -41,14 +37,14 @@ TEST_CASE("nothing is done for what is frozen below the first trained layer") {
   const Graph frozen = freeze(sample::cnn(), kBelow);
   CHECK_NOTHROW(validate(frozen));
   const Graph graph = to_training(frozen, {}, 0).graph;
-  CHECK(count(graph, Op::kConv2dBackwardWeights) == 0);
-  CHECK(count(graph, Op::kConv2dBackwardData) == 0);
-  CHECK(count(graph, Op::kMaxPoolBackward) == 0);
-  CHECK(count(graph, Op::kBatchNorm) == 0);
-  CHECK(count(graph, Op::kBatchNormInference) == 1);
-  CHECK(count(graph, Op::kLinearBackwardWeights) == 2);
-  CHECK(count(graph, Op::kLinearBackwardData) == 1);
-  CHECK(count(graph, Op::kSgd) == 4);
+  CHECK(sample::count_of(graph, Op::kConv2dBackwardWeights) == 0);
+  CHECK(sample::count_of(graph, Op::kConv2dBackwardData) == 0);
+  CHECK(sample::count_of(graph, Op::kMaxPoolBackward) == 0);
+  CHECK(sample::count_of(graph, Op::kBatchNorm) == 0);
+  CHECK(sample::count_of(graph, Op::kBatchNormInference) == 1);
+  CHECK(sample::count_of(graph, Op::kLinearBackwardWeights) == 2);
+  CHECK(sample::count_of(graph, Op::kLinearBackwardData) == 1);
+  CHECK(sample::count_of(graph, Op::kSgd) == 4);
   CHECK(graph.find("conv1.weight.velocity") == kNone);
   CHECK(graph.find("dense1.weight.velocity") != kNone);
 }

@@ -85,9 +85,6 @@ const Node& node(const Graph& g, const std::string& name) {
   REQUIRE_MESSAGE(found != g.nodes.end(), name);
   return *found;
 }
-std::int64_t count(const Graph& g, Op op) {
-  return std::ranges::count(g.nodes, op, &Node::op);
-}
 // Whether the layer gives what its gelu is taken of; whether its gradient goes through a gelu.
 bool gives_pre(const Graph& g, const std::string& layer) {
   const Node& n = node(g, layer);
@@ -121,10 +118,10 @@ TEST_CASE("gelu is part of the layer before it and its gradient of the product b
   for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
     CAPTURE(kernels::name_of(type));
     const Graph before = gradients_of(perceptron(gelu), type), after = fused(before);
-    CHECK(count(before, Op::kGelu) == 2);
-    CHECK(count(before, Op::kGeluBackward) == 2);
+    CHECK(sample::count_of(before, Op::kGelu) == 2);
+    CHECK(sample::count_of(before, Op::kGeluBackward) == 2);
     CHECK(after.nodes.size() == before.nodes.size() - 4);
-    CHECK(count(after, Op::kGelu) + count(after, Op::kGeluBackward) == 0);
+    CHECK(sample::count_of(after, Op::kGelu) + sample::count_of(after, Op::kGeluBackward) == 0);
     for (const char* layer : {"a", "b"}) CHECK(gives_pre(after, layer));
     for (const char* layer : {"b", "c"}) CHECK(through_gelu(after, layer));
     const Node &a = node(after, "a"), &back = node(after, "b.backward_data");
@@ -150,7 +147,7 @@ TEST_CASE("gelu is not fused through dropout, on either side of it") {
       gradients_of(perceptron([](Graph& g, ValueId x) { return gelu(g, dropout(g, x)); }), DType::kF32);
   Graph after = fused(inside);
   CHECK(node(after, "a").attrs.activation == Activation::kNone);
-  CHECK(count(after, Op::kGelu) == 1);
+  CHECK(sample::count_of(after, Op::kGelu) == 1);
   CHECK(through_gelu(after, "b"));  // its gradient is the product's all the same: dropout's is behind
   check_same_results(inside, after, 1e-5);
 
@@ -159,7 +156,7 @@ TEST_CASE("gelu is not fused through dropout, on either side of it") {
   after = fused(behind);
   CHECK(gives_pre(after, "a"));
   CHECK_FALSE(through_gelu(after, "b"));
-  CHECK(count(after, Op::kGeluBackward) == 1);
+  CHECK(sample::count_of(after, Op::kGeluBackward) == 1);
   check_same_results(behind, after, 1e-5);
 }
 
@@ -174,7 +171,7 @@ TEST_CASE("a gradient that somebody else reads too is written, and gelu's taken 
   CHECK(gives_pre(after, "inner"));
   CHECK_FALSE(through_gelu(after, "b"));
   CHECK(through_gelu(after, "c"));
-  CHECK(count(after, Op::kGeluBackward) == 1);
+  CHECK(sample::count_of(after, Op::kGeluBackward) == 1);
   check_same_results(before, after, 1e-5);
 }
 
@@ -185,7 +182,7 @@ TEST_CASE("what goes into gelu is still there for other readers, and a product t
                                     DType::kF32);
   const Graph after = fused(shared);
   CHECK(gives_pre(after, "a"));
-  CHECK(count(after, Op::kGelu) == 0);
+  CHECK(sample::count_of(after, Op::kGelu) == 0);
   check_same_results(shared, after, 1e-5);
 
   Graph output = gradients_of(perceptron(gelu), DType::kF32);
@@ -209,7 +206,7 @@ TEST_CASE("what is stored in different types is not fused") {
   CHECK(before.value(node(before, "a").outputs[0]).dtype == DType::kF32);
   CHECK(before.value(node(before, "gelu.a").outputs[0]).dtype == DType::kBF16);
   CHECK(node(after, "a").attrs.activation == Activation::kNone);
-  CHECK(count(after, Op::kGelu) == 1);
+  CHECK(sample::count_of(after, Op::kGelu) == 1);
   CHECK(gives_pre(after, "b"));
   check_same_results(before, after, 0x1p-6);
 }
@@ -217,13 +214,13 @@ TEST_CASE("what is stored in different types is not fused") {
 TEST_CASE("graphs for CPUs keep gelu as it is; those for GPUs are read again from their text") {
   for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
     const Graph cpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, false}).graph;
-    CHECK(count(cpu, Op::kGelu) == 2);
-    CHECK(count(cpu, Op::kGeluBackward) == 2);
+    CHECK(sample::count_of(cpu, Op::kGelu) == 2);
+    CHECK(sample::count_of(cpu, Op::kGeluBackward) == 2);
     for (const Node& each : cpu.nodes) CHECK(each.attrs.activation == Activation::kNone);
   }
   for (const Precision precision : {Precision::kF32, Precision::kTF32, Precision::kBF16, Precision::kF16}) {
     const Graph gpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, true}).graph;
-    CHECK(count(gpu, Op::kGelu) + count(gpu, Op::kGeluBackward) == 0);
+    CHECK(sample::count_of(gpu, Op::kGelu) + sample::count_of(gpu, Op::kGeluBackward) == 0);
     const Graph back = graph_from_json(to_json(gpu), "model.json");
     CHECK(to_json(back) == to_json(gpu));
     CHECK(node(back, "a").attrs.pre_output);

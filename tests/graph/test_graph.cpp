@@ -13,15 +13,6 @@ using namespace mlx::graph;
 
 namespace {
 
-std::string refusal(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "(nothing was refused)";
-}
-
 bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -83,23 +74,23 @@ TEST_CASE("errors name node and shapes") {
   const ValueId w = g.parameter("w", {Dim::of(8), Dim::of(3), Dim::of(3), Dim::of(4)});
   Attrs conv;
   conv.kernel = {3, 3};
-  const std::string channels = refusal([&] { g.add(Op::kConv2d, conv, {images, w}, "conv7"); });
+  const std::string channels = sample::refusal([&] { g.add(Op::kConv2d, conv, {images, w}, "conv7"); });
   CAPTURE(channels);
   CHECK(says(channels, "conv7"));
   CHECK(says(channels, "[batch,28,28,3]"));
   CHECK(says(channels, "[8,3,3,4]"));
-  CHECK(says(refusal([&] { g.add(Op::kConv2d, conv, {images}, "c"); }), "input 1 is missing"));
-  CHECK(says(refusal([&] {
+  CHECK(says(sample::refusal([&] { g.add(Op::kConv2d, conv, {images}, "c"); }), "input 1 is missing"));
+  CHECK(says(sample::refusal([&] {
                g.add_shaped(Op::kReshape, {}, {images}, {batch, Dim::of(100)}, "flatten");
              }),
              "[batch,100]"));
-  CHECK(says(refusal([&] { g.add(Op::kAdd, {}, {images, w}, "sum"); }), "sum (add)"));
-  CHECK(says(refusal([&] { g.parameter("w", {Dim::of(1)}); }), "'w'"));
-  CHECK(says(refusal([&] { g.parameter("negative", {Dim::of(-1)}); }), "no size may be negative"));
-  CHECK(says(refusal([&] { g.add(Op::kRelu, {}, {99}, "r"); }), "does not exist"));
+  CHECK(says(sample::refusal([&] { g.add(Op::kAdd, {}, {images, w}, "sum"); }), "sum (add)"));
+  CHECK(says(sample::refusal([&] { g.parameter("w", {Dim::of(1)}); }), "'w'"));
+  CHECK(says(sample::refusal([&] { g.parameter("negative", {Dim::of(-1)}); }), "no size may be negative"));
+  CHECK(says(sample::refusal([&] { g.add(Op::kRelu, {}, {99}, "r"); }), "does not exist"));
   const ValueId fitting = g.parameter("fitting", {Dim::of(8), Dim::of(3), Dim::of(3), Dim::of(3)});
   conv.pad = {3, 0, 0, 0};
-  CHECK(says(refusal([&] { g.add(Op::kConv2d, conv, {images, fitting}, "c"); }), "padding"));
+  CHECK(says(sample::refusal([&] { g.add(Op::kConv2d, conv, {images, fitting}, "c"); }), "padding"));
   CHECK(g.nodes.empty());  // a refused node leaves none behind
 }
 
@@ -132,5 +123,5 @@ TEST_CASE("only a loss can be differentiated, and only through operations that h
   CHECK_THROWS_AS(differentiate(g, p, {x}), Error);
   const ValueId labels = g.input("labels", DType::kS32, {Dim::of(2)});
   const ValueId loss = g.add(Op::kSoftmaxCrossEntropy, {}, {p, labels}, "loss")[0];
-  CHECK(says(refusal([&] { differentiate(g, loss, {x}); }), "'p' (softmax)"));
+  CHECK(says(sample::refusal([&] { differentiate(g, loss, {x}); }), "'p' (softmax)"));
 }

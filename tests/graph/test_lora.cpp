@@ -32,13 +32,6 @@ std::vector<float> run(const Graph& graph, const Tensors& tensors) {
   return sample::floats(session.output(graph.outputs[0]));
 }
 
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
-}
-
 }  // namespace
 
 TEST_CASE("linear layers that alone have their weights can be adapted, but not the one that gives the output") {
@@ -68,8 +61,8 @@ TEST_CASE("merged, the graph is the one from before, and its outputs are those w
   CHECK(merged.at("up.weight").data == with.at("up.weight").data);
   CHECK(merged.at("qkv.weight").data != with.at("qkv.weight").data);
   const std::vector<float> wanted = run(to_inference(adapted), with);
-  CHECK(largest_difference(run(to_inference(again), merged), wanted) < 1e-5);
-  CHECK(largest_difference(run(to_inference(plain), with), wanted) > 1e-2);
+  CHECK(sample::largest_difference(run(to_inference(again), merged), wanted) < 1e-5);
+  CHECK(sample::largest_difference(run(to_inference(plain), with), wanted) > 1e-2);
   Tensors untouched = with;
   CHECK(canonical(to_json(merge_lora(plain, untouched))) == canonical(to_json(plain)));
   merged = with;

@@ -14,7 +14,7 @@ using namespace mlx::graph;
 
 namespace {
 
-struct Trained {
+struct TrainedCnn {
   std::vector<float> losses;
   Tensors tensors;
 };
@@ -27,12 +27,12 @@ SessionOptions training_options(kernels::Level level = kernels::Level::kRef) {
   return options;
 }
 
-Trained train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const SessionOptions& options) {
+TrainedCnn train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const SessionOptions& options) {
   const TrainingGraph training = to_training(sample::cnn(), optimizer, 0.05f);
   Pool pool(threads);
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const float rate = optimizer.name == "sgd" ? 0.05f : optimizer.name == "lion" ? 0.003f : 0.01f;
-  Trained trained;
+  TrainedCnn trained;
   for (int step = 0; step < steps; ++step) {
     const std::int64_t count = step % 3 == 2 ? 24 : 32;  // two buckets
     const sample::Batch batch = sample::images(count, 100 + static_cast<std::uint64_t>(step));
@@ -49,21 +49,12 @@ Trained train_cnn(int steps, int threads, const OptimizerSpec& optimizer, const 
   return trained;
 }
 
-void check_same_bits(const Trained& a, const Trained& b) {
+void check_same_bits(const TrainedCnn& a, const TrainedCnn& b) {
   CHECK(a.losses == b.losses);
   REQUIRE(a.tensors.size() == b.tensors.size());
   for (const auto& each : a.tensors) {
     CHECK_MESSAGE(each.second.data == b.tensors.at(each.first).data, each.first << " differs");
   }
-}
-
-std::string refusal(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "(nothing was refused)";
 }
 
 }  // namespace
@@ -76,7 +67,7 @@ TEST_CASE("a small net learns with every optimizer, at every level, with the sam
       OptimizerSpec optimizer;
       optimizer.name = name;
       optimizer.weight_decay = 1e-3f;
-      const Trained one = train_cnn(12, 1, optimizer, training_options(level));
+      const TrainedCnn one = train_cnn(12, 1, optimizer, training_options(level));
       CHECK(one.losses.back() < 0.75f * one.losses.front());
       check_same_bits(one, train_cnn(12, 3, optimizer, training_options(level)));
     }
@@ -260,15 +251,24 @@ TEST_CASE("feeds that do not fit are refused by name, and the session goes on") 
     return text.find(part) != std::string::npos;
   };
   CHECK_THROWS_AS(session.output(evaluation.loss), Error);
-  CHECK(says(refusal([&] { session.run({images}); }), "'labels' was not fed"));
-  CHECK(says(refusal([&] { session.run({images, {evaluation.labels, batch.labels.data(), {3}}}); }), "batch is 3"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 12, 12, 3}}}); }), "[4,12,12,3]"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 288}}}); }), "[batch,12,12,2]"));
-  CHECK(says(refusal([&] { session.run({{g.inputs[0], batch.images.data(), {0, 12, 12, 2}}}); }), "at least 1"));
-  CHECK(says(refusal([&] { session.run({{evaluation.loss, batch.images.data(), {1}}}); }), "not an input"));
-  CHECK(says(refusal([&] { session.bind_symbol("sequence", 4); }), "'sequence'"));
-  CHECK(says(refusal([&] { session.state("nobody"); }), "nobody"));
-  CHECK(says(refusal([&] { session.set_state("dense2.bias", {}); }), "16 bytes"));
+  CHECK(says(sample::refusal([&] { session.run({images}); }), "'labels' was not fed"));
+  CHECK(says(sample::refusal([&] {
+               session.run({images, {evaluation.labels, batch.labels.data(), {3}}});
+             }),
+             "batch is 3"));
+  CHECK(says(sample::refusal([&] {
+               session.run({{g.inputs[0], batch.images.data(), {4, 12, 12, 3}}});
+             }),
+             "[4,12,12,3]"));
+  CHECK(says(sample::refusal([&] { session.run({{g.inputs[0], batch.images.data(), {4, 288}}}); }), "[batch,12,12,2]"));
+  CHECK(says(sample::refusal([&] {
+               session.run({{g.inputs[0], batch.images.data(), {0, 12, 12, 2}}});
+             }),
+             "at least 1"));
+  CHECK(says(sample::refusal([&] { session.run({{evaluation.loss, batch.images.data(), {1}}}); }), "not an input"));
+  CHECK(says(sample::refusal([&] { session.bind_symbol("sequence", 4); }), "'sequence'"));
+  CHECK(says(sample::refusal([&] { session.state("nobody"); }), "nobody"));
+  CHECK(says(sample::refusal([&] { session.set_state("dense2.bias", {}); }), "16 bytes"));
   CHECK_NOTHROW(session.run({images, {evaluation.labels, batch.labels.data(), {4}}}));
 }
 
@@ -279,7 +279,7 @@ TEST_CASE("missing and misshapen weights are all named at once") {
   tensors.at("dense1.bias").shape.dims[0] = 15;
   tensors.at("dense2.bias").data.pop_back();
   Pool pool(1);
-  const std::string message = refusal([&] { Session(g, tensors, {}, pool); });
+  const std::string message = sample::refusal([&] { Session(g, tensors, {}, pool); });
   CAPTURE(message);
   for (const char* name : {"conv1.weight", "dense1.bias", "dense2.bias", "[15]"})
     CHECK(message.find(name) != std::string::npos);

@@ -12,19 +12,19 @@ using namespace mlx::graph;
 
 namespace {
 
-SessionOptions training_options() {
+SessionOptions ref_training_options() {
   SessionOptions options;
   options.training = true;
   options.level = kernels::best_level();
   return options;
 }
 
-constexpr std::int64_t kBatch = 8, kTime = 6;
+constexpr std::int64_t kSequences = 8, kTime = 6;
 
-// Ids of kBatch sequences for a step.
+// Ids of kSequences sequences for a step.
 std::vector<std::int32_t> ids_of(std::uint64_t step) {
   std::vector<std::int32_t> ids;
-  for (std::uint64_t i = 0; i < kBatch * kTime; ++i)
+  for (std::uint64_t i = 0; i < kSequences * kTime; ++i)
     ids.push_back(static_cast<std::int32_t>(kernels::random_u32(4, step, 4, i) % 11));
   return ids;
 }
@@ -34,12 +34,12 @@ struct Trainer {
       : training(to_training(sample::transformer(11, 8, kTime, 0.0f), spec, 0.0f)),
         start(sample::random_tensors(training.graph)),
         parts(micro_batches),
-        session(training.graph, start, training_options(), pool) {}
+        session(training.graph, start, ref_training_options(), pool) {}
 
   // One step; the mean loss over its micro-batches.
   double step(std::uint64_t at) {
     const std::vector<std::int32_t> ids = ids_of(at);
-    const std::int64_t rows = kBatch / parts;
+    const std::int64_t rows = kSequences / parts;
     double loss = 0;
     for (std::int64_t part = 0; part < parts; ++part) {
       const float factors[] = {part == 0 ? 0.0f : 1.0f, 1.0f / static_cast<float>(parts)};
@@ -67,13 +67,6 @@ struct Trainer {
   Session session;
 };
 
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double most = 0;
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
-}
-
 const char* const kWeights[] = {"tokens.weight", "qkv.weight", "up.bias", "norm3.gamma"};
 
 }  // namespace
@@ -94,8 +87,9 @@ TEST_CASE("micro-batches make the step of the whole batch, with every optimizer,
       for (std::uint64_t step = 0; step < 3; ++step)
         CHECK(parts.step(step) == doctest::Approx(whole.step(step)).epsilon(1e-4));
       for (const char* weight : kWeights)
-        CHECK_MESSAGE(largest_difference(whole.tensor(weight), parts.tensor(weight)) < 2e-3, weight);
-      CHECK(largest_difference(whole.tensor("qkv.weight"), sample::floats(whole.start.at("qkv.weight").data)) > 0.005);
+        CHECK_MESSAGE(sample::largest_difference(whole.tensor(weight), parts.tensor(weight)) < 2e-3, weight);
+      CHECK(sample::largest_difference(whole.tensor("qkv.weight"), sample::floats(whole.start.at("qkv.weight").data)) >
+            0.005);
     }
   }
 }
@@ -137,7 +131,7 @@ TEST_CASE("averages follow the weights behind each update") {
     const std::vector<float> weights = trainer.tensor("up.weight");
     for (std::size_t i = 0; i < weights.size(); ++i) expected[i] = 0.75f * expected[i] + 0.25f * weights[i];
   }
-  CHECK(largest_difference(trainer.tensor("up.weight.ema"), expected) < 1e-6);
+  CHECK(sample::largest_difference(trainer.tensor("up.weight.ema"), expected) < 1e-6);
 }
 
 TEST_CASE("no parameter is written before the loss is there") {
@@ -165,7 +159,7 @@ TEST_CASE("the first operation that is not finite is found, in forward and in ba
     Bytes& bytes = tensors.at(name).data;
     for (std::size_t at = 0; at < bytes.size(); at += every * sizeof value)
       std::memcpy(bytes.data() + at, &value, sizeof value);
-    Session session(training.graph, tensors, training_options(), pool);
+    Session session(training.graph, tensors, ref_training_options(), pool);
     RunOptions options;
     options.last = training.loss_end;
     session.run(feeds, options);  // as training does before it looks: running statistics are spoiled already
@@ -197,7 +191,7 @@ TEST_CASE("whatever a step leaves behind that is not finite is seen, in place an
                                   {training.learning_rate, &rate, {1}}};
     const auto finite_with = [&](const std::string& name, float value) {
       Tensors tensors = sample::random_tensors(training.graph);
-      Session session(training.graph, tensors, training_options(), pool);
+      Session session(training.graph, tensors, ref_training_options(), pool);
       if (!name.empty()) {
         Bytes bytes = tensors.contains(name) ? tensors.at(name).data : session.tensors().at(name).data;
         std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);

@@ -21,7 +21,7 @@ std::shared_ptr<const Weights> shared(Tensors tensors) {
   return std::make_shared<const Weights>(std::move(tensors));
 }
 
-SessionOptions options_of(kernels::Level level) {
+SessionOptions options_at(kernels::Level level) {
   SessionOptions options;
   options.level = level;
   return options;
@@ -54,8 +54,8 @@ TEST_CASE("weights: sessions read them in place, and give the bits of a session 
   Pool pool(2);
   for (const kernels::Level level : kernels::test::levels()) {
     CAPTURE(kernels::name_of(level));
-    Session own(graph, tensors, options_of(level), pool);
-    Session one(graph, weights, options_of(level), pool), two(graph, weights, options_of(level), pool);
+    Session own(graph, tensors, options_at(level), pool);
+    Session one(graph, weights, options_at(level), pool), two(graph, weights, options_at(level), pool);
     for (const std::int64_t count : {1, 7, 64}) {
       const Bytes expected = run(own, count);
       CHECK(run(one, count) == expected);
@@ -80,7 +80,7 @@ TEST_CASE("weights: three batch sizes in two sessions pack a layer once") {
     CAPTURE(kernels::name_of(level));
     const auto weights = shared(tensors);
     {
-      Session one(graph, weights, options_of(level), pool), two(graph, weights, options_of(level), pool);
+      Session one(graph, weights, options_at(level), pool), two(graph, weights, options_at(level), pool);
       for (Session* session : {&one, &two})
         for (const std::int64_t count : {1, 8, 64}) session->run({{graph.inputs[0], x.data(), {count, 64}}});
       const auto weight = weights->find("w");
@@ -93,7 +93,7 @@ TEST_CASE("weights: three batch sizes in two sessions pack a layer once") {
         CHECK(weight->times_packed() <= 3);
       }
       const std::int64_t before = weights->times_packed();
-      Session three(graph, weights, options_of(level), pool);
+      Session three(graph, weights, options_at(level), pool);
       for (const std::int64_t count : {1, 8, 64}) three.run({{graph.inputs[0], x.data(), {count, 64}}});
       CHECK(weights->times_packed() == before);
     }
@@ -225,7 +225,7 @@ TEST_CASE("weights: sessions of many threads share one packed form") {
   std::vector<std::unique_ptr<Session>> sessions;
   for (int i = 0; i < kThreads; ++i) {
     pools.push_back(std::make_unique<Pool>(2));
-    sessions.push_back(std::make_unique<Session>(graph, weights, options_of(level), *pools.back()));
+    sessions.push_back(std::make_unique<Session>(graph, weights, options_at(level), *pools.back()));
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kThreads; ++i)

@@ -128,11 +128,12 @@ TEST_CASE("infer: a batch that is filled up says of each example what it says of
   CHECK(session.padded(3) == 4);
   CHECK(session.padded(5) == 6);
   session.warm_up();
-  const Answers all = answer_images(session, pixels);  // 6 and 1
+  NoProgress silent;
+  const Answers all = answer_images(session, pixels, silent);  // 6 and 1
   REQUIRE(all.count == 7);
   REQUIRE(all.values.size() == 21);
   for (std::size_t i = 0; i < 7; ++i) {
-    const Answers one = answer_images(session, ByteView(pixels).subspan(i * 40, 40));
+    const Answers one = answer_images(session, ByteView(pixels).subspan(i * 40, 40), silent);
     for (std::size_t c = 0; c < 3; ++c) CHECK(one.values[c] == doctest::Approx(all.values[3 * i + c]).epsilon(1e-6));
     CHECK(one.values[0] + one.values[1] + one.values[2] == doctest::Approx(1));
   }

@@ -13,9 +13,6 @@ using Cases = std::vector<Case>;
 inline const std::vector<std::int64_t> kCounts = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 40000};
 inline const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
 
-inline Shape f32(Dims dims) {
-  return shape_of(DType::kF32, std::move(dims));
-}
 inline Tensor random(Dims dims, std::uint64_t seed) {
   return uniform(std::move(dims), -2.0f, 2.0f, seed);
 }

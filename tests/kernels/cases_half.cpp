@@ -89,23 +89,23 @@ void linear(Cases& cases, DType half) {
   }
 }
 
-void conv(Cases& cases, DType half) {
-  struct ConvCase {
+void half_conv(Cases& cases, DType half) {
+  struct HalfConvCase {
     WindowCase window;
     std::int64_t out, groups;
   };
-  for (const auto& [w, out, groups] : std::vector<ConvCase>{{{{2, 6, 6, 16}, 3, 1, 1}, 32, 1},
-                                                            {{{9, 16, 16, 16}, 3, 1, 1}, 16, 1},
-                                                            {{{3, 7, 7, 32}, 3, 2, 1}, 48, 1},
-                                                            {{{2, 7, 7, 24}, 1, 1, 0}, 50, 1},
-                                                            {{{2, 8, 8, 64}, 1, 2, 0}, 128, 1},
-                                                            {{{2, 5, 5, 8}, 3, 1, 1}, 12, 1},
-                                                            {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
-                                                            {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
-                                                            {{{1, 9, 9, 32}, 3, 2, 1}, 48, 2},
-                                                            {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},
-                                                            {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},
-                                                            {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}}) {
+  for (const auto& [w, out, groups] : std::vector<HalfConvCase>{{{{2, 6, 6, 16}, 3, 1, 1}, 32, 1},
+                                                                {{{9, 16, 16, 16}, 3, 1, 1}, 16, 1},
+                                                                {{{3, 7, 7, 32}, 3, 2, 1}, 48, 1},
+                                                                {{{2, 7, 7, 24}, 1, 1, 0}, 50, 1},
+                                                                {{{2, 8, 8, 64}, 1, 2, 0}, 128, 1},
+                                                                {{{2, 5, 5, 8}, 3, 1, 1}, 12, 1},
+                                                                {{{2, 8, 8, 3}, 3, 2, 1}, 17, 1},
+                                                                {{{2, 6, 6, 8}, 3, 1, 1}, 16, 4},
+                                                                {{{1, 9, 9, 32}, 3, 2, 1}, 48, 2},
+                                                                {{{2, 6, 6, 16}, 3, 1, 1}, 16, 16},
+                                                                {{{0, 5, 5, 3}, 3, 1, 1}, 8, 1},
+                                                                {{{1, 1, 1, 1}, 1, 1, 0}, 1, 1}}) {
     const Dims y{w.x[0], windows(w.x[1], w), windows(w.x[2], w), out};
     const Dims kernel{out, w.kernel, w.kernel, w.x[3] / groups};
     Attrs attrs = window_attrs(w);
@@ -319,7 +319,8 @@ void with_gelu(Cases& cases, DType factor, DType to, bool tf32) {
 
 void in_half(Cases& cases) {
   for (const DType half : {DType::kBF16, DType::kF16})
-    for (void (*add)(Cases&, DType) : {casts, linear, conv, batch_norms, activations, rows, pools}) add(cases, half);
+    for (void (*add)(Cases&, DType) : {casts, linear, half_conv, batch_norms, activations, rows, pools})
+      add(cases, half);
   for (const DType half : {DType::kBF16, DType::kF16})
     for (const DType to : results(half)) with_gelu(cases, half, to, false);
   for (const bool tf32 : {false, true}) with_gelu(cases, DType::kF32, DType::kF32, tf32);

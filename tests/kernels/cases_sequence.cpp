@@ -6,27 +6,15 @@
 #include <cmath>
 #include <limits>
 
-#include "harness.h"
+#include "cases.h"
 
 namespace mlx::kernels::test {
 namespace {
 
-using Dims = std::vector<std::int64_t>;
-using Cases = std::vector<Case>;
-
-const std::vector<std::int64_t> kWidths = {1, 15, 16, 17, 31, 33, 48, 64, 65, 130};
-
-Shape f32(Dims dims) {
-  return shape_of(DType::kF32, std::move(dims));
-}
-Tensor random(Dims dims, std::uint64_t seed) {
-  return uniform(std::move(dims), -2.0f, 2.0f, seed);
-}
-
 // A few elements of `tensor` that are not finite, denormal or zero.
-Tensor odd(Tensor tensor) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  const float values[] = {std::nanf(""), kInf, -kInf, 1e-40f, -1e-40f, -0.0f};
+Tensor with_extremes(Tensor tensor) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float values[] = {std::nanf(""), kInfinity, -kInfinity, 1e-40f, -1e-40f, -0.0f};
   const std::int64_t count = tensor.shape.count();
   std::int64_t at = 0;
   for (const float value : values) {
@@ -39,7 +27,7 @@ Tensor odd(Tensor tensor) {
 void rms_norm(Cases& cases) {
   for (const std::int64_t d : kWidths)
     for (const std::int64_t rows : {0, 1, 3, 200}) {
-      const Tensor x = rows == 3 ? odd(random({rows, d}, 1)) : random({rows, d}, 1), gamma = random({d}, 2);
+      const Tensor x = rows == 3 ? with_extremes(random({rows, d}, 1)) : random({rows, d}, 1), gamma = random({d}, 2);
       const std::string name = fmt::format("[{},{}]", rows, d);
       cases.push_back({name, Op::kRmsNorm, {}, {x, gamma}, {f32({rows, d}), f32({rows})}, {}, {}});
       cases.push_back({name + " alone", Op::kRmsNorm, {}, {x, gamma}, {f32({rows, d})}, {}, {}});
@@ -59,18 +47,18 @@ void swiglu(Cases& cases) {
     for (const std::int64_t rows : {0, 1, 5, 300}) {
       const std::string name = fmt::format("[{},{}]", rows, 2 * half);
       const Tensor x = uniform({rows, 2 * half}, -8.0f, 8.0f, 1), dy = random({rows, half}, 2);
-      cases.push_back({name, Op::kSwiGlu, {}, {rows == 5 ? odd(x) : x}, {f32({rows, half})}, {}, {}});
+      cases.push_back({name, Op::kSwiGlu, {}, {rows == 5 ? with_extremes(x) : x}, {f32({rows, half})}, {}, {}});
       cases.push_back({name, Op::kSwiGluBackward, {}, {x, dy}, {f32({rows, 2 * half})}, {}, {}});
     }
 }
 
-struct Sizes {
+struct SequenceSizes {
   std::int64_t batch, time, heads, kv_heads, size;
 };
-std::string title(const Sizes& s) {
+std::string title(const SequenceSizes& s) {
   return fmt::format("[{},{}] {} heads of {}, {} of keys", s.batch, s.time, s.heads, s.size, s.kv_heads);
 }
-Attrs attrs_of(const Sizes& s) {
+Attrs attrs_of(const SequenceSizes& s) {
   Attrs attrs;
   attrs.heads = s.heads;
   if (s.kv_heads != s.heads) attrs.kv_heads = s.kv_heads;
@@ -78,7 +66,7 @@ Attrs attrs_of(const Sizes& s) {
 }
 
 void rope(Cases& cases) {
-  for (const Sizes& s : std::vector<Sizes>{
+  for (const SequenceSizes& s : std::vector<SequenceSizes>{
            {2, 5, 2, 1, 32}, {1, 17, 3, 3, 2}, {3, 40, 4, 2, 34}, {2, 0, 1, 1, 8}, {0, 4, 1, 1, 8}, {1, 1, 2, 1, 66}}) {
     Attrs attrs = attrs_of(s);
     attrs.axis = 30;  // shorter than some sequences
@@ -99,7 +87,7 @@ void rope(Cases& cases) {
 }
 
 // Forward and backward of qkv in the type that it is stored as.
-void attention_of(Cases& cases, const Sizes& s, const Tensor& qkv) {
+void attention_of(Cases& cases, const SequenceSizes& s, const Tensor& qkv) {
   const DType type = qkv.shape.dtype;
   const std::string name = fmt::format("{} {}", title(s), name_of(type));
   const Attrs attrs = attrs_of(s);
@@ -119,17 +107,17 @@ void attention_of(Cases& cases, const Sizes& s, const Tensor& qkv) {
 }
 
 void attention(Cases& cases) {
-  for (const Sizes& s : std::vector<Sizes>{{1, 1, 1, 1, 1},
-                                           {2, 5, 2, 2, 16},
-                                           {1, 17, 3, 3, 16},
-                                           {2, 40, 2, 2, 17},
-                                           {3, 0, 1, 1, 8},
-                                           {0, 4, 1, 1, 8},
-                                           {1, 33, 2, 2, 80},
-                                           {2, 40, 4, 2, 16},
-                                           {1, 31, 6, 1, 9},
-                                           {1, 300, 4, 2, 64},
-                                           {1, 129, 2, 1, 33}}) {
+  for (const SequenceSizes& s : std::vector<SequenceSizes>{{1, 1, 1, 1, 1},
+                                                           {2, 5, 2, 2, 16},
+                                                           {1, 17, 3, 3, 16},
+                                                           {2, 40, 2, 2, 17},
+                                                           {3, 0, 1, 1, 8},
+                                                           {0, 4, 1, 1, 8},
+                                                           {1, 33, 2, 2, 80},
+                                                           {2, 40, 4, 2, 16},
+                                                           {1, 31, 6, 1, 9},
+                                                           {1, 300, 4, 2, 64},
+                                                           {1, 129, 2, 1, 33}}) {
     const std::int64_t d = s.heads * s.size, kv = s.kv_heads * s.size, width = d + 2 * kv;
     const Attrs attrs = attrs_of(s);
     const Tensor qkv = random({s.batch, s.time, width}, 1);
@@ -151,19 +139,19 @@ void attention(Cases& cases) {
   }
 }
 
-// Sizes around those of the tiles of kernels in half precision, each of their widths and one beyond; and what is not
-// finite, at the end of a tile of queries and at the beginning of one of keys, where it reaches the same results
+// SequenceSizes around those of the tiles of kernels in half precision, each of their widths and one beyond; and what
+// is not finite, at the end of a tile of queries and at the beginning of one of keys, where it reaches the same results
 // whether scores are computed alone or by tiles.
 void attention_in_half(Cases& cases) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (const Sizes& s : std::vector<Sizes>{{3, 2, 4, 4, 8},
-                                           {1, 63, 1, 1, 40},
-                                           {1, 64, 6, 1, 32},
-                                           {2, 65, 1, 1, 128},
-                                           {1, 129, 2, 1, 64},
-                                           {1, 130, 1, 1, 96},
-                                           {1, 200, 1, 1, 80},
-                                           {1, 20, 2, 1, 136}}) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const SequenceSizes& s : std::vector<SequenceSizes>{{3, 2, 4, 4, 8},
+                                                           {1, 63, 1, 1, 40},
+                                                           {1, 64, 6, 1, 32},
+                                                           {2, 65, 1, 1, 128},
+                                                           {1, 129, 2, 1, 64},
+                                                           {1, 130, 1, 1, 96},
+                                                           {1, 200, 1, 1, 80},
+                                                           {1, 20, 2, 1, 136}}) {
     const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.size;
     const Tensor qkv = random({s.batch, s.time, width}, 1);
     for (const DType type : {DType::kBF16, DType::kF16}) attention_of(cases, s, stored(qkv, type));
@@ -172,12 +160,12 @@ void attention_in_half(Cases& cases) {
     std::int64_t row, rows, column;
     float value;
   };
-  const Sizes s{1, 129, 2, 1, 16};
+  const SequenceSizes s{1, 129, 2, 1, 16};
   const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.size;
-  for (const Odd& odd : std::vector<Odd>{{95, 1, 3, std::nanf("")},            // of a query
-                                         {64, 1, s.heads * s.size + 5, kInf},  // of a key
-                                         {0, 64, s.heads * s.size + 5, kInf},  // of all keys of a tile
-                                         {64, 1, (s.heads + s.kv_heads) * s.size + 2, -kInf}}) {  // of a value
+  for (const Odd& odd : std::vector<Odd>{{95, 1, 3, std::nanf("")},                 // of a query
+                                         {64, 1, s.heads * s.size + 5, kInfinity},  // of a key
+                                         {0, 64, s.heads * s.size + 5, kInfinity},  // of all keys of a tile
+                                         {64, 1, (s.heads + s.kv_heads) * s.size + 2, -kInfinity}}) {  // of a value
     Tensor qkv = random({s.batch, s.time, width}, 1);
     for (std::int64_t i = 0; i < odd.rows; ++i) qkv.data<float>()[(odd.row + i) * width + odd.column] = odd.value;
     attention_of(cases, s, stored(qkv, DType::kBF16));

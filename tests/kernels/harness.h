@@ -36,6 +36,9 @@ struct Tensor {
 };
 
 Shape shape_of(DType dtype, std::vector<std::int64_t> dims);
+inline Shape f32(std::vector<std::int64_t> dims) {
+  return shape_of(DType::kF32, std::move(dims));
+}
 Tensor absent();
 Tensor zeros(DType dtype, std::vector<std::int64_t> dims);
 // Numbers from a fixed generator; `seed` makes tensors differ.

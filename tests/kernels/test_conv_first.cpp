@@ -14,20 +14,20 @@
 namespace mlx::kernels::test {
 namespace {
 
-struct Sizes {
+struct FirstConv {
   std::int64_t n, h, w, c, o, kernel, stride, pad;
   std::int64_t oh() const { return (h + 2 * pad - kernel) / stride + 1; }
   std::int64_t ow() const { return (w + 2 * pad - kernel) / stride + 1; }
 };
 
-const std::vector<Sizes> kSizes = {
+const std::vector<FirstConv> kSizes = {
     {5, 28, 28, 1, 32, 3, 1, 1}, {1, 28, 28, 1, 10, 3, 1, 1}, {2, 9, 19, 3, 24, 3, 1, 1},  {2, 17, 15, 1, 16, 5, 1, 2},
     {3, 11, 13, 2, 64, 3, 2, 1}, {1, 16, 16, 3, 96, 3, 1, 1}, {1, 23, 23, 3, 48, 7, 2, 3}, {2, 5, 4, 4, 80, 2, 1, 0},
 };
 
 // Calls body(x, w, y) with the offsets of every product of the convolution.
 template <typename Body>
-void for_products(const Sizes& s, Body body) {
+void for_products(const FirstConv& s, Body body) {
   for (std::int64_t y = 0; y < s.n * s.oh() * s.ow(); ++y)
     for (std::int64_t kh = 0; kh < s.kernel; ++kh)
       for (std::int64_t kw = 0; kw < s.kernel; ++kw) {
@@ -40,7 +40,7 @@ void for_products(const Sizes& s, Body body) {
       }
 }
 
-Case case_of(const Sizes& s, Op op) {
+Case case_of(const FirstConv& s, Op op) {
   Case result;
   result.name = fmt::format("{}x{}x{}x{} to {}, kernel {}, stride {}", s.n, s.h, s.w, s.c, s.o, s.kernel, s.stride);
   result.op = op;
@@ -97,7 +97,7 @@ Tensor bytes_of(DType dtype, std::vector<std::int64_t> dims, bool extreme, std::
                  : integers(dtype, std::move(dims), low, high, seed);
 }
 
-void check_int8(const Sizes& s, DType from, DType to, bool relu, bool extreme, float w_scale) {
+void check_int8(const FirstConv& s, DType from, DType to, bool relu, bool extreme, float w_scale) {
   Case test = case_of(s, Op::kConv2d);
   test.attrs.scale_x = 0.02f;
   test.attrs.scale_y = to == DType::kF32 ? 1.0f : 0.3f;
@@ -140,7 +140,7 @@ void check_int8(const Sizes& s, DType from, DType to, bool relu, bool extreme, f
 }  // namespace
 
 static void check_f32(const std::vector<Kernel>& rows) {
-  for (const Sizes& s : kSizes) {
+  for (const FirstConv& s : kSizes) {
     const std::vector<std::int64_t> xs{s.n, s.h, s.w, s.c}, ws{s.o, s.kernel, s.kernel, s.c},
         ys{s.n, s.oh(), s.ow(), s.o};
     const Tensor x = uniform(xs, -1, 1, 1), w = uniform(ws, -1, 1, 2), b = uniform({s.o}, -1, 1, 3),
@@ -180,7 +180,7 @@ TEST_CASE("first convolution: f32 forward and gradients agree with plain loops")
 
 TEST_CASE("first convolution: int8 sums are exact, results saturate") {
   if (!has_avx512()) return;
-  for (const Sizes& s : kSizes)
+  for (const FirstConv& s : kSizes)
     for (const DType from : {DType::kU8, DType::kS8})
       for (const DType to : {DType::kF32, DType::kU8, DType::kS8}) {
         check_int8(s, from, to, true, false, 0.01f);

@@ -56,17 +56,15 @@ void check_gradient(const std::string& what, const Case& forward, std::size_t wh
                   what << ", element " << i << ": " << got.data<float>()[i] << " instead of " << expected[i]);
 }
 
-Tensor random(std::vector<std::int64_t> dims, std::uint64_t seed) {
+Tensor unit_random(std::vector<std::int64_t> dims, std::uint64_t seed) {
   return uniform(std::move(dims), -1.0f, 1.0f, seed);
-}
-Shape f32(std::vector<std::int64_t> dims) {
-  return shape_of(DType::kF32, std::move(dims));
 }
 
 }  // namespace
 
 TEST_CASE("gradients: linear") {
-  const Tensor x = random({5, 7}, 1), w = random({4, 7}, 2), b = random({4}, 3), dy = random({5, 4}, 4);
+  const Tensor x = unit_random({5, 7}, 1), w = unit_random({4, 7}, 2), b = unit_random({4}, 3),
+               dy = unit_random({5, 4}, 4);
   const Case forward{"", Op::kLinear, {}, {x, w, b}, {f32({5, 4})}, {}, {}};
   const auto data = run_ref({"", Op::kLinearBackwardData, {}, {dy, w}, {x.shape}, {}, {}});
   const auto weights = run_ref({"", Op::kLinearBackwardWeights, {}, {x, dy}, {w.shape, b.shape}, {}, {}});
@@ -77,7 +75,7 @@ TEST_CASE("gradients: linear") {
 
 TEST_CASE("gradients: linear behind gelu") {
   // y = gelu(x) · wᵀ, whose gradient of x is taken at once.
-  const Tensor x = uniform({5, 7}, -3.0f, 3.0f, 1), w = random({4, 7}, 2), dy = random({5, 4}, 4);
+  const Tensor x = uniform({5, 7}, -3.0f, 3.0f, 1), w = unit_random({4, 7}, 2), dy = unit_random({5, 4}, 4);
   Attrs gelu;
   gelu.activation = Activation::kGelu;
   const Tensor dx = run_ref({"", Op::kLinearBackwardData, gelu, {dy, w, x}, {x.shape}, {}, {}})[0];
@@ -89,8 +87,8 @@ TEST_CASE("gradients: linear behind gelu") {
 TEST_CASE("gradients: convolution with stride, padding and groups") {
   Attrs attrs;
   attrs.kernel = {3, 2}, attrs.stride = {2, 1}, attrs.pad = {1, 0, 1, 1}, attrs.groups = 2;
-  const Tensor x = random({2, 5, 4, 4}, 1), w = random({6, 3, 2, 2}, 2), b = random({6}, 3),
-               dy = random({2, 2, 5, 6}, 4);
+  const Tensor x = unit_random({2, 5, 4, 4}, 1), w = unit_random({6, 3, 2, 2}, 2), b = unit_random({6}, 3),
+               dy = unit_random({2, 2, 5, 6}, 4);
   const Case forward{"", Op::kConv2d, attrs, {x, w, b}, {dy.shape}, {}, {}};
   const auto data = run_ref({"", Op::kConv2dBackwardData, attrs, {dy, w}, {x.shape}, {}, {}});
   const auto weights = run_ref({"", Op::kConv2dBackwardWeights, attrs, {x, dy}, {w.shape, b.shape}, {}, {}});
@@ -102,7 +100,7 @@ TEST_CASE("gradients: convolution with stride, padding and groups") {
 // Inputs whose normalised values keep off the corners of relu and relu6, where there is no gradient to compare.
 static Tensor away_from_corner(const Tensor& gamma, const Tensor& beta) {
   for (std::uint64_t seed = 1;; ++seed) {
-    Tensor x = random({9, 3}, seed);
+    Tensor x = unit_random({9, 3}, seed);
     const Shape channels = f32({3});
     const Tensor mean = zeros(DType::kF32, {3});
     const Tensor y = run_ref({"",
@@ -123,8 +121,8 @@ TEST_CASE("gradients: batch norm, with and without relu and relu6") {
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
     Attrs attrs;
     attrs.activation = activation;
-    const Tensor gamma = activation == Activation::kRelu6 ? uniform({3}, 4.0f, 5.0f, 2) : random({3}, 2);
-    const Tensor beta = uniform({3}, 0.1f, 0.2f, 3), dy = random({9, 3}, 4);
+    const Tensor gamma = activation == Activation::kRelu6 ? uniform({3}, 4.0f, 5.0f, 2) : unit_random({3}, 2);
+    const Tensor beta = uniform({3}, 0.1f, 0.2f, 3), dy = unit_random({9, 3}, 4);
     const Tensor x = away_from_corner(gamma, beta);
     const Shape channels = f32({3});
     const Case forward{"",
@@ -150,7 +148,8 @@ TEST_CASE("gradients: batch norm, with and without relu and relu6") {
 }
 
 TEST_CASE("gradients: layer norm") {
-  const Tensor x = random({4, 6}, 1), gamma = random({6}, 2), beta = random({6}, 3), dy = random({4, 6}, 4);
+  const Tensor x = unit_random({4, 6}, 1), gamma = unit_random({6}, 2), beta = unit_random({6}, 3),
+               dy = unit_random({4, 6}, 4);
   const Case forward{"", Op::kLayerNorm, {}, {x, gamma, beta}, {x.shape, f32({4}), f32({4})}, {}, {}};
   const auto y = run_ref(forward);
   const auto got =
@@ -161,8 +160,9 @@ TEST_CASE("gradients: layer norm") {
 }
 
 TEST_CASE("gradients: norms of a sum, which others read too") {
-  const Tensor x = random({4, 6}, 1), residual = random({4, 6}, 7), gamma = random({6}, 2), beta = random({6}, 3);
-  const Tensor dy = random({4, 6}, 4), dsum = random({4, 6}, 8);
+  const Tensor x = unit_random({4, 6}, 1), residual = unit_random({4, 6}, 7), gamma = unit_random({6}, 2),
+               beta = unit_random({6}, 3);
+  const Tensor dy = unit_random({4, 6}, 4), dsum = unit_random({4, 6}, 8);
   const Shape each = f32({4}), columns = f32({6});
   // y · dy + sum · dsum, of which the gradient is the sum of the norm's and dsum.
   const auto check = [&](const Case& forward, std::size_t at, const std::vector<Tensor>& got) {
@@ -189,7 +189,7 @@ TEST_CASE("gradients: norms of a sum, which others read too") {
 }
 
 TEST_CASE("gradients: relu, relu6, gelu, dropout of elements and of examples") {
-  const Tensor x = uniform({40}, -3.0f, 3.0f, 1), dy = random({40}, 2);
+  const Tensor x = uniform({40}, -3.0f, 3.0f, 1), dy = unit_random({40}, 2);
   const Case relu{"", Op::kRelu, {}, {x}, {x.shape}, {}, {}};
   check_gradient("relu", relu, 0, dy,
                  run_ref({"", Op::kReluBackward, {}, {run_ref(relu)[0], dy}, {x.shape}, {}, {}})[0], 1e-3f);
@@ -204,7 +204,7 @@ TEST_CASE("gradients: relu, relu6, gelu, dropout of elements and of examples") {
   const Case dropout{"", Op::kDropout, attrs, {x}, {x.shape}, {}, {}};
   check_gradient("dropout", dropout, 0, dy, run_ref({"", Op::kDropoutBackward, attrs, {dy}, {x.shape}, {}, {}})[0]);
   attrs.whole_example = true;
-  const Tensor examples = random({8, 5}, 4), dexamples = random({8, 5}, 5);
+  const Tensor examples = unit_random({8, 5}, 4), dexamples = unit_random({8, 5}, 5);
   const Case depth{"", Op::kDropout, attrs, {examples}, {examples.shape}, {}, {}};
   check_gradient("stochastic depth", depth, 0, dexamples,
                  run_ref({"", Op::kDropoutBackward, attrs, {dexamples}, {examples.shape}, {}, {}})[0]);
@@ -215,11 +215,11 @@ TEST_CASE("gradients: pooling") {
   attrs.kernel = {3, 3}, attrs.stride = {2, 2}, attrs.pad = {1, 1, 1, 1};
   Tensor x = zeros(DType::kF32, {2, 5, 5, 2});  // far enough apart that no step changes which is largest
   for (int i = 0; i < 100; ++i) x.data<float>()[i] = static_cast<float>(i * 37 % 101) * 0.1f;
-  const Tensor dy = random({2, 3, 3, 2}, 2);
+  const Tensor dy = unit_random({2, 3, 3, 2}, 2);
   const Case max{"", Op::kMaxPool, attrs, {x}, {dy.shape, shape_of(DType::kS32, {2, 3, 3, 2})}, {}, {}};
   check_gradient("max", max, 0, dy,
                  run_ref({"", Op::kMaxPoolBackward, attrs, {dy, run_ref(max)[1]}, {x.shape}, {}, {}})[0]);
-  const Tensor d = random({2, 2}, 3);
+  const Tensor d = unit_random({2, 2}, 3);
   const Case average{"", Op::kAvgPool, {}, {x}, {d.shape}, {}, {}};
   check_gradient("average", average, 0, d, run_ref({"", Op::kAvgPoolBackward, {}, {d}, {x.shape}, {}, {}})[0]);
 }
@@ -293,11 +293,12 @@ TEST_CASE("gradients: that of a loss counts times its factor, and the loss does 
 }
 
 TEST_CASE("gradients: embedding and positions") {
-  const Tensor ids = integers(DType::kS32, {2, 5}, -1, 7, 1), table = random({7, 3}, 2), dy = random({2, 5, 3}, 3);
+  const Tensor ids = integers(DType::kS32, {2, 5}, -1, 7, 1), table = unit_random({7, 3}, 2),
+               dy = unit_random({2, 5, 3}, 3);
   const Case embedding{"", Op::kEmbedding, {}, {ids, table}, {dy.shape}, {}, {}};
   check_gradient("table", embedding, 1, dy,
                  run_ref({"", Op::kEmbeddingBackward, {}, {ids, dy}, {table.shape}, {}, {}})[0]);
-  const Tensor first = integers(DType::kS32, {2}, 0, 2, 4), x = random({2, 5, 3}, 5);
+  const Tensor first = integers(DType::kS32, {2}, 0, 2, 4), x = unit_random({2, 5, 3}, 5);
   const Case positions{"", Op::kAddPositions, {}, {x, table, first}, {dy.shape}, {}, {}};
   check_gradient("positions", positions, 1, dy,
                  run_ref({"", Op::kAddPositionsBackward, {}, {dy, first}, {table.shape}, {}, {}})[0]);
@@ -306,7 +307,7 @@ TEST_CASE("gradients: embedding and positions") {
 TEST_CASE("gradients: attention") {
   Attrs attrs;
   attrs.heads = 2;
-  const Tensor qkv = random({2, 5, 18}, 1), dy = random({2, 5, 6}, 2);
+  const Tensor qkv = unit_random({2, 5, 18}, 1), dy = unit_random({2, 5, 6}, 2);
   const Case forward{"", Op::kAttention, attrs, {qkv}, {dy.shape, f32({2, 2, 5})}, {}, {}};
   const auto y = run_ref(forward);
   check_gradient("dqkv", forward, 0, dy,
@@ -316,7 +317,7 @@ TEST_CASE("gradients: attention") {
 TEST_CASE("gradients: attention whose queries share keys and values") {
   Attrs attrs;
   attrs.heads = 4, attrs.kv_heads = 2;
-  const Tensor qkv = random({2, 5, 24}, 1), dy = random({2, 5, 12}, 2);
+  const Tensor qkv = unit_random({2, 5, 24}, 1), dy = unit_random({2, 5, 12}, 2);
   const Case forward{"", Op::kAttention, attrs, {qkv}, {dy.shape, f32({2, 4, 5})}, {}, {}};
   const auto y = run_ref(forward);
   check_gradient("dqkv", forward, 0, dy,
@@ -324,7 +325,7 @@ TEST_CASE("gradients: attention whose queries share keys and values") {
 }
 
 TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
-  const Tensor x = random({4, 6}, 1), gamma = random({6}, 2), dy = random({4, 6}, 4);
+  const Tensor x = unit_random({4, 6}, 1), gamma = unit_random({6}, 2), dy = unit_random({4, 6}, 4);
   const Case norm{"", Op::kRmsNorm, {}, {x, gamma}, {x.shape, f32({4})}, {}, {}};
   const auto got =
       run_ref({"", Op::kRmsNormBackward, {}, {x, dy, gamma, run_ref(norm)[1]}, {x.shape, f32({6})}, {}, {}});
@@ -336,7 +337,8 @@ TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
                  run_ref({"", Op::kSwiGluBackward, {}, {wide, dy}, {wide.shape}, {}, {}})[0]);
   Attrs attrs;
   attrs.heads = 2, attrs.kv_heads = 1, attrs.axis = 9, attrs.theta = 50.0f;
-  const Tensor qkv = random({2, 5, 16}, 5), back = random({2, 5, 16}, 6), first = integers(DType::kS32, {2}, 0, 6, 7);
+  const Tensor qkv = unit_random({2, 5, 16}, 5), back = unit_random({2, 5, 16}, 6),
+               first = integers(DType::kS32, {2}, 0, 6, 7);
   const Case rope{"", Op::kRope, attrs, {qkv, first}, {qkv.shape}, {}, {}};
   check_gradient("dx of rope", rope, 0, back,
                  run_ref({"", Op::kRopeBackward, attrs, {back, first}, {qkv.shape}, {}, {}})[0]);
@@ -345,7 +347,7 @@ TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
 TEST_CASE("rope: scores depend on the distance of positions alone, and position 0 is not turned") {
   Attrs attrs;
   attrs.heads = 1, attrs.axis = 100;
-  const Tensor qkv = random({1, 2, 3 * 8}, 1);
+  const Tensor qkv = unit_random({1, 2, 3 * 8}, 1);
   const auto score = [&](int at) {  // of the query at position at + 1 with the key at position at
     Tensor first = zeros(DType::kS32, {1});
     first.data<std::int32_t>()[0] = at;

@@ -9,7 +9,7 @@
 namespace mlx::kernels::test {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kHalfInf = std::numeric_limits<float>::infinity();
 
 // What the bits of a number without sign say: `fraction_bits` behind an exponent biased by `bias`, all ones for what is
 // not finite.
@@ -42,10 +42,10 @@ void check_type(T (*rounded)(float), int fraction_bits, int bias) {
     REQUIRE(bits_of(middle) == bits + bits % 2);
     REQUIRE(bits_of(-middle) == ((bits + bits % 2) | kSign));
     if (double{std::nextafter(middle, 0.0f)} > value) REQUIRE(bits_of(std::nextafter(middle, 0.0f)) == bits);
-    REQUIRE(bits_of(std::nextafter(middle, kInf)) == bits + 1);
+    REQUIRE(bits_of(std::nextafter(middle, kHalfInf)) == bits + 1);
   }
   CHECK(std::isinf(widen(half_of(bits))));
-  CHECK(bits_of(kInf) == bits);
+  CHECK(bits_of(kHalfInf) == bits);
   CHECK(bits_of(-3.4e38) == (bits | kSign));
   for (++bits; bits < kSign; ++bits) {
     REQUIRE(std::isnan(widen(half_of(bits))));
@@ -71,7 +71,7 @@ TEST_CASE("half: tf32 keeps ten bits of fraction, rounded to the nearest, away f
   CHECK(to_tf32(1.0f + 0x1p-11f - 0x1p-23f) == 1.0f);
   CHECK(to_tf32(2.0f - 0x1p-12f) == 2.0f);
   CHECK(to_tf32(0x1p-126f) == 0x1p-126f);
-  CHECK(to_tf32(kInf) == kInf);
+  CHECK(to_tf32(kHalfInf) == kHalfInf);
   CHECK(std::isnan(to_tf32(std::nanf(""))));
 }
 

@@ -22,25 +22,25 @@ using namespace mlx::kernels;
 
 namespace {
 
-struct Sizes {
+struct ConvSizes {
   std::int64_t n, h, w, c, o;
   std::int64_t kernel = 3, stride = 1, pad = 1, groups = 1;
   std::int64_t oh() const { return (h + 2 * pad - kernel) / stride + 1; }
   std::int64_t ow() const { return (w + 2 * pad - kernel) / stride + 1; }
 };
 
-Sizes linear(std::int64_t rows, std::int64_t k, std::int64_t n) {
+ConvSizes linear(std::int64_t rows, std::int64_t k, std::int64_t n) {
   return {rows, 1, 1, k, n, 1, 1, 0, 1};
 }
 
-std::string text(const Sizes& s) {
+std::string text(const ConvSizes& s) {
   return fmt::format("{}x{}x{}x{} to {}, kernel {}, stride {}, groups {}", s.n, s.h, s.w, s.c, s.o, s.kernel, s.stride,
                      s.groups);
 }
 
 // Calls body(x, w, y) with the offsets of every product of the convolution.
 template <typename Body>
-void for_products(const Sizes& s, Body body) {
+void for_products(const ConvSizes& s, Body body) {
   const std::int64_t cg = s.c / s.groups, og = s.o / s.groups;
   for (std::int64_t n = 0; n < s.n; ++n)
     for (std::int64_t oy = 0; oy < s.oh(); ++oy)
@@ -58,7 +58,7 @@ void for_products(const Sizes& s, Body body) {
 
 struct Case {
   Op op;
-  Sizes sizes;
+  ConvSizes sizes;
   bool is_linear = false;
   Activation activation = Activation::kNone;
 };
@@ -70,15 +70,15 @@ Shape shape(DType dtype, std::initializer_list<std::int64_t> dims) {
   return result;
 }
 Shape x_shape(const Case& c, DType dtype) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   return c.is_linear ? shape(dtype, {s.n, s.c}) : shape(dtype, {s.n, s.h, s.w, s.c});
 }
 Shape w_shape(const Case& c, DType dtype) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   return c.is_linear ? shape(dtype, {s.o, s.c}) : shape(dtype, {s.o, s.kernel, s.kernel, s.c / s.groups});
 }
 Shape y_shape(const Case& c, DType dtype) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   return c.is_linear ? shape(dtype, {s.n, s.o}) : shape(dtype, {s.n, s.oh(), s.ow(), s.o});
 }
 
@@ -222,7 +222,7 @@ void check_close(Bytes& got, const std::vector<double>& want, double terms) {
 }
 
 void check_forward(const Case& c, bool with_bias) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   const Shape x = x_shape(c, DType::kF32), w = w_shape(c, DType::kF32), y = y_shape(c, DType::kF32);
   const auto xs = random_floats(x.count(), 1), ws = random_floats(w.count(), 2), bs = random_floats(s.o, 3);
   std::vector<double> want(static_cast<std::size_t>(y.count()));
@@ -236,7 +236,7 @@ void check_forward(const Case& c, bool with_bias) {
 }
 
 void check_backward(Op data_op, Op weights_op, Case c) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   const Shape x = x_shape(c, DType::kF32), w = w_shape(c, DType::kF32), y = y_shape(c, DType::kF32);
   const auto xs = random_floats(x.count(), 1), ws = random_floats(w.count(), 2), dys = random_floats(y.count(), 3);
   std::vector<double> dx(static_cast<std::size_t>(x.count())), dw(static_cast<std::size_t>(w.count())),
@@ -275,7 +275,7 @@ void check_integers(const void* got, DType dtype, const std::vector<double>& wan
 // saturate.
 template <typename T>
 void check_quantized(const Case& c, DType y_type, bool with_bias, bool extreme = false, int* slices = nullptr) {
-  const Sizes& s = c.sizes;
+  const ConvSizes& s = c.sizes;
   const bool is_unsigned = std::is_same_v<T, std::uint8_t>;
   const Shape x = x_shape(c, is_unsigned ? DType::kU8 : DType::kS8), w = w_shape(c, DType::kS8), y = y_shape(c, y_type);
   auto xs = random_integers<T>(x.count(), 1, is_unsigned ? 0 : -128, is_unsigned ? 255 : 127);
@@ -316,10 +316,10 @@ void check_quantized(const Case& c, DType y_type, bool with_bias, bool extreme =
     check_integers(got[0]->data(), y_type, want);
 }
 
-const std::vector<Sizes> kProducts{linear(1, 1, 1),      linear(1, 37, 10),     linear(7, 64, 65),
-                                   linear(100, 129, 31), linear(128, 300, 128), linear(150, 40, 700)};
+const std::vector<ConvSizes> kProducts{linear(1, 1, 1),      linear(1, 37, 10),     linear(7, 64, 65),
+                                       linear(100, 129, 31), linear(128, 300, 128), linear(150, 40, 700)};
 
-const std::vector<Sizes> kConvolutions{
+const std::vector<ConvSizes> kConvolutions{
     {1, 5, 5, 4, 3},                // one image, few channels
     {3, 9, 7, 16, 20},              // channels that fill no vector
     {10, 14, 14, 32, 32},           // an uneven last slice
@@ -333,7 +333,7 @@ const std::vector<Sizes> kConvolutions{
 
 TEST_CASE("oneDNN linear forward agrees with plain loops") {
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
-    for (const Sizes& sizes : kProducts) {
+    for (const ConvSizes& sizes : kProducts) {
       CAPTURE(text(sizes));
       for (const bool bias : {false, true}) check_forward({Op::kLinear, sizes, true, activation}, bias);
     }
@@ -341,14 +341,14 @@ TEST_CASE("oneDNN linear forward agrees with plain loops") {
 }
 
 TEST_CASE("oneDNN linear gradients agree with plain loops") {
-  for (const Sizes& sizes : kProducts) {
+  for (const ConvSizes& sizes : kProducts) {
     CAPTURE(text(sizes));
     check_backward(Op::kLinearBackwardData, Op::kLinearBackwardWeights, {Op::kLinear, sizes, true});
   }
 }
 
 TEST_CASE("oneDNN convolution agrees with plain loops") {
-  for (const Sizes& sizes : kConvolutions) {
+  for (const ConvSizes& sizes : kConvolutions) {
     CAPTURE(text(sizes));
     check_forward({Op::kConv2d, sizes, false, Activation::kRelu}, true);
     check_forward({Op::kConv2d, sizes, false, Activation::kNone}, false);
@@ -356,7 +356,7 @@ TEST_CASE("oneDNN convolution agrees with plain loops") {
 }
 
 TEST_CASE("oneDNN convolution gradients agree with plain loops") {
-  for (const Sizes& sizes : kConvolutions) {
+  for (const ConvSizes& sizes : kConvolutions) {
     CAPTURE(text(sizes));
     check_backward(Op::kConv2dBackwardData, Op::kConv2dBackwardWeights, {Op::kConv2d, sizes});
   }
@@ -371,7 +371,7 @@ bool multiplies_bytes() {
 
 TEST_CASE("oneDNN int8 linear is exact up to ties") {
   if (!multiplies_bytes()) return;
-  for (const Sizes& sizes : kProducts) {
+  for (const ConvSizes& sizes : kProducts) {
     CAPTURE(text(sizes));
     const Case relu{Op::kLinear, sizes, true, Activation::kRelu}, none{Op::kLinear, sizes, true};
     for (const DType y : {DType::kF32, DType::kU8, DType::kS8}) {
@@ -388,7 +388,7 @@ TEST_CASE("oneDNN int8 linear is exact up to ties") {
 
 TEST_CASE("oneDNN int8 convolution is exact up to ties") {
   if (!multiplies_bytes()) return;
-  for (const Sizes& sizes : kConvolutions) {
+  for (const ConvSizes& sizes : kConvolutions) {
     CAPTURE(text(sizes));
     const Case relu{Op::kConv2d, sizes, false, Activation::kRelu}, none{Op::kConv2d, sizes};
     for (const DType y : {DType::kF32, DType::kU8, DType::kS8}) {

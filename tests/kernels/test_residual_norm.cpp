@@ -29,12 +29,12 @@ void check_same(const std::vector<Tensor>& fused, const std::vector<Tensor>& apa
   }
 }
 
-struct Problem {
+struct NormProblem {
   Tensor x, residual, gamma, beta, dy, dsum;
   Shape whole, each, columns, y;
 };
 
-void check_layer_norm(const CudaTable& table, const Problem& p, std::int64_t width, const Tensor& sum) {
+void check_layer_norm(const CudaTable& table, const NormProblem& p, std::int64_t width, const Tensor& sum) {
   const Case fused{"", Op::kLayerNorm, {}, {p.x, p.gamma, p.beta, p.residual}, {p.y, p.each, p.each, p.whole}, {}, {}};
   auto apart = run(table, {"", Op::kLayerNorm, {}, {sum, p.gamma, p.beta}, {p.y, p.each, p.each}, {}, {}});
   const Tensor mean = apart[1], rstd = apart[2];
@@ -47,7 +47,7 @@ void check_layer_norm(const CudaTable& table, const Problem& p, std::int64_t wid
   check_same(run(table, back), gradients, width);
 }
 
-void check_rms_norm(const CudaTable& table, const Problem& p, std::int64_t width, const Tensor& sum) {
+void check_rms_norm(const CudaTable& table, const NormProblem& p, std::int64_t width, const Tensor& sum) {
   auto apart = run(table, {"", Op::kRmsNorm, {}, {sum, p.gamma}, {p.y, p.each}, {}, {}});
   const Tensor rstd = apart[1];
   apart.push_back(sum);
@@ -65,8 +65,8 @@ void check_bits(const CudaTable& table) {
     for (const DType type : {DType::kF32, DType::kBF16}) {
       const Dims dims{11, width};
       const Tensor residual = stored(random(dims, 2), type), dy = stored(random(dims, 5), type);
-      const Problem p{random(dims, 1), residual,  random({width}, 3), random({width}, 4), dy,
-                      random(dims, 6), f32(dims), f32({11}),          f32({width}),       shape_of(type, dims)};
+      const NormProblem p{random(dims, 1), residual,  random({width}, 3), random({width}, 4), dy,
+                          random(dims, 6), f32(dims), f32({11}),          f32({width}),       shape_of(type, dims)};
       const Tensor whole =
           type == DType::kF32 ? residual : run(table, {"", Op::kCast, {}, {residual}, {p.whole}, {}, {}})[0];
       const Tensor sum = run(table, {"", Op::kAdd, {}, {p.x, whole}, {p.whole}, {}, {}})[0];

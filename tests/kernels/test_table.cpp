@@ -26,9 +26,6 @@ std::string refusal(Op op, std::vector<Shape> inputs, std::vector<Shape> outputs
   }
 }
 
-Shape f32(std::vector<std::int64_t> dims) {
-  return shape_of(DType::kF32, std::move(dims));
-}
 bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }

@@ -27,6 +27,12 @@ std::string complaint(Call call, ErrorKind kind) {
   return "no error";
 }
 
+inline std::string dims_of(const graph::Graph& graph, const char* name) {
+  const graph::ValueId id = graph.find(name);
+  REQUIRE_MESSAGE(id != graph::kNone, name);
+  return graph::to_text(graph, graph.value(id).dims);
+}
+
 inline bool says(const std::string& message, const std::string& part) {
   const bool found = message.find(part) != std::string::npos;
   if (!found) MESSAGE("got: " << message);

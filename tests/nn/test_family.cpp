@@ -21,12 +21,6 @@ const char* const kCnn =
     "  { dense = 128, activation = \"relu\" },\n"
     "]\n";
 
-std::string dims_of(const graph::Graph& graph, const char* name) {
-  const graph::ValueId id = graph.find(name);
-  REQUIRE_MESSAGE(id != graph::kNone, name);
-  return graph::to_text(graph, graph.value(id).dims);
-}
-
 std::string wrong_layers(const std::string& layers, const InputSpec& input = InputSpec::images(28, 28, 1, 10)) {
   return complaint([&] { (void)built("family = \"cnn\"\nlayers = [\n" + layers + "\n]\n", input); }, ErrorKind::kUsage);
 }

@@ -22,7 +22,7 @@ const std::string kText =
     "the cat sat on the mat and the dog sat on the log. the cat saw the dog and the dog saw the cat. "
     "a cat on a mat and a dog on a log sat and saw. the mat and the log saw no cat and no dog. ";
 
-constexpr std::int64_t kBatch = 8, kSequence = 24;
+constexpr std::int64_t kSequences = 8, kSequence = 24;
 const nn::GptConfig kConfig{28, 48, 32, 4, 2, 0.05f};  // vocabulary, context, width, heads, layers, dropout
 
 std::int32_t token(char c) {
@@ -75,7 +75,7 @@ Trained train(kernels::Level level, int steps, int threads) {
   Trained trained;
   for (int step = 0; step < steps; ++step) {
     std::vector<std::int32_t> ids, labels;
-    for (std::int64_t b = 0; b < kBatch; ++b) {
+    for (std::int64_t b = 0; b < kSequences; ++b) {
       const auto draw = kernels::random_u32(9, 0, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(b));
       const std::size_t start = draw % (text.size() - kSequence - 1);
       for (std::size_t t = 0; t < kSequence; ++t) {
@@ -83,8 +83,8 @@ Trained train(kernels::Level level, int steps, int threads) {
         labels.push_back(text[start + t + 1]);
       }
     }
-    session.run({{training.graph.find("ids"), ids.data(), {kBatch, kSequence}},
-                 {training.labels, labels.data(), {kBatch, kSequence}},
+    session.run({{training.graph.find("ids"), ids.data(), {kSequences, kSequence}},
+                 {training.labels, labels.data(), {kSequences, kSequence}},
                  {training.learning_rate, &rate, {1}}},
                 static_cast<std::uint64_t>(step));
     float loss = 0;

@@ -151,13 +151,16 @@ TEST_CASE("model: a language model keeps its tokenizer, which has to fit its log
   model.config = gpt.config;
   model.graph = gpt.graph;
   model.weights = std::make_shared<const graph::Weights>(initialize(gpt.graph, gpt.family, 1));
-  model.tokenizer = data::Tokenizer::chars("caab", "text");
+  const auto set_tokenizer = [&](const char* text) {
+    model.preprocessing.tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::chars(text, "text"));
+  };
+  set_tokenizer("caab");
   const store::ManifestSummary stored = store_model(*repository.store, model);
   CHECK(stored.files == 3);
   const Model loaded = load_model(*repository.store, stored.id);
-  REQUIRE(loaded.tokenizer);
-  CHECK(*loaded.tokenizer == *model.tokenizer);
-  model.tokenizer = data::Tokenizer::chars("abcd", "text");
+  REQUIRE(loaded.preprocessing.tokenizer);
+  CHECK(*loaded.preprocessing.tokenizer == *model.preprocessing.tokenizer);
+  set_tokenizer("abcd");
   const Digest wrong = store_model(*repository.store, model).id;
   CHECK(says(complaint([&] { (void)load_model(*repository.store, wrong); }, ErrorKind::kCorrupt),
              "tokenizer.json: 4 tokens do not match the graph's output [batch,sequence,3]"));

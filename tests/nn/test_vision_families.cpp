@@ -24,12 +24,6 @@ std::int64_t parameters(const graph::Graph& graph) {
   return count;
 }
 
-std::string dims_of(const graph::Graph& graph, const char* name) {
-  const graph::ValueId id = graph.find(name);
-  REQUIRE_MESSAGE(id != graph::kNone, name);
-  return graph::to_text(graph, graph.value(id).dims);
-}
-
 int count_of(const graph::Graph& graph, graph::Op op) {
   int count = 0;
   for (const graph::Node& node : graph.nodes) count += node.op == op;

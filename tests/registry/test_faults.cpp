@@ -36,7 +36,7 @@ constexpr const char* kOldPassphrase = "old";
 constexpr const char* kNewPassphrase = "new";
 
 // A project with the dataset data/x, the remote `origin` and another clone beside it, seen through a disk.
-struct Place {
+struct Clones {
   std::string folder;
   store::Disk& disk;
   std::string passphrase = kOldPassphrase;
@@ -70,7 +70,7 @@ std::string large(char seed) {
   return text;
 }
 
-Pointer add(Place& p, const std::string& artifact = "data/x") {
+Pointer add(Clones& p, const std::string& artifact = "data/x") {
   Repository& repo = p.repo();
   const std::optional<Pointer> before = read_pointer(repo, artifact);
   repo.store().use_domain(domain_of(repo, artifact));
@@ -81,7 +81,7 @@ Pointer add(Place& p, const std::string& artifact = "data/x") {
   return pointer;
 }
 
-void commit(Place& p, const std::string& artifact = "data/x") {
+void commit(Clones& p, const std::string& artifact = "data/x") {
   Repository& repo = p.repo();
   NewVersion version;
   version.artifact = artifact;
@@ -90,22 +90,22 @@ void commit(Place& p, const std::string& artifact = "data/x") {
   create_version(repo, version);
 }
 
-void add_version(Place& p, const std::string& text, const std::string& artifact = "data/x") {
+void add_version(Clones& p, const std::string& text, const std::string& artifact = "data/x") {
   write(join_path(p.root(), artifact + "/text"), text);
   add(p, artifact);
   commit(p, artifact);
 }
 
-std::string text_of(Place& p, const Digest& manifest) {
+std::string text_of(Clones& p, const Digest& manifest) {
   const auto entry = p.repo().store().find(manifest, "text");
   return entry ? std::string(as_text(p.repo().store().read_blob(entry->content))) : "";
 }
 
-std::string committed_text(Place& p, const std::string& reference) {
+std::string committed_text(Clones& p, const std::string& reference) {
   return text_of(p, resolve(p.repo(), reference).digest);
 }
 
-void create(Place& p, bool encrypted) {
+void create(Clones& p, bool encrypted) {
   if (encrypted) {
     make_folders(join_path(p.root(), ".mlx"));
     Keys keys(join_path(p.root(), ".mlx/keys"), p.disk);
@@ -118,7 +118,7 @@ void create(Place& p, bool encrypted) {
 }
 
 // data/x at v1 and v2 ("one", "two") and a large file in both.
-void two_versions(Place& p) {
+void two_versions(Clones& p) {
   create(p, false);
   write(p.data("large"), large('a'));
   add_version(p, "one");
@@ -126,13 +126,13 @@ void two_versions(Place& p) {
 }
 
 // A clone `other` with a history and data of its own.
-void something_to_fetch(Place& p) {
+void something_to_fetch(Clones& p) {
   make_folders(p.root("other"));
   Repository::init(p.root("other"), p.disk);
   make(p.repo("other"), "data/y", large('b'), ArtifactKind::kDataset);
 }
 
-void encrypted_versions(Place& p) {
+void encrypted_versions(Clones& p) {
   create(p, true);
   p.repo().keys().change([](store::UnlockedKeys& keys) { store::rotate_domain(keys, "people", 2); });
   assign_domain(p.repo(), "data/p", "people");
@@ -140,7 +140,7 @@ void encrypted_versions(Place& p) {
   add_version(p, "somebody", "data/p");
 }
 
-void change_passphrase(Place& p) {
+void change_passphrase(Clones& p) {
   p.repo().keys().change([](store::UnlockedKeys& keys) {
     const store::Member fresh =
         store::passphrase_member(as_bytes(std::string_view(kNewPassphrase)), "passphrase", kCheap, 3);
@@ -148,7 +148,7 @@ void change_passphrase(Place& p) {
   });
 }
 
-bool opens(Place& p, const std::string& passphrase) {
+bool opens(Clones& p, const std::string& passphrase) {
   p.open.reset();
   p.passphrase = passphrase;
   try {
@@ -160,7 +160,7 @@ bool opens(Place& p, const std::string& passphrase) {
   }
 }
 
-std::map<std::string, std::string> worktree(Place& p) {
+std::map<std::string, std::string> worktree(Clones& p) {
   std::map<std::string, std::string> files;
   for (const std::string& name : list_folder(p.data())) {
     if (!name.starts_with(".mlx-tmp-")) files[name] = read_text(p.data(name));
@@ -170,18 +170,18 @@ std::map<std::string, std::string> worktree(Place& p) {
 
 struct Action {
   const char* name;
-  void (*prepare)(Place&);
-  void (*act)(Place&);
-  bool (*done)(Place&);      // whether it stands: its whole effect
-  void (*between)(Place&);   // what must hold however far it came
+  void (*prepare)(Clones&);
+  void (*act)(Clones&);
+  bool (*done)(Clones&);     // whether it stands: its whole effect
+  void (*between)(Clones&);  // what must hold however far it came
   bool synced = true;        // what it has finished outlives the power
   std::size_t may_take = 0;  // versions that it takes away, the last ones
 };
 
-void nothing_more(Place&) {}
+void nothing_more(Clones&) {}
 
 // A version that can be found has all of its lists of files: whoever looks at it (status, fsck) meets no hole.
-void versions_have_lists(Place& p) {
+void versions_have_lists(Clones& p) {
   if (!path_exists(join_path(p.root(), ".mlx/meta.db"))) return;
   p.repo().store().reload();
   for (const Version& version : versions(p.repo())) {
@@ -190,24 +190,24 @@ void versions_have_lists(Place& p) {
   }
 }
 
-bool has_what_was_fetched(Place& p) {
+bool has_what_was_fetched(Clones& p) {
   p.repo().store().reload();
   const auto version = try_resolve(p.repo(), "data/y@v1");
   return version &&
          as_text(p.repo().store().read_blob(p.repo().store().entries(version->digest).at(0).content)) == large('b');
 }
 
-void fetch_second(Place& p) {
+void fetch_second(Clones& p) {
   FetchOptions options{FetchContent::kEverything};
   options.allow_unrelated = true;
   fetch(p.repo(), {"second", join_path(p.folder, "second")}, options, p.quiet);
 }
 
 // What the remote's heads reach is whole: a new clone gets all of it.
-void remote_is_whole(Place& p) {
+void remote_is_whole(Clones& p) {
   if (!path_exists(join_path(p.origin().url, "heads"))) return;
   TempFolder folder;
-  Place fresh{folder.path(), p.disk};
+  Clones fresh{folder.path(), p.disk};
   make_folders(fresh.root());
   Repository::init(fresh.root(), p.disk);
   fetch(fresh.repo(), p.origin(), {FetchContent::kEverything}, p.quiet);
@@ -221,28 +221,28 @@ void remote_is_whole(Place& p) {
 
 const Action kActions[] = {
     {"add",
-     [](Place& p) {
+     [](Clones& p) {
        two_versions(p);
        write(p.data("new"), large('c'));
      },
-     [](Place& p) { add(p); },
-     [](Place& p) {
+     [](Clones& p) { add(p); },
+     [](Clones& p) {
        const Digest digest = read_pointer(p.repo(), "data/x").value().digest;
        const auto entry = p.repo().store().find(digest, "new");
        return entry && as_text(p.repo().store().read_blob(entry->content)) == large('c');
      },
-     [](Place& p) { CHECK(worktree(p)["new"] == large('c')); }},
+     [](Clones& p) { CHECK(worktree(p)["new"] == large('c')); }},
     {"commit",
-     [](Place& p) {
+     [](Clones& p) {
        two_versions(p);
        write(p.data("text"), "three");
        add(p);
      },
-     [](Place& p) { commit(p); },
-     [](Place& p) { return versions(p.repo()).size() == 3 && committed_text(p, "data/x@v3") == "three"; },
-     [](Place& p) { CHECK(text_of(p, read_pointer(p.repo(), "data/x").value().digest) == "three"); }},
+     [](Clones& p) { commit(p); },
+     [](Clones& p) { return versions(p.repo()).size() == 3 && committed_text(p, "data/x@v3") == "three"; },
+     [](Clones& p) { CHECK(text_of(p, read_pointer(p.repo(), "data/x").value().digest) == "three"); }},
     {"checkout",
-     [](Place& p) {
+     [](Clones& p) {
        write(p.data(".mlxignore"), "notes\n");
        two_versions(p);
        write(p.data("text"), "three");
@@ -250,16 +250,16 @@ const Action kActions[] = {
        add(p);
        write(p.data("notes"), "not stored anywhere");
      },
-     [](Place& p) {
+     [](Clones& p) {
        store::checkout(p.repo().store(), resolve(p.repo(), "data/x@v1").digest, p.data(), false, nullptr, p.pool,
                        p.quiet);
      },
-     [](Place& p) {
+     [](Clones& p) {
        return worktree(p) ==
               std::map<std::string, std::string>{
                   {".mlxignore", "notes\n"}, {"large", large('a')}, {"notes", "not stored anywhere"}, {"text", "one"}};
      },
-     [](Place& p) {
+     [](Clones& p) {
        const auto files = worktree(p);
        CHECK(files.at("notes") == "not stored anywhere");
        CHECK((files.at("text") == "three" || files.at("text") == "one"));
@@ -267,7 +267,7 @@ const Action kActions[] = {
      },
      false},
     {"fetch",
-     [](Place& p) {
+     [](Clones& p) {
        two_versions(p);
        something_to_fetch(p);
        p.open.reset();
@@ -275,37 +275,37 @@ const Action kActions[] = {
      },
      fetch_second, has_what_was_fetched, versions_have_lists},
     {"clone",
-     [](Place& p) {
+     [](Clones& p) {
        something_to_fetch(p);
        push(p.repo("other"), {"origin", join_path(p.folder, "second")}, p.quiet);
        make_folders(p.root());
      },
-     [](Place& p) {
+     [](Clones& p) {
        create(p, false);
        fetch_second(p);
      },
      has_what_was_fetched, versions_have_lists},
-    {"push", two_versions, [](Place& p) { push(p.repo(), p.origin(), p.quiet); },
-     [](Place& p) {
+    {"push", two_versions, [](Clones& p) { push(p.repo(), p.origin(), p.quiet); },
+     [](Clones& p) {
        return path_exists(join_path(p.origin().url, "heads")) && push_dry_run(p.repo(), p.origin()).operations == 0;
      },
      remote_is_whole},
     {"second push",
-     [](Place& p) {
+     [](Clones& p) {
        two_versions(p);
        push(p.repo(), p.origin(), p.quiet);
        add_version(p, "three");
      },
-     [](Place& p) { push(p.repo(), p.origin(), p.quiet); },
-     [](Place& p) { return push_dry_run(p.repo(), p.origin()).operations == 0; },
-     [](Place& p) {
+     [](Clones& p) { push(p.repo(), p.origin(), p.quiet); },
+     [](Clones& p) { return push_dry_run(p.repo(), p.origin()).operations == 0; },
+     [](Clones& p) {
        CHECK(path_exists(join_path(p.origin().url, "heads")));
        remote_is_whole(p);
      }},
-    {"undo", two_versions, [](Place& p) { undo(p.repo(), "", false); },
-     [](Place& p) { return versions(p.repo()).size() == 1; }, nothing_more, true, 1},
+    {"undo", two_versions, [](Clones& p) { undo(p.repo(), "", false); },
+     [](Clones& p) { return versions(p.repo()).size() == 1; }, nothing_more, true, 1},
     {"merge-file",
-     [](Place& p) {
+     [](Clones& p) {
        two_versions(p);
        write(p.data("theirs"), "theirs");
        std::filesystem::copy_file(join_path(p.root(), "data/x.mlx"), join_path(p.folder, "base"));
@@ -315,7 +315,7 @@ const Action kActions[] = {
        write(p.data("ours"), "ours");
        add(p);
      },
-     [](Place& p) {
+     [](Clones& p) {
        const auto read = [&](const std::string& name) {
          return decode_pointer(read_text(join_path(p.folder, name)), name);
        };
@@ -324,24 +324,24 @@ const Action kActions[] = {
        REQUIRE(merged.conflicts.empty());
        write_pointer(p.repo(), merged.pointer);
      },
-     [](Place& p) {
+     [](Clones& p) {
        const Digest digest = read_pointer(p.repo(), "data/x").value().digest;
        return p.repo().store().find(digest, "ours") && p.repo().store().find(digest, "theirs");
      },
-     [](Place& p) {
+     [](Clones& p) {
        const Digest digest = read_pointer(p.repo(), "data/x").value().digest;
        for (const store::Entry& entry : p.repo().store().entries(digest))
          CHECK(p.repo().store().has_whole_blob(entry.content));
      }},
-    {"init --encrypt and first add", [](Place& p) { make_folders(p.root()); },
-     [](Place& p) {
+    {"init --encrypt and first add", [](Clones& p) { make_folders(p.root()); },
+     [](Clones& p) {
        create(p, true);
        p.open.reset();
        write(p.data("text"), "one");
        add(p);
      },
-     [](Place& p) { return text_of(p, read_pointer(p.repo(), "data/x").value().digest) == "one"; },
-     [](Place& p) {
+     [](Clones& p) { return text_of(p, read_pointer(p.repo(), "data/x").value().digest) == "one"; },
+     [](Clones& p) {
        // Whatever stands in packs opens with the keys that stand.
        const std::string packs = join_path(p.root(), ".mlx/packs");
        bool any = false;
@@ -349,10 +349,10 @@ const Action kActions[] = {
          for (const std::string& name : list_folder(packs)) any = any || name.ends_with(".pack");
        if (any) CHECK(opens(p, kOldPassphrase));
      }},
-    {"key change-passphrase", encrypted_versions, change_passphrase, [](Place& p) { return opens(p, kNewPassphrase); },
-     [](Place& p) { CHECK((opens(p, kNewPassphrase) || opens(p, kOldPassphrase))); }},
-    {"erase", encrypted_versions, [](Place& p) { erase(p.repo(), plan_erasure(p.repo(), "people")); },
-     [](Place& p) {
+    {"key change-passphrase", encrypted_versions, change_passphrase, [](Clones& p) { return opens(p, kNewPassphrase); },
+     [](Clones& p) { CHECK((opens(p, kNewPassphrase) || opens(p, kOldPassphrase))); }},
+    {"erase", encrypted_versions, [](Clones& p) { erase(p.repo(), plan_erasure(p.repo(), "people")); },
+     [](Clones& p) {
        const std::vector<std::string> left = store::domains(p.repo().keys().file());
        return erasure_of(p.repo(), versions(p.repo(), "data/p").at(0).digest) &&
               std::ranges::find(left, "people") == left.end();
@@ -362,14 +362,14 @@ const Action kActions[] = {
 
 // Versions with the text that they hold.
 using Committed = std::vector<std::pair<std::string, Digest>>;
-Committed committed(Place& p) {
+Committed committed(Clones& p) {
   Committed all;
   if (!path_exists(join_path(p.root(), ".mlx/meta.db"))) return all;
   for (const Version& version : versions(p.repo())) all.emplace_back(version.name(), version.digest);
   return all;
 }
 
-void expect_sound(Place& p, const Committed& before, std::size_t may_take) {
+void expect_sound(Clones& p, const Committed& before, std::size_t may_take) {
   if (!path_exists(join_path(p.root(), ".mlx/meta.db"))) return;
   Repository& repo = p.repo();
   for (const std::string& problem : repo.store().fsck(p.quiet).problems) FAIL_CHECK(problem);
@@ -390,7 +390,7 @@ bool run_at(const Action& action, const std::string& prepared, Fault fault, int 
   std::filesystem::copy(prepared, temp.path(),
                         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
   UnsyncedDisk sound;
-  Place whole{temp.path(), sound};
+  Clones whole{temp.path(), sound};
   const Committed before = committed(whole);
   whole.open.reset();
 
@@ -403,7 +403,7 @@ bool run_at(const Action& action, const std::string& prepared, Fault fault, int 
                            at);
   bool finished = false;
   {
-    Place place{temp.path(), power ? static_cast<store::Disk&>(losing) : failing};
+    Clones place{temp.path(), power ? static_cast<store::Disk&>(losing) : failing};
     try {
       action.act(place);
       finished = true;
@@ -438,7 +438,7 @@ void sweep(Fault fault, int step, const std::vector<std::string>& only = {}) {
     TempFolder prepared;
     {
       UnsyncedDisk sound;
-      Place place{prepared.path(), sound};
+      Clones place{prepared.path(), sound};
       action.prepare(place);
     }
     int at = 1;
@@ -477,7 +477,7 @@ TEST_CASE("bug: a fetch that was killed left versions without their lists of fil
 TEST_CASE("bug: keys that a killed process had written beside the key file outlived mlx erase") {
   TempFolder folder;
   UnsyncedDisk sound;
-  Place p{folder.path(), sound};
+  Clones p{folder.path(), sound};
   encrypted_versions(p);
   const std::string left = join_path(p.root(), ".mlx/keys.0123456789abcdef");
   std::filesystem::copy_file(join_path(p.root(), ".mlx/keys"), left);

@@ -14,8 +14,8 @@ using registry::test::fails_with;
 
 namespace {
 
-struct Place {
-  Place() {
+struct SettingsPlace {
+  SettingsPlace() {
     make_folders(join_path(folder.path(), "repo/.mlx"));
     sources.root = join_path(folder.path(), "repo");
     sources.environment.home = join_path(folder.path(), "home");
@@ -34,7 +34,7 @@ struct Place {
 }  // namespace
 
 TEST_CASE("the strongest source of a setting decides, and the others stay known") {
-  Place place;
+  SettingsPlace place;
   CHECK(place.read().integer("core.threads") == 0);
   CHECK(place.read().find("core.threads")->origin == SettingOrigin::kDefault);
   CHECK_FALSE(place.read().find("remote.default"));
@@ -56,7 +56,7 @@ TEST_CASE("the strongest source of a setting decides, and the others stay known"
 }
 
 TEST_CASE("a file that is wrong names line and what was meant") {
-  Place place;
+  SettingsPlace place;
   const auto says = [&](const std::string& text, const std::string& words) {
     write_file_atomically(place.file(SettingOrigin::kTracked), text);
     return fails_with(ErrorKind::kUsage, words, [&] { place.read(); });
@@ -76,7 +76,7 @@ TEST_CASE("a file that is wrong names line and what was meant") {
 }
 
 TEST_CASE("wrong values are refused before a file is touched, and secrets always") {
-  Place place;
+  SettingsPlace place;
   const auto write = [&](const std::string& key, const std::string& value) {
     write_setting(place.sources, SettingOrigin::kClone, key, value, false);
   };
@@ -93,7 +93,7 @@ TEST_CASE("wrong values are refused before a file is touched, and secrets always
 }
 
 TEST_CASE("a dry run changes nothing, the same again is unchanged, a link stays a link") {
-  Place place;
+  SettingsPlace place;
   CHECK(write_setting(place.sources, SettingOrigin::kUser, "core.threads", "4", true));
   CHECK_FALSE(path_exists(place.file(SettingOrigin::kUser)));
   const std::string real = join_path(place.folder.path(), "dotfiles.toml");
@@ -109,7 +109,7 @@ TEST_CASE("a dry run changes nothing, the same again is unchanged, a link stays 
 }
 
 TEST_CASE("bug: a link to a device in the place of mlx.toml took memory without end") {
-  Place place;
+  SettingsPlace place;
   REQUIRE(::symlink("/dev/zero", place.file(SettingOrigin::kTracked).c_str()) == 0);
   CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link", [&] { place.read(); }) == "");
   CHECK(fails_with(ErrorKind::kConflict, "mlx.toml is a symbolic link",
@@ -117,7 +117,7 @@ TEST_CASE("bug: a link to a device in the place of mlx.toml took memory without 
 }
 
 TEST_CASE("which folders of others are safe, nobody says but the user") {
-  Place place;
+  SettingsPlace place;
   const auto write = [&](SettingOrigin origin) {
     return write_setting(place.sources, origin, "safe.directory", "/srv/shared", false);
   };

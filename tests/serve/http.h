@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstring>
 #include <future>
 #include <string>
@@ -98,7 +97,7 @@ inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, b
 inline nn::Model text_model() {
   nn::Model model = initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n",
                                 nn::InputSpec::tokens(256), 10);
-  model.tokenizer = data::Tokenizer::bytes();
+  model.preprocessing.tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::bytes());
   return model;
 }
 
@@ -132,7 +131,7 @@ class Running {
     ask_to_stop();
     if (thread_.joinable()) thread_.join();
   }
-  void ask_to_stop() { stop_ = 15; }
+  void ask_to_stop() { stop_.raise(15); }
   std::uint16_t port() const { return port_; }
   const infer::Model& model(std::size_t i = 0) const { return *specs_[i].model; }
 
@@ -143,7 +142,7 @@ class Running {
  private:
   Pool pool_{2};
   std::vector<ModelSpec> specs_;
-  std::atomic<int> stop_{0};
+  Interruption stop_;
   std::thread thread_;
   std::uint16_t port_ = 0;
 };

@@ -1,4 +1,5 @@
 // Connections: keep-alive, pipelining, slow and hostile clients, many at once, overload, busy ports, and a clean end.
+#include <atomic>
 #include <random>
 
 #include "base/error.h"
@@ -165,7 +166,8 @@ TEST_CASE("a busy port is a conflict, a strange address a mistake of usage") {
   Running server;
   Pool pool(1);
   const std::vector<ModelSpec> models = {Running::spec_of("clf", tiny_model(), pool)};
-  const std::atomic<int> stop{1};
+  Interruption stop;
+  stop.raise(1);
   ServerOptions options;
   options.port = server.port();
   const auto kind = [&] {

@@ -23,7 +23,7 @@ const std::string kEndless = ask_for("a", R"("max_tokens":16777216)");
 // What prediction says, as text.
 std::string predicted(const infer::Model& model, const std::string& prompt, std::int64_t count,
                       const infer::Sampling& sampling, const std::string& stop = "") {
-  const data::Tokenizer& tokenizer = *model.about().tokenizer;
+  const data::Tokenizer& tokenizer = *model.about().preprocessing.tokenizer;
   infer::Generator generator(model);
   const infer::Generated made = generator.generate(infer::prompt_tokens(tokenizer, prompt, "test"), count, sampling, 0,
                                                    tokenizer.encode(stop, "test"), [](std::int32_t /*token*/) {});
@@ -65,7 +65,7 @@ TEST_CASE("generate: the text of prediction for the same prompt, parameters and 
   CHECK(whole["model_version"] == "2");
   CHECK(whole["id"] == "7");
   CHECK(whole["details"]["finish_reason"] == "length");
-  const data::Tokenizer& tokenizer = *model.about().tokenizer;
+  const data::Tokenizer& tokenizer = *model.about().preprocessing.tokenizer;
   infer::Generator generator(model);
   const std::vector<std::int32_t> tokens =
       generator.generate({'x'}, 40, {.temperature = 1}, 0, {}, [](std::int32_t /*token*/) {}).tokens;

@@ -16,16 +16,16 @@ using namespace mlx::store;
 
 namespace {
 
-const StoreOptions kSmallPacks{300'000};
+const StoreOptions kPacksOfOne{300'000};
 
-Bytes content_of(int step) {
+Bytes packed_content(int step) {
   return random_bytes(400'000, static_cast<std::uint64_t>(step));
 }
 
 // A version of one file, in packs of its own.
 Digest add_version(Store& store, int step) {
   auto batch = store.begin();
-  Bytes content = content_of(step);
+  Bytes content = packed_content(step);
   Digest id = batch->add_manifest({{"file", kModeFile, content.size(), batch->add_blob(content)}}).id;
   batch->commit();
   return id;
@@ -33,7 +33,7 @@ Digest add_version(Store& store, int step) {
 
 bool is_whole(Store& store, const Digest& manifest, int step) {
   auto entry = store.find(manifest, "file");
-  return entry && store.read_blob(entry->content) == content_of(step);
+  return entry && store.read_blob(entry->content) == packed_content(step);
 }
 
 GcReport collect(Store& store, std::vector<Digest> manifests, bool remove = true, std::int64_t grace = 0) {
@@ -47,7 +47,7 @@ struct Other {
   std::unique_ptr<Disk> disk = unsynced_disk();
   Pool pool{1};
   Store store;
-  explicit Other(const std::string& folder) : store(folder, *disk, pool, kSmallPacks) {}
+  explicit Other(const std::string& folder) : store(folder, *disk, pool, kPacksOfOne) {}
 };
 
 void expect_clean(const std::string& folder) {
@@ -59,7 +59,7 @@ void expect_clean(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("gc removes what no reference reaches, and says before what it will do") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   Digest kept, dropped;
   {
     Other writer(t.folder);
@@ -109,7 +109,7 @@ class FullDisk final : public Disk {
 TEST_CASE("bug: gc removes packs on a full disk, where not a byte can be written first") {
   for (const std::uint64_t room : {0, 400'000}) {
     CAPTURE(room);
-    TestStore t(kSmallPacks);
+    TestStore t(kPacksOfOne);
     Digest kept;
     {
       Other writer(t.folder);
@@ -117,7 +117,7 @@ TEST_CASE("bug: gc removes packs on a full disk, where not a byte can be written
       for (int step : {2, 3, 4}) add_version(writer.store, step);
     }
     FullDisk disk(room);
-    Store full(t.folder, disk, t.pool, kSmallPacks);
+    Store full(t.folder, disk, t.pool, kPacksOfOne);
     const GcReport report = collect(full, {kept});
     CHECK(report.removed_packs > 3);
     CHECK(t.files_in_packs(".pack").size() == report.packs - report.removed_packs);
@@ -135,7 +135,7 @@ TEST_CASE("gc copies what lives out of packs with garbage") {
     Other writer(t.folder);
     auto batch = writer.store.begin();
     for (int step : {1, 2}) {
-      Bytes content = content_of(step);
+      Bytes content = packed_content(step);
       (step == 1 ? kept : dropped) =
           batch->add_manifest({{"file", kModeFile, content.size(), batch->add_blob(content)}}).id;
     }
@@ -156,7 +156,7 @@ TEST_CASE("gc leaves young packs, and what they name in old ones") {
   Digest manifest;
   {
     Other writer(t.folder);
-    Bytes content = content_of(1);
+    Bytes content = packed_content(1);
     auto first = writer.store.begin();
     first->add_blob(content);
     first->commit();
@@ -177,7 +177,7 @@ TEST_CASE("gc leaves young packs, and what they name in old ones") {
 }
 
 TEST_CASE("gc leaves what a living writer has added or found, until it is closed") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   Digest first;
   {
     Other before(t.folder);
@@ -201,7 +201,7 @@ TEST_CASE("gc leaves what a living writer has added or found, until it is closed
 }
 
 TEST_CASE("a writer that looks up what a gc has just removed stores it again") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   {
     Other before(t.folder);
     add_version(before.store, 1);
@@ -215,7 +215,7 @@ TEST_CASE("a writer that looks up what a gc has just removed stores it again") {
 }
 
 TEST_CASE("a reference recorded while gc was marking is seen before anything goes") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   Digest version;
   {
     Other writer(t.folder);
@@ -242,7 +242,7 @@ TEST_CASE("a reader with an old picture follows objects into rewritten packs") {
     Other writer(t.folder);
     auto batch = writer.store.begin();
     for (int step : {1, 2}) {
-      Bytes content = content_of(step);
+      Bytes content = packed_content(step);
       (step == 1 ? kept : dropped) =
           batch->add_manifest({{"file", kModeFile, content.size(), batch->add_blob(content)}}).id;
     }
@@ -255,7 +255,7 @@ TEST_CASE("a reader with an old picture follows objects into rewritten packs") {
   collect(*t.store, {kept});
   Bytes read(400'000);
   CHECK(blob.read_at(0, read.data(), read.size()) == read.size());
-  CHECK(read == content_of(1));
+  CHECK(read == packed_content(1));
   CHECK(is_whole(late.store, kept, 1));
   CHECK_THROWS_AS(late.store.read(ObjectKind::kManifest, dropped), Error);
 }
@@ -285,7 +285,7 @@ TEST_CASE("a list that stays keeps its chunks, so that a writer may trust it") {
 }
 
 TEST_CASE("the index over many packs is written anew, and readers use it") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   std::vector<Digest> kept;
   {
     Other writer(t.folder);
@@ -304,7 +304,7 @@ TEST_CASE("the index over many packs is written anew, and readers use it") {
 }
 
 TEST_CASE("gc refuses where damage hides what is needed, and where another one runs") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   Digest version;
   {
     Other writer(t.folder);
@@ -348,7 +348,7 @@ TEST_CASE("gc refuses where damage hides what is needed, and where another one r
 }
 
 TEST_CASE("a pin that cannot be read keeps everything") {
-  TestStore t(kSmallPacks);
+  TestStore t(kPacksOfOne);
   {
     Other writer(t.folder);
     add_version(writer.store, 1);
@@ -367,13 +367,13 @@ void gc_with(FaultDisk::Fault fault) {
   NoProgress progress;
   for (int at = 1, calls = 1; at <= calls + 1; at += mlx::test::stride()) {
     CAPTURE(at);
-    TestStore t(kSmallPacks);
+    TestStore t(kPacksOfOne);
     std::vector<Digest> kept;
     {
       Other writer(t.folder);
       auto batch = writer.store.begin();
       for (int step = 0; step < 3; ++step) {
-        Bytes content = content_of(step);
+        Bytes content = packed_content(step);
         Digest id = batch->add_manifest({{"file", kModeFile, content.size(), batch->add_blob(content)}}).id;
         if (step == 1) kept.push_back(id);
       }
@@ -383,7 +383,7 @@ void gc_with(FaultDisk::Fault fault) {
     FaultDisk disk(fault, at);
     bool finished = false;
     {
-      Store store(t.folder, disk, pool, kSmallPacks);
+      Store store(t.folder, disk, pool, kPacksOfOne);
       try {
         collect(store, kept);
         finished = true;
@@ -401,7 +401,7 @@ void gc_with(FaultDisk::Fault fault) {
       NoProgress quiet;
       CHECK(after.store.fsck(quiet).problems.empty());
       for (int step : {0, 2, 4}) {
-        Digest file = Digest::of(content_of(step));
+        Digest file = Digest::of(packed_content(step));
         if (after.store.has_blob(file)) CHECK(after.store.has_whole_blob(file));
       }
       Digest again = add_version(after.store, 0);
@@ -413,7 +413,7 @@ void gc_with(FaultDisk::Fault fault) {
       collect(after.store, kept);
       CHECK(is_whole(after.store, kept[0], 1));
       CHECK(is_whole(after.store, kept[1], 0));
-      CHECK_FALSE(after.store.has_blob(Digest::of(content_of(4))));
+      CHECK_FALSE(after.store.has_blob(Digest::of(packed_content(4))));
     }
     expect_clean(t.folder);
     CHECK_FALSE(path_exists(t.folder + "/packs/condemned"));

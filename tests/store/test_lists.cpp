@@ -11,7 +11,7 @@ using namespace mlx::store;
 
 namespace {
 
-struct Folder {
+struct ListsRemote {
   TempFolder temp;
   std::unique_ptr<Disk> disk = unsynced_disk();
   Pool pool{2};
@@ -31,7 +31,7 @@ std::vector<FileRef> files(const Digest& id, std::optional<std::uint64_t> size =
 }  // namespace
 
 TEST_CASE("bug: a fetch stores no chunk list that makes another file") {
-  Folder remote;
+  ListsRemote remote;
   const Lie file(1);
   (void)remote.open();
   plant(remote.path, *remote.disk, file.lying());
@@ -51,7 +51,7 @@ TEST_CASE("bug: a fetch stores no chunk list that makes another file") {
 }
 
 TEST_CASE("a fetch brings files with their lists, long ones too, and the lists last") {
-  Folder remote;
+  ListsRemote remote;
   std::vector<Lie> honest;
   std::vector<FileRef> wanted;
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("a fetch brings files with their lists, long ones too, and the lists l
 }
 
 TEST_CASE("bug: a list that claims more than the version says is refused before its chunks are asked for") {
-  Folder remote;
+  ListsRemote remote;
   (void)remote.open();
   const StoredObject part = as_chunk(random_bytes(1000, 1));
   ChunkList page;
@@ -98,7 +98,7 @@ TEST_CASE("bug: a list that claims more than the version says is refused before 
 }
 
 TEST_CASE("bug: a remote on a disk stores no chunk list that makes another file") {
-  Folder remote;
+  ListsRemote remote;
   const Lie file(1), other(500);
   const auto there = remote.open();
   CHECK(error_of([&] { send(*there, file.lying()); }) == ErrorKind::kCorrupt);
@@ -155,7 +155,7 @@ TEST_CASE("bug: operations unfold to no more than the budget and a multiple of w
 }
 
 TEST_CASE("bug: a fetch decodes no operation that is larger than one may be") {
-  Folder remote;
+  ListsRemote remote;
   const auto there = remote.open();
   const Bytes zeros(std::size_t{kMaxOperationSize} + 1);
   const Digest id = Digest::of(zeros);
@@ -167,7 +167,7 @@ TEST_CASE("bug: a fetch decodes no operation that is larger than one may be") {
 }
 
 TEST_CASE("bug: an attachment whose size nobody says was a list of 64 GiB, all of it hashed") {
-  Folder remote;
+  ListsRemote remote;
   (void)remote.open();
   const StoredObject part = as_chunk(Bytes(1 << 20));
   ChunkList list;

@@ -12,37 +12,37 @@ using namespace mlx::store;
 
 namespace {
 
-using Tree = std::map<std::string, std::pair<std::uint32_t, std::string>>;  // path → mode, text
+using TextTree = std::map<std::string, std::pair<std::uint32_t, std::string>>;  // path → mode, text
 
-std::vector<Entry> entries(const Tree& tree) {
+std::vector<Entry> entries(const TextTree& tree) {
   std::vector<Entry> list;
   for (const auto& [path, file] : tree) list.push_back({path, file.first, file.second.size(), Digest::of(file.second)});
   return list;
 }
 
-Tree files(std::initializer_list<std::pair<const char*, const char*>> list) {
-  Tree tree;
+TextTree files(std::initializer_list<std::pair<const char*, const char*>> list) {
+  TextTree tree;
   for (const auto& [path, text] : list) tree[path] = {kModeFile, text};
   return tree;
 }
 
-MergedEntries merge(const Tree& base, const Tree& ours, const Tree& theirs, Favour favour = Favour::kNone) {
+MergedEntries merge(const TextTree& base, const TextTree& ours, const TextTree& theirs, Favour favour = Favour::kNone) {
   return merge_entries(entries(base), entries(ours), entries(theirs), favour);
 }
 
-std::string conflict(const Tree& base, const Tree& ours, const Tree& theirs) {
+std::string conflict(const TextTree& base, const TextTree& ours, const TextTree& theirs) {
   std::string text;
   for (const MergeConflict& c : merge(base, ours, theirs).conflicts) text += c.path + ": " + c.what + "; ";
   return text;
 }
 
-bool holds_folder(const Tree& tree, const std::string& path) {
+bool holds_folder(const TextTree& tree, const std::string& path) {
   const auto next = tree.lower_bound(path + "/");
   return next != tree.end() && next->first.starts_with(path + "/");
 }
 
 // A tree in which no file is a folder of another.
-void put(Tree& tree, const std::string& path, std::uint32_t mode, const std::string& text) {
+void put(TextTree& tree, const std::string& path, std::uint32_t mode, const std::string& text) {
   if (holds_folder(tree, path)) return;
   for (std::size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1))
     if (tree.contains(path.substr(0, at))) return;
@@ -52,7 +52,7 @@ void put(Tree& tree, const std::string& path, std::uint32_t mode, const std::str
 struct Random {
   std::mt19937 bits{7};
   unsigned below(unsigned n) { return static_cast<unsigned>(bits() % n); }
-  void change(Tree& tree, unsigned times) {
+  void change(TextTree& tree, unsigned times) {
     static const char* const kPaths[] = {"a", "a-b", "a/x", "a/y", "a/z/1", "a/z/2", "b", "b/x", "c", "d/e/f", "d/e"};
     static const std::uint32_t kModes[] = {kModeFile, kModeFile, kModeExecutable, kModeLink};
     for (unsigned i = 0; i < times; ++i) {
@@ -68,8 +68,9 @@ struct Random {
 
 // The reference for one path: nullopt for a conflict; a value whose text is "" and mode 0 for "no file".
 using File = std::pair<std::uint32_t, std::string>;
-std::optional<File> by_the_book(const Tree& base, const Tree& ours, const Tree& theirs, const std::string& path) {
-  const auto get = [&](const Tree& tree) { return tree.contains(path) ? tree.at(path) : File{}; };
+std::optional<File> by_the_book(const TextTree& base, const TextTree& ours, const TextTree& theirs,
+                                const std::string& path) {
+  const auto get = [&](const TextTree& tree) { return tree.contains(path) ? tree.at(path) : File{}; };
   const File b = get(base), o = get(ours), t = get(theirs);
   if (o == t || b == t) return o;
   if (b == o) return t;
@@ -83,8 +84,8 @@ std::optional<File> by_the_book(const Tree& base, const Tree& ours, const Tree& 
 }  // namespace
 
 TEST_CASE("merge: what one side did is taken, what both did alike is taken once") {
-  const Tree base = files({{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}});
-  Tree ours = base, theirs = base, both = base;
+  const TextTree base = files({{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}});
+  TextTree ours = base, theirs = base, both = base;
   ours["a"].second = both["a"].second = "2", ours["new"] = both["new"] = {kModeFile, "n"};
   theirs.erase("b"), both.erase("b");
   ours["c"].second = theirs["c"].second = both["c"].second = "3";
@@ -96,8 +97,8 @@ TEST_CASE("merge: what one side did is taken, what both did alike is taken once"
 }
 
 TEST_CASE("merge: content of one side, executable bit of the other") {
-  const Tree base = files({{"run", "1"}});
-  Tree ours = files({{"run", "2"}}), theirs = base, both = ours;
+  const TextTree base = files({{"run", "1"}});
+  TextTree ours = files({{"run", "2"}}), theirs = base, both = ours;
   theirs["run"].first = both["run"].first = kModeExecutable;
   CHECK(merge(base, ours, theirs).entries == entries(both));
   CHECK(merge(base, theirs, ours).entries == entries(both));
@@ -107,7 +108,7 @@ TEST_CASE("merge: content of one side, executable bit of the other") {
 }
 
 TEST_CASE("merge: each kind of conflict is named") {
-  const Tree none, one = files({{"f", "1"}}), two = files({{"f", "2"}}), three = files({{"f", "3"}});
+  const TextTree none, one = files({{"f", "1"}}), two = files({{"f", "2"}}), three = files({{"f", "3"}});
   CHECK(conflict(one, two, three) == "f: changed on both sides, differently; ");
   CHECK(conflict(none, two, three) == "f: added on both sides, differently; ");
   CHECK(conflict(one, two, none) == "f: changed in ours, deleted in theirs; ");
@@ -118,11 +119,11 @@ TEST_CASE("merge: each kind of conflict is named") {
 }
 
 TEST_CASE("merge: a favour decides what is in conflict and nothing else") {
-  const Tree base = files({{"f", "1"}, {"g", "1"}}), ours = files({{"f", "2"}, {"g", "1"}, {"h", "1"}}),
-             theirs = files({{"g", "2"}});
+  const TextTree base = files({{"f", "1"}, {"g", "1"}}), ours = files({{"f", "2"}, {"g", "1"}, {"h", "1"}}),
+                 theirs = files({{"g", "2"}});
   CHECK(merge(base, ours, theirs, Favour::kOurs).entries == entries(files({{"f", "2"}, {"g", "2"}, {"h", "1"}})));
   CHECK(merge(base, ours, theirs, Favour::kTheirs).entries == entries(files({{"g", "2"}, {"h", "1"}})));
-  const Tree file = files({{"f", "1"}}), folder = files({{"f/g", "1"}, {"k", "1"}});
+  const TextTree file = files({{"f", "1"}}), folder = files({{"f/g", "1"}, {"k", "1"}});
   CHECK(merge({}, file, folder, Favour::kOurs).entries == entries(files({{"f", "1"}, {"k", "1"}})));
   CHECK(merge({}, file, folder, Favour::kTheirs).entries == entries(folder));
 }
@@ -131,12 +132,12 @@ TEST_CASE("merge: random trees, as the textbook has it") {
   Random random;
   unsigned clean = 0, in_conflict = 0;
   for (int round = 0; round < 4000; ++round) {
-    Tree base;
+    TextTree base;
     random.change(base, 8);
-    Tree ours = base, theirs = base, wanted;
+    TextTree ours = base, theirs = base, wanted;
     random.change(ours, random.below(5)), random.change(theirs, random.below(5));
     std::set<std::string> paths, conflicts;
-    for (const Tree* tree : {&base, &ours, &theirs})
+    for (const TextTree* tree : {&base, &ours, &theirs})
       for (const auto& [path, file] : *tree) paths.insert(path);
     for (const std::string& path : paths) {
       const std::optional<File> file = by_the_book(base, ours, theirs, path);

@@ -10,13 +10,13 @@ using namespace mlx::store;
 
 namespace {
 
-struct Folder final : RemoteUnderTest {
+struct FolderRemote final : RemoteUnderTest {
   TempFolder temp;
   std::unique_ptr<Disk> disk = unsynced_disk();
   Pool pool{2};
   RemoteOptions options;
 
-  Folder() { options.create = true; }
+  FolderRemote() { options.create = true; }
   std::unique_ptr<Remote> open() override { return open_remote(folder(), options, *disk, pool); }
   std::string folder() override { return temp.path() + "/remote"; }
 };
@@ -57,7 +57,7 @@ struct Elsewhere final : RemoteUnderTest {
 }  // namespace
 
 TEST_CASE("remote suite: a folder") {
-  run_remote_suite([] { return std::make_unique<Folder>(); });
+  run_remote_suite([] { return std::make_unique<FolderRemote>(); });
 }
 
 TEST_CASE("remote suite: the remote in MLX_TEST_REMOTE") {

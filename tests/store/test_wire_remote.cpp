@@ -120,7 +120,7 @@ std::unique_ptr<Remote> with_server(Pool& pool, const std::function<void(FrameRe
   return open_wire_remote(std::move(side), pool);
 }
 
-StoredObject chunk(ByteView bytes) {
+StoredObject sent_chunk(ByteView bytes) {
   return Codec().encode({Digest::of(bytes), ObjectKind::kChunk}, Digest::of(bytes), bytes);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("what a cut connection brought whole is kept") {
   std::vector<StoredObject> objects;
   std::vector<ObjectKey> keys;
   for (std::uint64_t i = 0; i < 100; ++i) {
-    objects.push_back(chunk(random_bytes(10'000, i)));
+    objects.push_back(sent_chunk(random_bytes(10'000, i)));
     keys.push_back(objects.back().key);
   }
   const ReadStored read = [&](const ObjectKey& key) {
@@ -171,7 +171,7 @@ TEST_CASE("a connection that failed is made again by the next call") {
   OverWire wire;
   const auto remote = wire.open();
   NoProgress progress;
-  const StoredObject good = chunk(as_bytes("good"));
+  const StoredObject good = sent_chunk(as_bytes("good"));
   const auto failing = [](const ObjectKey&) -> StoredObject { fail(ErrorKind::kConflict, "no"); };
   CHECK(error_of([&] { remote->send({good.key}, failing, progress); }) == ErrorKind::kConflict);
   CHECK(remote->missing({good.key}).size() == 1);
@@ -209,7 +209,7 @@ TEST_CASE("a server that serves one folder refuses paths outside of it") {
 TEST_CASE("a server that only reads changes nothing") {
   OverWire wire;
   NoProgress progress;
-  const StoredObject object = chunk(as_bytes("object")), other = chunk(as_bytes("other"));
+  const StoredObject object = sent_chunk(as_bytes("object")), other = sent_chunk(as_bytes("other"));
   wire.open()->send(
       {object.key}, [&](const ObjectKey&) { return object; }, progress);
   wire.serving.read_only = true;
@@ -235,7 +235,7 @@ TEST_CASE("a store that is not there is not found") {
 TEST_CASE("answers that do not belong to the question are refused") {
   Pool pool{1};
   NoProgress progress;
-  const StoredObject asked = chunk(as_bytes("asked")), other = chunk(as_bytes("other"));
+  const StoredObject asked = sent_chunk(as_bytes("asked")), other = sent_chunk(as_bytes("other"));
   const auto receive = [&](const std::function<void(FrameReader&, FrameWriter&)>& body) {
     int taken = 0;
     const auto kind = error_of([&] {
@@ -335,7 +335,7 @@ TEST_CASE("bug: a server that lists ids without end is left") {
 TEST_CASE("bug: a server that acknowledges without end is left") {
   Pool pool{1};
   NoProgress progress;
-  const StoredObject object = chunk(as_bytes("object"));
+  const StoredObject object = sent_chunk(as_bytes("object"));
   const auto remote = with_server(pool, [](FrameReader& in, FrameWriter& out) {
     while (in.next()->type != Type::kEnd) {
     }
@@ -387,7 +387,7 @@ TEST_CASE("bug: a server asks before it publishes heads") {
 TEST_CASE("clients that talk nonsense are told, and leave nothing behind") {
   OverWire wire;
   (void)wire.open();
-  const StoredObject object = chunk(as_bytes("object"));
+  const StoredObject object = sent_chunk(as_bytes("object"));
   const auto answer_to = [&](const std::vector<Bytes>& frames) {
     SocketTransport transport([&](int fd) { wire.serve_one(fd); }, kNever);
     Bytes all;

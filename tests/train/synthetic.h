@@ -5,7 +5,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
-#include "data/dataset.h"
+#include "data/images.h"
 #include "kernels/philox.h"
 #include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"
@@ -20,8 +20,8 @@ inline void put_big_endian(Bytes& out, std::uint32_t v) {
 
 inline constexpr std::uint32_t kSide = 12;
 
-inline data::Examples make_examples(std::uint32_t count, std::uint64_t stream) {
-  data::Examples out;
+inline data::Images make_examples(std::uint32_t count, std::uint64_t stream) {
+  data::Images out;
   out.count = count;
   out.height = out.width = kSide;
   out.channels = 1;
@@ -42,7 +42,7 @@ inline data::Examples make_examples(std::uint32_t count, std::uint64_t stream) {
 }
 
 inline void write_split(const std::string& folder, const std::string& name, std::uint32_t count, std::uint64_t stream) {
-  const data::Examples examples = make_examples(count, stream);
+  const data::Images examples = make_examples(count, stream);
   Bytes images, labels;
   put_big_endian(images, 0x803);
   for (const std::uint32_t dim : {count, kSide, kSide}) put_big_endian(images, dim);

@@ -10,37 +10,21 @@
 #include "registry/versions/references.h"
 #include "synthetic.h"
 #include "train/trainer.h"
+#include "world.h"
 
 namespace mlx {
 namespace {
 
-std::string config_of(const std::string& model) {
+std::string bars_config(const std::string& model) {
   return "[data]\ndataset = \"data/bars\"\nhold_out = 44\naugment = { shift = 1 }\n[model]\nname = "
          "\"clf\"\n" +
          model + "[train]\nepochs = 3\nbatch = 32\nseed = 5\nlearning_rate = 0.05\ncheckpoint_every = 0.5\n";
 }
 
-// Stops the training as Ctrl-C does when so many steps are done.
-struct OwnToken {
-  Interruption token;
-};
-struct Interrupt final : private OwnToken, Progress {
-  explicit Interrupt(std::uint64_t at) : Progress(token), step(at) {}
-  void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
-  void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) token.raise(SIGINT);
-  }
-  void note(std::string_view) override {}
-  void end() override {}
-  void warn(std::string_view) override {}
-  std::uint64_t step, done = 0;
-  bool training = false;
-};
-
-struct World {
-  World(int threads, const std::string& model) : pool(threads), disk(store::real_disk()) {
+struct BarsWorld {
+  BarsWorld(int threads, const std::string& model) : pool(threads), disk(store::real_disk()) {
     synthetic::make_repository(folder.path(), *disk, pool);
-    write_file_atomically(join_path(folder.path(), "train.toml"), config_of(model));
+    write_file_atomically(join_path(folder.path(), "train.toml"), bars_config(model));
     repository = std::unique_ptr<registry::Repository>(
         new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
   }
@@ -62,7 +46,7 @@ struct World {
 void check_family(const std::string& model) {
   CAPTURE(model);
   NoProgress silent;
-  World one(1, model), two(2, model), three(3, model);
+  BarsWorld one(1, model), two(2, model), three(3, model);
   const train::TrainOutcome outcome = one.train(silent);
   const std::vector<registry::MetricPoint> losses = registry::metrics(*one.repository, outcome.run.id, "train/loss");
   REQUIRE(losses.size() == 24);
@@ -74,7 +58,7 @@ void check_family(const std::string& model) {
   two.train(silent);
   CHECK(two.id() == one.id());
 
-  Interrupt interrupt(11);
+  train::test::StopAt interrupt(11);
   CHECK_THROWS_WITH_AS(three.train(interrupt), doctest::Contains("after step 11"), Error);
   three.train(silent, "run:" + registry::runs(*three.repository).at(0).id);
   CHECK(three.id() == one.id());

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/json.h"
+#include "data/images_dataset.h"
 #include "registry/versions/references.h"
 #include "world.h"
 
@@ -125,7 +126,7 @@ TEST_CASE("bug: the default batch was larger than the data and refused it") {
   config.batch_given = false;
   const auto batch_for = [&](std::int64_t examples, std::int64_t accumulate = 1) {
     config.accumulate = accumulate;
-    settle(config, data::Kind::kImages, examples);
+    settle(config, data::images_kind, examples);
     return config.batch;
   };
   CHECK(batch_for(60000) == 128);
@@ -146,8 +147,8 @@ TEST_CASE("keys of the command line count as those of the file") {
       file, {"train.epochs=7", "train.optimizer=adamw", "model.layers=[{ flatten = true }]", "data.augment.flip=true"});
   CHECK(set.epochs == 7);
   CHECK(set.optimizer.name == "adamw");
-  CHECK(set.augment.flip);
-  CHECK(set.augment.shift == 1);
+  CHECK(set.reading.augment.flip);
+  CHECK(set.reading.augment.shift == 1);
   const auto refused = [&](const std::string& assignment) {
     try {
       (void)read_train_config(file, {assignment});

@@ -39,8 +39,8 @@ std::string words(std::uint32_t count) {
 }
 
 // A repository with data/set@v1 of these files, and trainings of configs on it.
-struct World {
-  explicit World(const std::vector<std::pair<std::string, std::string>>& files, int threads = 2)
+struct FilesWorld {
+  explicit FilesWorld(const std::vector<std::pair<std::string, std::string>>& files, int threads = 2)
       : pool(threads), disk(store::real_disk()) {
     registry::Repository::init(folder.path(), *disk);
     repository = std::unique_ptr<registry::Repository>(
@@ -96,18 +96,18 @@ double metric(const train::Evaluation& e, const std::string& name) {
 }
 
 const char* const kMlp = "family = \"mlp\"\nhidden = [16]";
-const char* const kSteps = "epochs = 30\nbatch = 32\nlearning_rate = 0.05";
+const char* const kStepsOfRows = "epochs = 30\nbatch = 32\nlearning_rate = 0.05";
 
 }  // namespace
 
 TEST_CASE("rows: numbers are learned in units of their deviation and told in their own; the same bits on any threads") {
   const std::vector<std::pair<std::string, std::string>> files = {{"train.csv", houses(400, 1)},
                                                                   {"test.csv", houses(80, 2)}};
-  World world(files), other(files, 1);
+  FilesWorld world(files), other(files, 1);
   const std::string data = "target = \"price\"\nfeatures = [\"rooms\", \"city\", \"garden\"]\nhold_out = 0.1";
-  const train::TrainOutcome outcome = world.train(data, kMlp, kSteps);
-  CHECK(other.train(data, kMlp, kSteps).version.digest == outcome.version.digest);
-  CHECK(world.train(data, kMlp, kSteps).unchanged);
+  const train::TrainOutcome outcome = world.train(data, kMlp, kStepsOfRows);
+  CHECK(other.train(data, kMlp, kStepsOfRows).version.digest == outcome.version.digest);
+  CHECK(world.train(data, kMlp, kStepsOfRows).unchanged);
   const Json summary = parse_json(outcome.run.summary, "summary");
   CHECK(summary["valid_r2"].get<double>() > 0.95);
   CHECK(summary["rows_per_second"].get<double>() > 0);
@@ -132,14 +132,14 @@ TEST_CASE("rows: numbers are learned in units of their deviation and told in the
   CHECK(said.values[1] == doctest::Approx(384).epsilon(0.15));
 
   const train::TrainOutcome huber =
-      world.train(data, kMlp, fmt::format("{}\nloss = \"huber\"\nhuber_delta = 0.5", kSteps));
+      world.train(data, kMlp, fmt::format("{}\nloss = \"huber\"\nhuber_delta = 0.5", kStepsOfRows));
   CHECK(huber.version.digest != outcome.version.digest);
   CHECK(metric(world.evaluate("test"), "r2") > 0.95);
 }
 
 TEST_CASE("rows: classes and labels") {
-  World world({{"train.csv", houses(400, 1)}, {"test.csv", houses(80, 2)}});
-  world.train("target = \"kind\"\nfeatures = [\"rooms\", \"city\"]", kMlp, kSteps);
+  FilesWorld world({{"train.csv", houses(400, 1)}, {"test.csv", houses(80, 2)}});
+  world.train("target = \"kind\"\nfeatures = [\"rooms\", \"city\"]", kMlp, kStepsOfRows);
   const train::Evaluation kind = world.evaluate("test");
   CHECK(kind.accuracy() > 0.95);
   CHECK(metric(kind, "auc") > 0.98);
@@ -147,12 +147,12 @@ TEST_CASE("rows: classes and labels") {
   CHECK(kind.labels == std::vector<std::string>{"big", "small"});
   CHECK(kind.confusion.size() == 2);
   world.train("target = \"rooms\"\nfeatures = [\"price\", \"city\", \"garden\"]", kMlp,
-              fmt::format("{}\nloss = \"softmax\"", kSteps));
+              fmt::format("{}\nloss = \"softmax\"", kStepsOfRows));
   const train::Evaluation rooms = world.evaluate("test");
   CHECK(rooms.labels.size() == 7);
   CHECK(metric(rooms, "top5_accuracy") >= rooms.accuracy());
   world.train("target = [\"warm\", \"dear\"]\nfeatures = [\"rooms\", \"city\", \"garden\"]", kMlp,
-              fmt::format("{}\nlabel_smoothing = 0.05", kSteps));
+              fmt::format("{}\nlabel_smoothing = 0.05", kStepsOfRows));
   const train::Evaluation labels = world.evaluate("test");
   CHECK(labels.count == 160);
   CHECK(labels.accuracy() > 0.9);
@@ -161,7 +161,7 @@ TEST_CASE("rows: classes and labels") {
 }
 
 TEST_CASE("text: a tiny GPT-2 learns to spell, over characters and over bytes") {
-  World world({{"words.txt", words(1500)}});
+  FilesWorld world({{"words.txt", words(1500)}});
   const char* const gpt = "family = \"gpt2\"\nlayers = 1\nwidth = 32\nheads = 2\ncontext = 16";
   const char* const steps = "epochs = 4\nbatch = 16\noptimizer = \"adamw\"\nlearning_rate = 0.01";
   const train::TrainOutcome outcome = world.train("tokenizer = \"chars\"\nhold_out = 800", gpt, steps);
@@ -193,7 +193,7 @@ std::string patients(std::uint32_t count) {
 
 TEST_CASE("bug: by default a regression diverged, and 100 rows were too few for a batch") {
   for (const std::uint32_t count : {100u, 353u}) {
-    World world({{"train.csv", patients(count)}});
+    FilesWorld world({{"train.csv", patients(count)}});
     const train::TrainOutcome outcome =
         world.train("target = \"y\"\nhold_out = 0.2", "family = \"mlp\"\nhidden = [64, 64]", "epochs = 60");
     CAPTURE(outcome.run.summary);
@@ -203,7 +203,7 @@ TEST_CASE("bug: by default a regression diverged, and 100 rows were too few for 
 }
 
 TEST_CASE("text is learned by default, in both families") {
-  World world({{"words.txt", words(1500)}});
+  FilesWorld world({{"words.txt", words(1500)}});
   for (const char* family : {"gpt2", "llama"}) {
     const train::TrainOutcome outcome = world.train(
         "hold_out = 0.1", fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 2\ncontext = 16", family),
@@ -215,8 +215,8 @@ TEST_CASE("text is learned by default, in both families") {
 }
 
 TEST_CASE("data and config that do not fit are refused with their reason") {
-  World rows({{"train.csv", houses(60, 1)}, {"other.txt", "x"}}), text({{"a.txt", words(50)}});
-  const auto refuses = [](World& world, const std::string& data, const std::string& train, const std::string& what,
+  FilesWorld rows({{"train.csv", houses(60, 1)}, {"other.txt", "x"}}), text({{"a.txt", words(50)}});
+  const auto refuses = [](FilesWorld& world, const std::string& data, const std::string& train, const std::string& what,
                           const char* model = kMlp) {
     std::string message = "nothing was thrown";
     try {
@@ -228,19 +228,19 @@ TEST_CASE("data and config that do not fit are refused with their reason") {
     CHECK_MESSAGE(message.find(what) != std::string::npos, message);
   };
   const std::string price = "target = \"price\"";
-  refuses(rows, "", kSteps, "which column of train.csv is to be learned?");
-  refuses(rows, "target = \"prise\"", kSteps,
+  refuses(rows, "", kStepsOfRows, "which column of train.csv is to be learned?");
+  refuses(rows, "target = \"prise\"", kStepsOfRows,
           "train.toml:3: [data] target: train.csv has no column 'prise' | did you mean");
   refuses(rows, price, "epochs = 1\nbatch = 61", "larger than the 60 training examples");
   refuses(rows, price, "epochs = 1\nloss = \"binary\"", "column 'price' holds");
   refuses(rows, price, "epochs = 1\nlabel_smoothing = 0.1", "label_smoothing is for classes and labels");
   refuses(rows, price, "epochs = 1\nhuber_delta = 2", "huber_delta: it is for loss = \"huber\"");
-  refuses(rows, price + "\ntokenizer = \"chars\"", kSteps, "tokenizer is for text, the split holds rows");
-  refuses(rows, price + "\nhold_out = 1.5", kSteps, "hold_out: expected a count, or a share below 1");
-  refuses(rows, price + "\nhold_out = 60", kSteps, "leaves nothing");
-  refuses(rows, price, kSteps, "takes images", "family = \"cnn\"\nlayers = [{ flatten = true }]");
+  refuses(rows, price + "\ntokenizer = \"chars\"", kStepsOfRows, "tokenizer is for text, the split holds rows");
+  refuses(rows, price + "\nhold_out = 1.5", kStepsOfRows, "hold_out: expected a count, or a share below 1");
+  refuses(rows, price + "\nhold_out = 60", kStepsOfRows, "leaves nothing");
+  refuses(rows, price, kStepsOfRows, "takes images", "family = \"cnn\"\nlayers = [{ flatten = true }]");
   const char* const gpt = "family = \"gpt2\"\nlayers = 1\nwidth = 32\nheads = 2\ncontext = 16";
-  refuses(text, price, kSteps, "target is for rows, the split holds tokens", gpt);
+  refuses(text, price, kStepsOfRows, "target is for rows, the split holds tokens", gpt);
   refuses(text, "", "epochs = 1\nloss = \"mse\"", "loss = \"mse\" is not for targets that are tokens", gpt);
   refuses(text, "", "epochs = 1\nbatch = 100", "windows of 16 tokens", gpt);
   refuses(text, "hold_out = 100000", "epochs = 1", "leaves nothing", gpt);

@@ -15,6 +15,7 @@
 #include "registry/versions/pointers.h"
 #include "store/worktree/scan.h"
 #include "train/trainer.h"
+#include "world.h"
 
 namespace mlx {
 namespace {
@@ -49,19 +50,19 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-std::string config_of(const std::string& family) {
+std::string rhyme_config(const std::string& family) {
   return replaced(replaced(kConfig, "FAMILY", family), "EXTRA", family == "llama" ? "kv_heads = 2\ntie = true" : "");
 }
 
-struct World {
-  World(int threads, const std::string& family) : pool(threads), disk(store::real_disk()) {
+struct RhymeWorld {
+  RhymeWorld(int threads, const std::string& family) : pool(threads), disk(store::real_disk()) {
     registry::Repository::init(folder.path(), *disk);
     const std::string data = join_path(folder.path(), "data/rhyme");
     make_folders(data);
     std::string text;
     for (int i = 0; i < 20; ++i) text += "the cat sat on the mat.\nthe dog sat on the log.\n";
     write_file_atomically(join_path(data, "train.txt"), text);
-    write_file_atomically(join_path(folder.path(), "train.toml"), config_of(family));
+    write_file_atomically(join_path(folder.path(), "train.toml"), rhyme_config(family));
     repository = std::unique_ptr<registry::Repository>(
         new registry::Repository(registry::open_repository(folder.path(), *disk, pool)));
     NoProgress silent;
@@ -88,23 +89,6 @@ struct World {
   std::unique_ptr<registry::Repository> repository;
 };
 
-// As from Ctrl-C when `step` steps are done.
-struct OwnToken {
-  Interruption token;
-};
-struct Interrupt final : private OwnToken, Progress {
-  explicit Interrupt(std::uint64_t at) : Progress(token), step(at) {}
-  void begin(std::string_view stage, std::uint64_t, std::string_view) override { training = stage == "training"; }
-  void advance(std::uint64_t count) override {
-    if (training && (done += count) == step) token.raise(SIGINT);
-  }
-  void note(std::string_view) override {}
-  void end() override {}
-  void warn(std::string_view) override {}
-  std::uint64_t step, done = 0;
-  bool training = false;
-};
-
 }  // namespace
 
 TEST_CASE("language models: the same bits with any number of threads, and stopped and resumed" *
@@ -112,17 +96,17 @@ TEST_CASE("language models: the same bits with any number of threads, and stoppe
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
     NoProgress silent;
-    World one(1, family), two(2, family), three(3, family);
+    RhymeWorld one(1, family), two(2, family), three(3, family);
     const train::TrainOutcome whole = one.train(silent);
     CHECK(three.train(silent).version.digest == whole.version.digest);
-    Interrupt interrupt(17);
+    train::test::StopAt interrupt(17);
     CHECK_THROWS_AS(two.train(interrupt), Error);
     const std::vector<registry::Run> runs = registry::runs(*two.repository);
     REQUIRE(runs.size() == 1);
     CHECK(runs[0].status == registry::RunStatus::kInterrupted);
     CHECK(two.train(silent, "run:" + runs[0].id).version.digest == whole.version.digest);
     CHECK(registry::metrics(*two.repository, runs[0].id, "train/loss").size() == static_cast<std::size_t>(kSteps));
-    CHECK(nn::load_model(one.repository->store(), whole.version.digest).tokenizer->kind() == "chars");
+    CHECK(nn::load_model(one.repository->store(), whole.version.digest).preprocessing.tokenizer->kind() == "chars");
   }
 }
 

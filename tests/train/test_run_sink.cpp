@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <csignal>
 #include <map>
 #include <thread>
 
+#include "data/images_dataset.h"
+#include "memory_sink.h"
 #include "train/build_model.h"
 #include "train/training_loop.h"
 #include "world.h"
@@ -13,44 +16,16 @@
 namespace mlx::train::test {
 namespace {
 
-struct MemorySink final : RunSink {
-  void begin(std::int64_t step) override {
-    began.push_back(step);
-    for (auto& [name, series] : metrics) series.erase(series.upper_bound(step), series.end());
-  }
-  void log_metric(std::int64_t step, std::string name, double value) override { metrics[name][step] = value; }
-  void end_step() override { ++steps; }
-  void save_checkpoint(CheckpointState state, bool) override {
-    saved.push_back(state.step);
-    last = std::move(state);
-  }
-  bool wait_for_checkpoint() override { return last.has_value(); }
-  std::optional<CheckpointState> last_checkpoint() override { return last; }
-  void end() override { ++ends; }
-
-  std::vector<std::int64_t> began, saved;
-  std::map<std::string, std::map<std::int64_t, double>> metrics;
-  std::optional<CheckpointState> last;
-  int steps = 0, ends = 0;
-};
-
-TrainConfig config_of(const std::string& text) {
-  const TempFolder folder;
-  const std::string file = join_path(folder.path(), "train.toml");
-  write_file_atomically(file, text);
-  return read_train_config(file);
-}
-
 // As a program would that has the images already.
 TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress& progress, bool resume = false) {
   TrainConfig config = config_of(text);
   Pool pool(2);
-  TrainingData data = make_training_data(config, data::as_split(synthetic::make_examples(300, 1)), std::nullopt);
+  TrainingData data = make_training_data(config, data::make_dataset(synthetic::make_examples(300, 1)), nullptr);
   LoopOptions options;
   options.level = kernels::best_level();
   options.resume = resume;
-  config.precision = name_of(precision_of(config, data.train.about, options.level));
-  const nn::Built built = build_model(config, data.train.about, nullptr);
+  config.precision = name_of(precision_of(config, data.train->describe(), options.level));
+  const nn::Built built = build_model(config, data.train->describe(), nullptr);
   return run_training(config, built, data, options, sink, pool, progress);
 }
 

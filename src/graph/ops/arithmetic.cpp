@@ -8,13 +8,13 @@ namespace {
 using kernels::Arithmetic;
 using Ids = std::vector<ValueId>;
 
-Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_arithmetic(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kArithmetic, inputs, name);
   rule.require_f32();
   return {rule.out({}, DType::kF32, broadcast(rule, rule.dims(0), rule.dims(1)))};
 }
 
-Ids infer_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_arithmetic_backward(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kArithmeticBackward, inputs, name);
   rule.require_f32();
   const Dims y = broadcast(rule, rule.dims(0), rule.dims(1));
@@ -56,19 +56,33 @@ Ids slopes(Graph& graph, const Node& node, ValueId dy) {
   }
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_arithmetic(Graph& graph, const Node& node, const Ids& gradients) {
   const Ids wide = slopes(graph, node, gradients[0]);
   const Dims a = graph.value(node.inputs[0]).dims, b = graph.value(node.inputs[1]).dims;
   const ValueId da = sum_to(graph, wide[0], a, node.name + ".backward_sum_a");
   return {da, sum_to(graph, wide[1], b, node.name + ".backward_sum_b")};
 }
 
+// What leaves the other operand as it is.
+StartValue start_of_operand(const Node& node, std::size_t, const kernels::Shape&) {
+  const Arithmetic kind = node.attrs.arithmetic;
+  return {kind == Arithmetic::kMul || kind == Arithmetic::kDiv || kind == Arithmetic::kPow ? StartValue::kOne
+                                                                                           : StartValue::kZero};
+}
+
 }  // namespace
 
 std::vector<OpDef> arithmetic_ops() {
   return {
-      {.op = Op::kArithmetic, .infer = infer, .backward = backward, .cost = per_output<1>},
-      {.op = Op::kArithmeticBackward, .optional_outputs = 0b11, .infer = infer_backward, .cost = per_input<4>},
+      {.op = Op::kArithmetic,
+       .infer = infer_arithmetic,
+       .backward = backward_arithmetic,
+       .cost = per_output<1>,
+       .start = start_of_operand},
+      {.op = Op::kArithmeticBackward,
+       .optional_outputs = 0b11,
+       .infer = infer_arithmetic_backward,
+       .cost = per_input<4>},
   };
 }
 

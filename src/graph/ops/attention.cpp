@@ -21,7 +21,7 @@ Dims attended(const Rule& rule, const Attrs& attrs) {
   return with_last(rule.dims(0), Dim::of(heads.queries * heads.size));
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_attention(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAttention, inputs, name);
   const DType type = one_type(rule);
   const Dims y = attended(rule, attrs);
@@ -29,7 +29,8 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   return {out, rule.out("lse", DType::kF32, {y[0], Dim::of(attrs.heads), y[1]})};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_attention_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                             const std::string& name) {
   Rule rule(graph, Op::kAttentionBackward, inputs, name);
   const DType type = one_type(rule, {1, 3});
   const Dims y = attended(rule, attrs);
@@ -40,12 +41,12 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return {rule.out({}, type, rule.dims(0))};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_attention(Graph& graph, const Node& node, const Ids& gradients) {
   return graph.add(Op::kAttentionBackward, node.attrs, {node.inputs[0], node.outputs[0], node.outputs[1], gradients[0]},
                    node.name + ".backward");
 }
 
-Ids infer_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAttentionCached, inputs, name);
   const Dims y = attended(rule, attrs);
   const GroupedHeads heads = grouped_heads(rule, attrs);
@@ -65,14 +66,16 @@ Ids infer_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims
 }
 
 // Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · Hd a sequence.
-Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_attention(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
-Cost cost_backward(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_attention_backward(const Node&, std::span<const kernels::Shape> inputs,
+                             std::span<const kernels::Shape> outputs) {
   return with_bytes(5.0 * count_of(inputs[1]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
 // At most: a full cache.
-Cost cost_cached(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_attention_cached(const Node&, std::span<const kernels::Shape> inputs,
+                           std::span<const kernels::Shape> outputs) {
   return with_bytes(4.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[1]), inputs, outputs);
 }
 
@@ -92,12 +95,16 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
 
 std::vector<OpDef> attention_ops() {
   return {
-      {.op = Op::kAttention, .half_with_result = 1u << 0, .infer = infer, .backward = backward, .cost = cost},
+      {.op = Op::kAttention,
+       .half_with_result = 1u << 0,
+       .infer = infer_attention,
+       .backward = backward_attention,
+       .cost = cost_attention},
       {.op = Op::kAttentionBackward,
        .half_with_result = (1u << 0) | (1u << 1) | (1u << 3),
-       .infer = infer_backward,
-       .cost = cost_backward},
-      {.op = Op::kAttentionCached, .infer = infer_cached, .cost = cost_cached},
+       .infer = infer_attention_backward,
+       .cost = cost_attention_backward},
+      {.op = Op::kAttentionCached, .infer = infer_attention_cached, .cost = cost_attention_cached},
   };
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kOwn = 0, kTable = 2, kPartner = 3, kShare = 5;  // inputs
 
-std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
-                           const std::string& name) {
+std::vector<ValueId> infer_augment(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
+                                   const std::string& name) {
   Rule rule(graph, Op::kAugment, inputs, name);
   rule.require_rank(kOwn, 4);
   const Dims pixels = rule.dims(kOwn), changes{pixels[0], Dim::of(kernels::kChangeFields)};
@@ -37,7 +37,7 @@ std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<V
 }  // namespace
 
 std::vector<OpDef> augment_ops() {
-  return {{.op = Op::kAugment, .stores_half = true, .random = true, .infer = infer, .cost = per_output<1>}};
+  return {{.op = Op::kAugment, .stores_half = true, .random = true, .infer = infer_augment, .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

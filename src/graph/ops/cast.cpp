@@ -5,8 +5,8 @@
 namespace mlx::graph {
 namespace {
 
-std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
-                           const std::string& name) {
+std::vector<ValueId> infer_cast(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs, const Dims*,
+                                const std::string& name) {
   Rule rule(graph, Op::kCast, inputs, name);
   const DType from = rule.dtype(0), to = attrs.output;
   rule.require((from == DType::kF32 && kernels::is_half(to)) || (kernels::is_half(from) && to == DType::kF32),
@@ -17,7 +17,7 @@ std::vector<ValueId> infer(Graph& graph, const Attrs& attrs, const std::vector<V
 }  // namespace
 
 std::vector<OpDef> cast_ops() {
-  return {{.op = Op::kCast, .infer = infer, .cost = per_output<1>}};
+  return {{.op = Op::kCast, .infer = infer_cast, .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

@@ -26,12 +26,12 @@ Dims whole_of(const Rule& rule, const Attrs& attrs, std::size_t first, std::size
   return whole;
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_concat(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kConcat, inputs, name);
   return {rule.out({}, rule.dtype(0), whole_of(rule, attrs, 0, inputs.size()))};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_concat_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kConcatBackward, inputs, name);
   rule.require_f32();
   rule.require_shape(0, whole_of(rule, attrs, 1, inputs.size()));
@@ -41,7 +41,7 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return gradients;
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_concat(Graph& graph, const Node& node, const Ids& gradients) {
   Ids inputs{gradients[0]};
   inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
   return graph.add(Op::kConcatBackward, node.attrs, inputs, node.name + ".backward");
@@ -51,8 +51,8 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> concat_ops() {
   return {
-      {.op = Op::kConcat, .infer = infer, .backward = backward, .cost = per_output<0>},
-      {.op = Op::kConcatBackward, .optional_outputs = 0x7f, .infer = infer_backward},
+      {.op = Op::kConcat, .infer = infer_concat, .backward = backward_concat, .cost = per_output<0>},
+      {.op = Op::kConcatBackward, .optional_outputs = 0x7f, .infer = infer_concat_backward},
   };
 }
 

@@ -7,8 +7,6 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-constexpr std::int64_t kMaxWindow = 1 << 20;  // keeps sums of sizes far from overflow
-
 std::int64_t output_size(const Rule& rule, std::int64_t size, const Attrs& attrs, std::size_t axis) {
   const std::int64_t before = attrs.pad[2 * axis], after = attrs.pad[2 * axis + 1];
   rule.require(attrs.kernel[axis] >= 1 && attrs.kernel[axis] <= kMaxWindow && attrs.stride[axis] >= 1 &&
@@ -35,14 +33,14 @@ Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims
   return {x[0], Dim::of(output_size(rule, x[1].size, attrs, 0)), Dim::of(output_size(rule, x[2].size, attrs, 1)), w[0]};
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_conv2d(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kConv2d, inputs, name);
   const Dims y = output_dims(rule, attrs, rule.dims(0), rule.dims(1));
   return {rule.out({}, product_type(rule, attrs, {y[3]}), y)};
 }
 
-Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
-                        const std::string& name) {
+Ids infer_conv2d_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
+                               const std::string& name) {
   Rule rule(graph, Op::kConv2dBackwardData, inputs, name);
   rule.require(given != nullptr, "the output's shape must be given");
   rule.require(output_dims(rule, attrs, *given, rule.dims(1)) == rule.dims(0),
@@ -50,7 +48,8 @@ Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, con
   return {rule.out({}, gradient_type(rule, attrs), *given)};
 }
 
-Ids infer_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_conv2d_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                                  const std::string& name) {
   Rule rule(graph, Op::kConv2dBackwardWeights, inputs, name);
   require_same_reals(rule);
   rule.require(attrs.groups >= 1, "groups must be at least 1");
@@ -62,7 +61,7 @@ Ids infer_backward_weights(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   return {dw, rule.out("bias", DType::kF32, {out})};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_conv2d(Graph& graph, const Node& node, const Ids& gradients) {
   const ValueId dy = before_activation(graph, node, gradients[0]);
   Attrs attrs = node.attrs;
   attrs.activation = Activation::kNone;
@@ -78,15 +77,24 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 double products(const kernels::Shape& y, const kernels::Shape& w) {
   return 2.0 * count_of(y) * static_cast<double>(w.dims[1] * w.dims[2] * w.dims[3]);
 }
-Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_conv2d(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(products(outputs[0], inputs[1]), inputs, outputs);
 }
-Cost cost_backward_data(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_conv2d_backward_data(const Node&, std::span<const kernels::Shape> inputs,
+                               std::span<const kernels::Shape> outputs) {
   return with_bytes(products(inputs[0], inputs[1]), inputs, outputs);
 }
-Cost cost_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
-                           std::span<const kernels::Shape> outputs) {
+Cost cost_conv2d_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
+                                  std::span<const kernels::Shape> outputs) {
   return with_bytes(products(inputs[1], outputs[0]), inputs, outputs);
+}
+
+// w[O,KH,KW,C/groups]: an output has KH·KW·C/groups terms, and as many inputs share O/groups outputs.
+StartValue start_of_conv(const Node& node, std::size_t input, const kernels::Shape& shape) {
+  if (input != 1) return {};
+  const auto outputs = static_cast<double>(shape.dims[0]), window = static_cast<double>(shape.dims[1] * shape.dims[2]);
+  return {StartValue::kWeights, static_cast<double>(shape.dims[3]) * window,
+          outputs * window / static_cast<double>(node.attrs.groups)};
 }
 
 }  // namespace
@@ -97,20 +105,22 @@ std::vector<OpDef> conv_ops() {
        .stores_half = true,
        .product = true,
        .layer = true,
+       .eight_bits = EightBits::kLayer,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
-       .infer = infer,
-       .backward = backward,
-       .cost = cost},
+       .infer = infer_conv2d,
+       .backward = backward_conv2d,
+       .cost = cost_conv2d,
+       .start = start_of_conv},
       {.op = Op::kConv2dBackwardData,
        .stores_half = true,
        .product = true,
-       .infer = infer_backward_data,
-       .cost = cost_backward_data},
+       .infer = infer_conv2d_backward_data,
+       .cost = cost_conv2d_backward_data},
       {.op = Op::kConv2dBackwardWeights,
        .optional_outputs = 1u << 1,
        .product = true,
-       .infer = infer_backward_weights,
-       .cost = cost_backward_weights},
+       .infer = infer_conv2d_backward_weights,
+       .cost = cost_conv2d_backward_weights},
   };
 }
 

@@ -9,7 +9,7 @@ namespace {
 using Ids = std::vector<ValueId>;
 
 template <Op kOp>
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_dropout(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, kOp, inputs, name);
   rule.require_f32();
   rule.require(attrs.rate >= 0 && attrs.rate < 1, "the rate must be at least 0 and less than 1");
@@ -17,7 +17,7 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_dropout(Graph& graph, const Node& node, const Ids& gradients) {
   return graph.add(Op::kDropoutBackward, node.attrs, {gradients[0]}, node.name + ".backward");
 }
 
@@ -25,8 +25,12 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> dropout_ops() {
   return {
-      {.op = Op::kDropout, .random = true, .infer = infer<Op::kDropout>, .backward = backward, .cost = per_output<2>},
-      {.op = Op::kDropoutBackward, .infer = infer<Op::kDropoutBackward>, .cost = per_output<2>},
+      {.op = Op::kDropout,
+       .random = true,
+       .infer = infer_dropout<Op::kDropout>,
+       .backward = backward_dropout,
+       .cost = per_output<2>},
+      {.op = Op::kDropoutBackward, .infer = infer_dropout<Op::kDropoutBackward>, .cost = per_output<2>},
   };
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_embedding(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kEmbedding, inputs, name);
   rule.require_dtype(0, DType::kS32);
   rule.require_dtype(1, DType::kF32);
@@ -19,7 +19,8 @@ Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std:
   return {rule.out({}, DType::kF32, y)};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_embedding_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                             const std::string& name) {
   Rule rule(graph, Op::kEmbeddingBackward, inputs, name);
   rule.require_dtype(0, DType::kS32);
   rule.require_dtype(1, DType::kF32);
@@ -28,14 +29,14 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return {rule.out({}, DType::kF32, {Dim::of(attrs.axis), Dim::of(rule.size(1, -1))})};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_embedding(Graph& graph, const Node& node, const Ids& gradients) {
   Attrs attrs;
   attrs.axis = graph.value(node.inputs[1]).dims[0].size;
   return {kNone, graph.add(Op::kEmbeddingBackward, attrs, {node.inputs[0], gradients[0]}, node.name + ".backward")[0]};
 }
 
 // Only the rows that are read or written move, not the table.
-Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
+Cost cost_embedding(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
   return {0, 2.0 * static_cast<double>(outputs[0].bytes())};
 }
 
@@ -43,8 +44,12 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> embedding_ops() {
   return {
-      {.op = Op::kEmbedding, .infer = infer, .backward = backward, .cost = cost},
-      {.op = Op::kEmbeddingBackward, .infer = infer_backward},
+      {.op = Op::kEmbedding,
+       .infer = infer_embedding,
+       .backward = backward_embedding,
+       .cost = cost_embedding,
+       .start = start_of_table<1>},
+      {.op = Op::kEmbeddingBackward, .infer = infer_embedding_backward},
   };
 }
 

@@ -22,13 +22,14 @@ Dims gathered(const Rule& rule, const Attrs& attrs, const Dims& source, const Di
   return y;
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_gather(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kGather, inputs, name);
   require_indices(rule, 1);
   return {rule.out({}, rule.dtype(0), gathered(rule, attrs, rule.dims(0), rule.dims(1)))};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given, const std::string& name) {
+Ids infer_gather_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
+                          const std::string& name) {
   Rule rule(graph, Op::kGatherBackward, inputs, name);
   require_indices(rule, 0);
   rule.require_dtype(1, DType::kF32);
@@ -37,7 +38,7 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return {rule.out({}, DType::kF32, *given)};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_gather(Graph& graph, const Node& node, const Ids& gradients) {
   const Dims x = graph.value(node.inputs[0]).dims;
   const Ids dx =
       graph.add_shaped(Op::kGatherBackward, node.attrs, {node.inputs[1], gradients[0]}, x, node.name + ".backward");
@@ -45,7 +46,7 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 }
 
 // Only what is read or written moves, not the whole source.
-Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
+Cost cost_gather(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
   return {0, 2.0 * static_cast<double>(outputs[0].bytes())};
 }
 
@@ -53,8 +54,12 @@ Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels:
 
 std::vector<OpDef> gather_ops() {
   return {
-      {.op = Op::kGather, .infer = infer, .backward = backward, .cost = cost},
-      {.op = Op::kGatherBackward, .infer = infer_backward, .cost = per_output<1>},
+      {.op = Op::kGather,
+       .infer = infer_gather,
+       .backward = backward_gather,
+       .cost = cost_gather,
+       .start = start_of_table<0>},
+      {.op = Op::kGatherBackward, .infer = infer_gather_backward, .cost = per_output<1>},
   };
 }
 

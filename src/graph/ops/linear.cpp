@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_linear(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLinear, inputs, name);
   rule.require_rank(1, 2);
   const std::int64_t n = rule.size(1, 0), k = rule.size(1, 1);
@@ -23,7 +23,8 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   return outputs;
 }
 
-Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_linear_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                               const std::string& name) {
   Rule rule(graph, Op::kLinearBackwardData, inputs, name);
   rule.require_rank(1, 2);
   rule.require(rule.rank(0) >= 1 && rule.dims(0).back() == Dim::of(rule.size(1, 0)),
@@ -39,7 +40,7 @@ Ids infer_backward_data(Graph& graph, const Attrs& attrs, const Ids& inputs, con
   return {rule.out({}, type, dims)};
 }
 
-Ids infer_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_linear_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kLinearBackwardWeights, inputs, name);
   require_same_reals(rule);
   rule.require(rule.rank(0) >= 1 && rule.rank(1) >= 1 && without_last(rule.dims(0)) == without_last(rule.dims(1)),
@@ -49,7 +50,7 @@ Ids infer_backward_weights(Graph& graph, const Attrs&, const Ids& inputs, const 
   return {dw, rule.out("bias", DType::kF32, {n})};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_linear(Graph& graph, const Node& node, const Ids& gradients) {
   const ValueId dy = before_activation(graph, node, gradients[0]);
   const bool bias = node.inputs.size() > 2 && node.inputs[2] != kNone;
   const ValueId dx = graph.add(Op::kLinearBackwardData, {}, {dy, node.inputs[1]}, node.name + ".backward_data")[0];
@@ -58,15 +59,21 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 }
 
 // Every product of the first input with the weights: 2 · rows · N · K.
-Cost cost(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_linear(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[1]), inputs, outputs);
 }
-Cost cost_backward_data(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_linear_backward_data(const Node&, std::span<const kernels::Shape> inputs,
+                               std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[0]), inputs, outputs);
 }
-Cost cost_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
-                           std::span<const kernels::Shape> outputs) {
+Cost cost_linear_backward_weights(const Node&, std::span<const kernels::Shape> inputs,
+                                  std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(inputs[0]) * static_cast<double>(outputs[0].dims[0]), inputs, outputs);
+}
+
+StartValue start_of_linear(const Node&, std::size_t input, const kernels::Shape& shape) {
+  if (input != 1) return {};
+  return {StartValue::kWeights, static_cast<double>(shape.dims[1]), static_cast<double>(shape.dims[0])};
 }
 
 }  // namespace
@@ -78,20 +85,22 @@ std::vector<OpDef> linear_ops() {
        .stores_half = true,
        .product = true,
        .layer = true,
+       .eight_bits = EightBits::kLayer,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6) | bit_of(Activation::kGelu),
-       .infer = infer,
-       .backward = backward,
-       .cost = cost},
+       .infer = infer_linear,
+       .backward = backward_linear,
+       .cost = cost_linear,
+       .start = start_of_linear},
       {.op = Op::kLinearBackwardData,
        .stores_half = true,
        .product = true,
-       .infer = infer_backward_data,
-       .cost = cost_backward_data},
+       .infer = infer_linear_backward_data,
+       .cost = cost_linear_backward_data},
       {.op = Op::kLinearBackwardWeights,
        .optional_outputs = 1u << 1,
        .product = true,
-       .infer = infer_backward_weights,
-       .cost = cost_backward_weights},
+       .infer = infer_linear_backward_weights,
+       .cost = cost_linear_backward_weights},
   };
 }
 

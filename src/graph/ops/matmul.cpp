@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_matmul(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kMatmul, inputs, name);
   rule.require_f32();
   Dims a = rule.dims(0), b = rule.dims(1);
@@ -27,7 +27,7 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
 }
 
 // With A and B the factors as they are multiplied: dA = dY Bᵀ and dB = Aᵀ dY, turned where a or b is stored turned.
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_matmul(Graph& graph, const Node& node, const Ids& gradients) {
   const ValueId a = node.inputs[0], b = node.inputs[1], dy = gradients[0];
   const bool turned_a = node.attrs.transpose_a, turned_b = node.attrs.transpose_b;
   const auto product = [&](ValueId x, bool turned_x, ValueId y, bool turned_y, const char* what) {
@@ -44,16 +44,28 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
   return {sum_a, sum_to(graph, db, b_dims, node.name + ".backward_sum_b")};
 }
 
-Cost cost(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
+Cost cost_matmul(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   const kernels::Shape& a = inputs[0];
   const auto terms = static_cast<std::size_t>(a.rank - (node.attrs.transpose_a ? 2 : 1));
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(a.dims[terms]), inputs, outputs);
 }
 
+// Of either factor: the size that the sums run over, and the other one.
+StartValue start_of_factor(const Node& node, std::size_t input, const kernels::Shape& shape) {
+  const auto last = static_cast<std::size_t>(shape.rank - 1);
+  const auto rows = static_cast<double>(shape.dims[last - 1]), columns = static_cast<double>(shape.dims[last]);
+  const bool over_rows = input == 0 ? node.attrs.transpose_a : !node.attrs.transpose_b;
+  return over_rows ? StartValue{StartValue::kWeights, rows, columns} : StartValue{StartValue::kWeights, columns, rows};
+}
+
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {{.op = Op::kMatmul, .infer = infer, .backward = backward, .cost = cost}};
+  return {{.op = Op::kMatmul,
+           .infer = infer_matmul,
+           .backward = backward_matmul,
+           .cost = cost_matmul,
+           .start = start_of_factor}};
 }
 
 }  // namespace mlx::graph

@@ -158,6 +158,11 @@ Ids backward_rms_norm(Graph& graph, const Node& node, const Ids& gradients) {
   return {d[0], d[1], d[0]};
 }
 
+// Ones: gamma and the running variance.
+StartValue start_of_batch_norm(const Node&, std::size_t input, const kernels::Shape&) {
+  return {input == 1 || input == 4 ? StartValue::kOne : StartValue::kZero};
+}
+
 }  // namespace
 
 std::vector<OpDef> batch_norm_ops() {
@@ -168,7 +173,8 @@ std::vector<OpDef> batch_norm_ops() {
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_batch_norm,
        .backward = backward_batch_norm,
-       .cost = per_output<8>},
+       .cost = per_output<8>,
+       .start = start_of_batch_norm},
       {.op = Op::kBatchNormBackward,
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
@@ -177,7 +183,8 @@ std::vector<OpDef> batch_norm_ops() {
       {.op = Op::kBatchNormInference,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_batch_norm_inference,
-       .cost = per_output<2>},
+       .cost = per_output<2>,
+       .start = start_of_batch_norm},
   };
 }
 
@@ -191,7 +198,8 @@ std::vector<OpDef> layer_norm_ops() {
        .addend = 3,
        .infer = infer_layer_norm,
        .backward = backward_layer_norm,
-       .cost = norm_cost<8>},
+       .cost = norm_cost<8>,
+       .start = start_of_scale},
       {.op = Op::kLayerNormBackward,
        .in_place = 1u << 5,
        .reads_half = 1u << 1,
@@ -211,7 +219,8 @@ std::vector<OpDef> rms_norm_ops() {
        .addend = 2,
        .infer = infer_rms_norm,
        .backward = backward_rms_norm,
-       .cost = norm_cost<5>},
+       .cost = norm_cost<5>,
+       .start = start_of_scale},
       {.op = Op::kRmsNormBackward,
        .in_place = 1u << 4,
        .reads_half = 1u << 1,

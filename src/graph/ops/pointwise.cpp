@@ -202,7 +202,8 @@ std::vector<OpDef> positions_ops() {
       {.op = Op::kAddPositions,
        .infer = infer_add_positions,
        .backward = backward_add_positions,
-       .cost = per_output<1>},
+       .cost = per_output<1>,
+       .start = start_of_table<1>},
       {.op = Op::kAddPositionsBackward, .infer = infer_add_positions_backward, .cost = per_input<1>},
   };
 }

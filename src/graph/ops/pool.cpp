@@ -7,8 +7,6 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-constexpr std::int64_t kMaxWindow = 1 << 20;
-
 std::int64_t pooled(const Rule& rule, std::int64_t size, const Attrs& attrs, std::size_t axis) {
   const std::int64_t before = attrs.pad[2 * axis], after = attrs.pad[2 * axis + 1];
   rule.require(attrs.kernel[axis] >= 1 && attrs.kernel[axis] <= kMaxWindow && attrs.stride[axis] >= 1 &&
@@ -65,7 +63,7 @@ Ids infer_average_backward(Graph& graph, const Attrs&, const Ids& inputs, const 
 }
 
 template <Op kBackward>
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_pool(Graph& graph, const Node& node, const Ids& gradients) {
   const Dims x = graph.value(node.inputs[0]).dims;
   Ids inputs{gradients[0]};
   if (kBackward == Op::kMaxPoolBackward) inputs.push_back(node.outputs[1]);
@@ -85,15 +83,20 @@ std::vector<OpDef> pool_ops() {
        .optional_outputs = 1u << 1,
        .reads_half = 1u << 0,
        .stores_half = true,
+       .eight_bits = EightBits::kKeepsScale,
        .infer = infer_max,
-       .backward = backward<Op::kMaxPoolBackward>,
+       .backward = backward_pool<Op::kMaxPoolBackward>,
        .cost = cost_max},
       {.op = Op::kMaxPoolBackward,
        .reads_half = 1u << 0,
        .stores_half = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
-      {.op = Op::kAvgPool, .infer = infer_average, .backward = backward<Op::kAvgPoolBackward>, .cost = per_input<1>},
+      {.op = Op::kAvgPool,
+       .eight_bits = EightBits::kGivesF32,
+       .infer = infer_average,
+       .backward = backward_pool<Op::kAvgPoolBackward>,
+       .cost = per_input<1>},
       {.op = Op::kAvgPoolBackward, .infer = infer_average_backward, .cost = per_output<1>},
   };
 }

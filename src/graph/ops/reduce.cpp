@@ -24,13 +24,14 @@ bool selects(const Attrs& attrs) {
   return attrs.reduction == Reduction::kMax || attrs.reduction == Reduction::kMin;
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_reduce(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kReduce, inputs, name);
   rule.require_f32();
   return {rule.out({}, DType::kF32, reduced(rule, attrs, rule.dims(0)))};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given, const std::string& name) {
+Ids infer_reduce_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
+                          const std::string& name) {
   Rule rule(graph, Op::kReduceBackward, inputs, name);
   rule.require_f32();
   require_given(rule, given);
@@ -45,7 +46,7 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return {rule.out({}, DType::kF32, *given)};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_reduce(Graph& graph, const Node& node, const Ids& gradients) {
   Ids inputs{gradients[0]};
   if (selects(node.attrs)) inputs.insert(inputs.end(), {node.inputs[0], node.outputs[0]});
   const Dims x = graph.value(node.inputs[0]).dims;
@@ -56,8 +57,8 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> reduce_ops() {
   return {
-      {.op = Op::kReduce, .infer = infer, .backward = backward, .cost = per_input<1>},
-      {.op = Op::kReduceBackward, .infer = infer_backward, .cost = per_output<1>},
+      {.op = Op::kReduce, .infer = infer_reduce, .backward = backward_reduce, .cost = per_input<1>},
+      {.op = Op::kReduceBackward, .infer = infer_reduce_backward, .cost = per_output<1>},
   };
 }
 

@@ -20,7 +20,7 @@ bool same_count(Dims a, Dims b) {
   return product_of(a) == product_of(b);
 }
 
-Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims* given, const std::string& name) {
+Ids infer_reshape(Graph& graph, const Attrs&, const Ids& inputs, const Dims* given, const std::string& name) {
   Rule rule(graph, Op::kReshape, inputs, name);
   rule.require(given != nullptr && given->size() <= kernels::kMaxRank, "the output's shape must be given");
   rule.require(same_count(rule.dims(0), *given),
@@ -28,19 +28,23 @@ Ids infer(Graph& graph, const Attrs&, const Ids& inputs, const Dims* given, cons
   return {rule.out({}, rule.dtype(0), *given)};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_reshape(Graph& graph, const Node& node, const Ids& gradients) {
   const Dims x = graph.value(node.inputs[0]).dims;
   return graph.add_shaped(Op::kReshape, {}, {gradients[0]}, x, node.name + ".backward");
 }
 
-Cost cost(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape>) {
+Cost cost_reshape(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape>) {
   return {};
 }
 
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
-  return {{.op = Op::kReshape, .infer = infer, .backward = backward, .cost = cost}};
+  return {{.op = Op::kReshape,
+           .eight_bits = EightBits::kKeepsScale,
+           .infer = infer_reshape,
+           .backward = backward_reshape,
+           .cost = cost_reshape}};
 }
 
 }  // namespace mlx::graph

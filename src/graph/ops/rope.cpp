@@ -8,7 +8,7 @@ namespace {
 using Ids = std::vector<ValueId>;
 
 template <Op kOp>
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_rope(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, kOp, inputs, name);
   rule.require_dtype(0, DType::kF32);
   const GroupedHeads heads = grouped_heads(rule, attrs);
@@ -22,7 +22,7 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_rope(Graph& graph, const Node& node, const Ids& gradients) {
   Ids inputs{gradients[0]};
   if (node.inputs.size() > 1) inputs.push_back(node.inputs[1]);
   return {graph.add(Op::kRopeBackward, node.attrs, inputs, node.name + ".backward")[0], kNone};
@@ -32,8 +32,12 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> rope_ops() {
   return {
-      {.op = Op::kRope, .in_place = 1u << 0, .infer = infer<Op::kRope>, .backward = backward, .cost = per_output<3>},
-      {.op = Op::kRopeBackward, .in_place = 1u << 0, .infer = infer<Op::kRopeBackward>, .cost = per_output<3>},
+      {.op = Op::kRope,
+       .in_place = 1u << 0,
+       .infer = infer_rope<Op::kRope>,
+       .backward = backward_rope,
+       .cost = per_output<3>},
+      {.op = Op::kRopeBackward, .in_place = 1u << 0, .infer = infer_rope<Op::kRopeBackward>, .cost = per_output<3>},
   };
 }
 

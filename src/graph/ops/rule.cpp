@@ -151,6 +151,10 @@ ValueId sum_to(Graph& graph, ValueId gradient, const Dims& dims, const std::stri
   return graph.add_shaped(Op::kReshape, {}, {sum}, dims, name + "_shape")[0];
 }
 
+StartValue start_of_scale(const Node&, std::size_t input, const kernels::Shape&) {
+  return {input == 1 ? StartValue::kOne : StartValue::kZero};
+}
+
 void require_given(const Rule& rule, const Dims* output) {
   rule.require(output != nullptr && output->size() <= kernels::kMaxRank, "the output's shape must be given");
 }

@@ -64,6 +64,9 @@ Cost per_input(const Node&, std::span<const kernels::Shape> inputs, std::span<co
   return with_bytes(kOperations * count_of(inputs[0]), inputs, outputs);
 }
 
+// The most that a kernel or a stride may be: sums of sizes stay far from overflow.
+inline constexpr std::int64_t kMaxWindow = 1 << 20;
+
 // qkv[B,T,(H+2G)d] (input 0) as attrs.heads and kv_heads divide it; refused where they do not.
 struct GroupedHeads {
   std::int64_t queries = 0, keys = 0, size = 0;  // H, G, d
@@ -92,6 +95,14 @@ Dims broadcast(const Rule& rule, const Dims& a, const Dims& b);
 ValueId sum_to(Graph& graph, ValueId gradient, const Dims& dims, const std::string& name);
 // The output's shape, where it does not follow from the inputs.
 void require_given(const Rule& rule, const Dims* output);
+
+// OpDef::start of operations whose input 1 is a scale of all that passes, and of those that look up rows of input
+// `kInput`.
+StartValue start_of_scale(const Node& node, std::size_t input, const kernels::Shape& shape);
+template <std::size_t kInput>
+StartValue start_of_table(const Node&, std::size_t input, const kernels::Shape&) {
+  return {input == kInput ? StartValue::kTable : StartValue::kZero};
+}
 
 // The rows of each family, defined in the family's file of this folder.
 #define MLX_OP(op, name, family, ...) std::vector<OpDef> family##_ops();

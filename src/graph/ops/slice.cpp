@@ -40,12 +40,13 @@ Dims part_of(const Rule& rule, const Attrs& attrs, Dims dims) {
   return dims;
 }
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_slice(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSlice, inputs, name);
   return {rule.out({}, rule.dtype(0), part_of(rule, attrs, rule.dims(0)))};
 }
 
-Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given, const std::string& name) {
+Ids infer_slice_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* given,
+                         const std::string& name) {
   Rule rule(graph, Op::kSliceBackward, inputs, name);
   rule.require_f32();
   require_given(rule, given);
@@ -53,7 +54,7 @@ Ids infer_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Di
   return {rule.out({}, DType::kF32, *given)};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_slice(Graph& graph, const Node& node, const Ids& gradients) {
   const Dims x = graph.value(node.inputs[0]).dims;
   return graph.add_shaped(Op::kSliceBackward, node.attrs, {gradients[0]}, x, node.name + ".backward");
 }
@@ -62,8 +63,12 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> slice_ops() {
   return {
-      {.op = Op::kSlice, .infer = infer, .backward = backward, .cost = per_output<0>},
-      {.op = Op::kSliceBackward, .infer = infer_backward, .cost = per_output<0>},
+      {.op = Op::kSlice,
+       .eight_bits = EightBits::kKeepsScale,
+       .infer = infer_slice,
+       .backward = backward_slice,
+       .cost = per_output<0>},
+      {.op = Op::kSliceBackward, .infer = infer_slice_backward, .cost = per_output<0>},
   };
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+Ids infer_transpose(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kTranspose, inputs, name);
   const Dims x = rule.dims(0);
   const std::vector<std::size_t> axes = axes_of(rule, attrs, x.size());
@@ -17,7 +17,7 @@ Ids infer(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, cons
   return {rule.out({}, rule.dtype(0), y)};
 }
 
-Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
+Ids backward_transpose(Graph& graph, const Node& node, const Ids& gradients) {
   Attrs inverse;
   inverse.axes.count = node.attrs.axes.count;
   for (std::size_t i = 0; i < static_cast<std::size_t>(inverse.axes.count); ++i)
@@ -28,7 +28,11 @@ Ids backward(Graph& graph, const Node& node, const Ids& gradients) {
 }  // namespace
 
 std::vector<OpDef> transpose_ops() {
-  return {{.op = Op::kTranspose, .infer = infer, .backward = backward, .cost = per_output<0>}};
+  return {{.op = Op::kTranspose,
+           .eight_bits = EightBits::kKeepsScale,
+           .infer = infer_transpose,
+           .backward = backward_transpose,
+           .cost = per_output<0>}};
 }
 
 }  // namespace mlx::graph

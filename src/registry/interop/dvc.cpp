@@ -15,11 +15,11 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::string_view kSuffix = ".dvc";
+constexpr std::string_view kDvcSuffix = ".dvc";
 constexpr std::uint64_t kMaxDvcFile = 256 << 10, kMaxDirFile = std::uint64_t{1} << 30;
 
 bool is_dvc_file(const std::string& path) {
-  return path.ends_with(kSuffix) && base_name(path).size() > kSuffix.size() && !is_folder(path);
+  return path.ends_with(kDvcSuffix) && base_name(path).size() > kDvcSuffix.size() && !is_folder(path);
 }
 
 std::string read_limited(const std::string& path, std::uint64_t limit) {
@@ -32,10 +32,10 @@ std::string read_limited(const std::string& path, std::uint64_t limit) {
 void search(const std::string& folder, std::vector<std::string>& found) {
   for (const auto& [name, is_folder] : list_entries(folder)) {
     const std::string path = join_path(folder, name);
-    if (is_private_name(name) || name == kSuffix) continue;
+    if (is_private_name(name) || name == kDvcSuffix) continue;
     if (is_dvc_file(path)) {
       found.push_back(path);
-    } else if (is_folder && !path_exists(path + std::string(kSuffix))) {  // does not search the data itself
+    } else if (is_folder && !path_exists(path + std::string(kDvcSuffix))) {  // does not search the data itself
       search(path, found);
     }
   }
@@ -48,8 +48,8 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
     const std::string full = join_path(root, path);
     if (is_dvc_file(full) && path_exists(full)) {
       found.push_back(full);
-    } else if (path_exists(full + std::string(kSuffix))) {
-      found.push_back(full + std::string(kSuffix));
+    } else if (path_exists(full + std::string(kDvcSuffix))) {
+      found.push_back(full + std::string(kDvcSuffix));
     } else if (is_folder(full)) {
       search(full, found);
     } else {
@@ -64,7 +64,7 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
 // The DVC repository that holds `path`.
 std::string dvc_root(const std::string& path) {
   for (std::string folder = parent_path(path); folder != "/"; folder = parent_path(folder))
-    if (is_folder(join_path(folder, kSuffix))) return folder;
+    if (is_folder(join_path(folder, kDvcSuffix))) return folder;
   throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a repository of DVC", path), "it has a folder .dvc");
 }
 
@@ -90,7 +90,7 @@ std::string configured_cache(const std::string& config) {
 }
 
 std::string cache_of(const std::string& root) {
-  const std::string folder = join_path(root, kSuffix);
+  const std::string folder = join_path(root, kDvcSuffix);
   std::string cache = join_path(folder, "cache");
   for (const char* name : {"config", "config.local"}) {  // the later one overrides
     const std::string path = join_path(folder, name);

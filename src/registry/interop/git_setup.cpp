@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kDriverName = "versions of data and models (mlx)";
 // %A: ours, replaced by the result; %O: the common ancestor; %B: theirs; %P: the path in the worktree.
 constexpr const char* kDriver = "mlx merge-file --path %P %A %O %B";
-constexpr std::string_view kAttributes = "*.mlx merge=mlx";
+constexpr std::string_view kMergeAttribute = "*.mlx merge=mlx";
 constexpr std::string_view kHookMark = "push --check --hook";
 
 // git runs hooks in the root of the worktree; the mlx repository may be below it.
@@ -82,9 +82,9 @@ void write_hook(const std::string& git_root, const std::string& command, store::
 void add_attributes(const std::string& root, GitSetup& setup) {
   const store::Beneath worktree(root);
   std::string text = worktree.read(".gitattributes").value_or("");
-  if (("\n" + text + "\n").find("\n" + std::string(kAttributes) + "\n") != std::string::npos) return;
+  if (("\n" + text + "\n").find("\n" + std::string(kMergeAttribute) + "\n") != std::string::npos) return;
   if (!text.empty() && text.back() != '\n') text += '\n';
-  worktree.replace(".gitattributes", text + std::string(kAttributes) + "\n");
+  worktree.replace(".gitattributes", text + std::string(kMergeAttribute) + "\n");
   setup.changed = true;
 }
 

@@ -18,7 +18,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kAttributes = ".gitattributes";
+constexpr const char* kAttributesFile = ".gitattributes";
 constexpr std::string_view kAttributesText =
     "* filter=lfs diff=lfs merge=lfs -text\n"
     ".gitattributes !filter !diff !merge !text\n";
@@ -64,7 +64,7 @@ void check_folders(const std::string& folder, const std::string& inside) {
 
 // git itself reads this file, in any folder.
 bool is_attributes(const std::string& path) {
-  return base_name(path) == kAttributes;
+  return base_name(path) == kAttributesFile;
 }
 
 bool has_git_part(const std::string& path) {
@@ -119,7 +119,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
 
 // Makes git hand the folder's files to git-lfs.
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
-  const std::string path = join_path(folder, kAttributes);
+  const std::string path = join_path(folder, kAttributesFile);
   if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
     report.notes.push_back(fmt::format("{} is not changed: it has to say `filter=lfs diff=lfs merge=lfs -text`", path));
   } else {
@@ -145,7 +145,7 @@ LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::
   std::uint64_t total = 0;
   for (const store::Entry& entry : entries) {
     planned.push_back(plan(repository, entry, folder));
-    own_attributes |= entry.path == kAttributes;
+    own_attributes |= entry.path == kAttributesFile;
     total += entry.size;
   }
   add_attributes(folder, own_attributes, planned, report);

@@ -9,7 +9,7 @@ namespace mlx::registry {
 namespace {
 
 constexpr std::int64_t kClockSkew = std::int64_t{3600} * 1'000'000;  // clocks of honest machines differ by less
-constexpr std::size_t kMost = 1000;
+constexpr std::size_t kMostNotes = 1000;
 
 std::string in_words(const Kinds& kinds, const Operation& operation) {
   return "operation " + described(kinds, operation);
@@ -19,7 +19,7 @@ std::string in_words(const Kinds& kinds, const Operation& operation) {
 // clock was wrong, so its children are not noted as backdated.
 void note_wrong_times(const Kinds& kinds, OperationStage& operations, std::int64_t now, TrustReport& report) {
   const auto note = [&](std::string line) {
-    if (report.notes.size() < kMost) report.notes.push_back(std::move(line));
+    if (report.notes.size() < kMostNotes) report.notes.push_back(std::move(line));
   };
   const std::int64_t latest = now + kClockSkew;
   operations.visit_later_than(latest, [&](const Operation& operation) {
@@ -46,7 +46,7 @@ TrustReport verify_trust(const Kinds& kinds, const std::string& root, OperationS
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (objections[i].empty()) continue;
       auto& list = people.declared || chunk[i].is_signed() ? report.problems : report.notes;
-      if (list.size() < kMost) list.push_back(fmt::format("{}: {}", in_words(kinds, chunk[i]), objections[i]));
+      if (list.size() < kMostNotes) list.push_back(fmt::format("{}: {}", in_words(kinds, chunk[i]), objections[i]));
     }
   });
   note_wrong_times(kinds, operations, unix_micros(), report);

@@ -12,7 +12,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::string_view kMagic("MLXMETR\0", 8);
+constexpr std::string_view kSeriesMagic("MLXMETR\0", 8);
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kMaxName = 256;
 constexpr std::uint64_t kNan = 0x7ff8000000000000;
@@ -79,7 +79,7 @@ Bytes encode_series(const std::vector<MetricPoint>& sorted) {
     begin = end;
   }
   ByteWriter out;
-  out.raw(as_bytes(kMagic));
+  out.raw(as_bytes(kSeriesMagic));
   out.u32(kVersion);
   out.varint(series.size());
   for (const auto& points : series) {
@@ -96,7 +96,7 @@ Bytes encode_series(const std::vector<MetricPoint>& sorted) {
 
 std::vector<MetricPoint> decode_series(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
-  if (as_text(in.take(kMagic.size())) != kMagic) in.corrupt("not a metric series (wrong magic)");
+  if (as_text(in.take(kSeriesMagic.size())) != kSeriesMagic) in.corrupt("not a metric series (wrong magic)");
   const std::uint32_t version = in.u32();
   if (version != kVersion) in.corrupt(fmt::format("has version {}, this mlx reads {}", version, kVersion));
   std::vector<MetricPoint> points;

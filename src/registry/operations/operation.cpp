@@ -18,7 +18,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::int64_t kUnsigned = 1, kSigned = 2;  // formats
+constexpr std::int64_t kUnsignedFormat = 1, kSignedFormat = 2;  // formats
 constexpr std::size_t kMaxParents = 4096;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 constexpr std::size_t kSignatureDigits = 128, kKeyDigits = 64;
@@ -76,8 +76,8 @@ Bytes encode_parts(const Operation& operation, bool with_signature) {
   }
   return to_bytes(fmt::format(R"({{"actor":{},"body":{},{}"format":{},"kind":{},"parents":[{}],{}{}"time":{}}})",
                               canonical(operation.actor), operation.body, clone,
-                              operation.is_signed() ? kSigned : kUnsigned, canonical(operation.kind), parents,
-                              signature, signer, operation.time));
+                              operation.is_signed() ? kSignedFormat : kUnsignedFormat, canonical(operation.kind),
+                              parents, signature, signer, operation.time));
 }
 
 }  // namespace
@@ -108,8 +108,9 @@ Operation decode(ByteView bytes) {
   const Json object = parse_json(as_text(bytes), what);
   if (!object.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object", what);
   const std::int64_t format = json_int(object, "format", what);
-  if (format != kUnsigned && format != kSigned) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: has format {}, this mlx reads up to {}", what, format, kSigned),
+  if (format != kUnsignedFormat && format != kSignedFormat) {
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("{}: has format {}, this mlx reads up to {}", what, format, kSignedFormat),
                 "it was written by a newer mlx: upgrade this one");
   }
   operation.kind = json_string(object, "kind", what);
@@ -118,7 +119,7 @@ Operation decode(ByteView bytes) {
   operation.body = canonical(json_object(object, "body", what));
   operation.parents = decode_parents(object, what);
   if (!is_id(operation.actor)) fail(ErrorKind::kCorrupt, "{}: 'actor' is not 16 hex digits", what);
-  if (format == kSigned) {
+  if (format == kSignedFormat) {
     decode_signature(object, what, operation);
     decode_clone(object, what, operation);
   }

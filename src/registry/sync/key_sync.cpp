@@ -23,7 +23,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr const char* kKeys = "keys";
+constexpr const char* kKeysFile = "keys";
 constexpr int kTries = 3;
 
 // A folder's path is relative to the root, so that mlx.toml means the same in every working folder.
@@ -220,7 +220,7 @@ struct Read {
 
 Read read_keys(store::Remote& remote) {
   try {
-    return {remote.read_file(kKeys), std::nullopt};
+    return {remote.read_file(kKeysFile), std::nullopt};
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     return {std::nullopt, error};
@@ -252,7 +252,7 @@ bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedK
   if (!holds_pinned(keys.file, config)) throw without_pinned(keys.file, config);
   if (before_sending) before_sending(heads_there(repository, remote, keys).known);
   if (!told.empty()) repository.keys().tell(told);
-  if (!remote.write_file(kKeys, expected, store::seal_keys(keys))) return false;
+  if (!remote.write_file(kKeysFile, expected, store::seal_keys(keys))) return false;
   remember_keys(repository, config, keys.file.chain.back().id);
   return true;
 }
@@ -340,7 +340,7 @@ std::optional<store::SealedKeys> believable_keys(Repository& repository, const R
                                                  const std::function<void(const store::KeyFile&)>& require) {
   std::optional<Bytes> theirs;
   try {
-    theirs = open_plain(repository, config, false)->read_file(kKeys);
+    theirs = open_plain(repository, config, false)->read_file(kKeysFile);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
   }
@@ -378,7 +378,8 @@ std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteC
                                               ? open_plain(repository, config, false)
                                               : open_or_make(repository, config, direction, before_sending);
   if (!Exchange{repository, *remote, config, direction, before_sending}.run()) return remote;
-  auto encrypted = std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring());
+  auto encrypted =
+      std::make_unique<store::EncryptedRemote>(std::move(remote), repository.keys().ring(), repository.interruption());
   encrypted->expect_operations(recorded_operations(repository.db()));
   return encrypted;
 }

@@ -17,8 +17,8 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::string_view kMagic = "mlx seen 1";
-constexpr std::size_t kMost = 4096;
+constexpr std::string_view kSeenHeadsMagic = "mlx seen 1";
+constexpr std::size_t kMostHeads = 4096;
 
 std::string path_of(Repository& repository, const RemoteConfig& remote) {
   return join_path(join_path(repository.mlx_folder(), "seen"), Digest::of(remote.url).hex());
@@ -31,7 +31,7 @@ std::optional<std::vector<Digest>> parse_seen(std::string_view rest) {
   for (bool first = true; !rest.empty(); first = false) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (first ? line != kMagic : line.size() != 71) return std::nullopt;
+    if (first ? line != kSeenHeadsMagic : line.size() != 71) return std::nullopt;
     try {
       if (!first) seen.push_back(Digest::parse(line));
     } catch (const Error&) {
@@ -125,8 +125,8 @@ void remember_heads(Repository& repository, const RemoteConfig& remote, const st
   seen.insert(seen.end(), heads.begin(), heads.end());
   std::ranges::sort(seen);
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-  if (seen == before || seen.size() > kMost) return;
-  std::string text = std::string(kMagic) + "\n";
+  if (seen == before || seen.size() > kMostHeads) return;
+  std::string text = std::string(kSeenHeadsMagic) + "\n";
   for (const Digest& id : seen) text += id.text() + "\n";
   make_folders(parent_path(path));
   write_file_atomically(path, text);

@@ -20,7 +20,7 @@ constexpr const char* kSelectVersion =
     "n.digest = v.digest),"
     " v.digest, v.files, v.bytes, v.message, v.run, v.parent, v.actor, v.time, v.operation FROM made_versions v ";
 
-Version read_row(const store::Statement& row) {
+Version read_version(const store::Statement& row) {
   Version version;
   version.artifact = row.text(0);
   version.kind = row.text(1) == kind_name(ArtifactKind::kModel) ? ArtifactKind::kModel : ArtifactKind::kDataset;
@@ -49,9 +49,9 @@ void read_labels(store::Database& db, std::vector<Version>& versions) {
   }
 }
 
-std::vector<Version> read_all(store::Database& db, store::Statement& select) {
+std::vector<Version> read_versions(store::Database& db, store::Statement& select) {
   std::vector<Version> versions;
-  while (select.step()) versions.push_back(read_row(select));
+  while (select.step()) versions.push_back(read_version(select));
   read_labels(db, versions);
   return versions;
 }
@@ -154,19 +154,19 @@ std::vector<Version> versions(Repository& repository, const std::string& artifac
   store::Statement select =
       repository.db().prepare(std::string(kSelectVersion) + "WHERE ?1 = '' OR v.artifact = ?1 ORDER BY v.seq");
   select.bind(artifact);
-  return read_all(repository.db(), select);
+  return read_versions(repository.db(), select);
 }
 
 void visit_versions(Repository& repository, const std::function<void(const Version&)>& visit) {
   store::Statement select = repository.db().prepare(std::string(kSelectVersion) + "ORDER BY v.seq");
-  while (select.step()) visit(read_row(select));
+  while (select.step()) visit(read_version(select));
 }
 
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest) {
   store::Statement select =
       repository.db().prepare(std::string(kSelectVersion) + "WHERE v.artifact = ? AND v.digest = ?");
   select.bind(artifact, digest);
-  std::vector<Version> found = read_all(repository.db(), select);
+  std::vector<Version> found = read_versions(repository.db(), select);
   if (found.empty()) return std::nullopt;
   return std::move(found.front());
 }

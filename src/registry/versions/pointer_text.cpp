@@ -10,7 +10,7 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKeys = {"artifact", "digest", "files", "kind", "size"};
+constexpr std::array<std::string_view, 5> kPointerKeys = {"artifact", "digest", "files", "kind", "size"};
 
 std::string escape(std::string_view value) {
   const bool utf8 = is_utf8(value);
@@ -64,7 +64,7 @@ std::vector<std::string_view> split_lines(std::string_view text, const std::stri
 }
 
 std::string value_of(std::string_view line, std::size_t number, const std::string& file) {
-  const std::string_view key = kKeys[number - 1];
+  const std::string_view key = kPointerKeys[number - 1];
   if (line.starts_with("<<<<<<<") || line.starts_with("=======") || line.starts_with(">>>>>>>")) {
     throw Error(ErrorKind::kConflict, fmt::format("{}:{}: an unfinished git merge", file, number),
                 fmt::format("choose one side (git checkout --ours {0}, or --theirs), then git add {0}", file));
@@ -121,12 +121,12 @@ std::string encode_pointer(const Pointer& pointer) {
 
 Pointer decode_pointer(std::string_view text, const std::string& file) {
   const std::vector<std::string_view> lines = split_lines(text, file);
-  std::array<std::string, kKeys.size()> values;
-  for (std::size_t i = 0; i < kKeys.size(); ++i) {
-    if (i >= lines.size()) bad_line(file, i + 1, fmt::format("expected '{} VALUE'", kKeys[i]));
+  std::array<std::string, kPointerKeys.size()> values;
+  for (std::size_t i = 0; i < kPointerKeys.size(); ++i) {
+    if (i >= lines.size()) bad_line(file, i + 1, fmt::format("expected '{} VALUE'", kPointerKeys[i]));
     values[i] = value_of(lines[i], i + 1, file);
   }
-  if (lines.size() > kKeys.size()) bad_line(file, kKeys.size() + 1, "nothing is expected here");
+  if (lines.size() > kPointerKeys.size()) bad_line(file, kPointerKeys.size() + 1, "nothing is expected here");
   Pointer pointer;
   pointer.artifact = values[0];
   if (const std::string problem = artifact_name_problem(pointer.artifact); !problem.empty()) bad_line(file, 1, problem);

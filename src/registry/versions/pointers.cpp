@@ -16,8 +16,8 @@
 namespace mlx::registry {
 namespace {
 
-constexpr std::size_t kMaxPointer = 64 << 10;
-constexpr std::string_view kSuffix = ".mlx";
+constexpr std::size_t kMaxPointerText = 64 << 10;
+constexpr std::string_view kPointerSuffix = ".mlx";
 
 // nullopt if there is no regular file, or none any more: others change the worktree too. If a file is too large for a
 // pointer, returns its beginning.
@@ -25,7 +25,7 @@ std::optional<std::string> read_beginning(const std::string& path) try {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   const Fd fd = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  std::string text(std::min<std::size_t>(static_cast<std::size_t>(info.st_size), kMaxPointer) + 1, '\0');
+  std::string text(std::min<std::size_t>(static_cast<std::size_t>(info.st_size), kMaxPointerText) + 1, '\0');
   text.resize(read_at(fd.get(), text.data(), text.size(), 0, path));
   return text;
 } catch (const Error& error) {
@@ -34,7 +34,7 @@ std::optional<std::string> read_beginning(const std::string& path) try {
 }
 
 bool is_pointer_name(const std::string& name) {
-  return name.size() > kSuffix.size() && name.ends_with(kSuffix);
+  return name.size() > kPointerSuffix.size() && name.ends_with(kPointerSuffix);
 }
 
 // True if an artifact of this repository has its pointer there.
@@ -49,7 +49,7 @@ bool is_known_place(Repository& repository, const std::string& relative) {
 // True for what a power loss leaves of a pointer file, if the data of that pointer exists.
 bool is_torn_off(Repository& repository, const std::string& text, const std::string& relative) {
   const bool blank = text.empty() || text.front() == '\0';
-  return blank && is_folder(join_path(repository.root(), relative.substr(0, relative.size() - kSuffix.size())));
+  return blank && is_folder(join_path(repository.root(), relative.substr(0, relative.size() - kPointerSuffix.size())));
 }
 
 // The text of a pointer, whole or damaged; nullopt for another file.
@@ -62,7 +62,7 @@ std::optional<std::string> pointer_text(Repository& repository, const std::strin
 }
 
 Pointer decode_in_place(const std::string& text, const std::string& relative) {
-  if (text.size() > kMaxPointer) {
+  if (text.size() > kMaxPointerText) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}:1: too large for a pointer", relative),
                 "restore it with `git checkout`, or remove it and run `mlx add` again");
   }
@@ -101,7 +101,7 @@ void collect(Repository& repository, const std::string& relative, const Reading&
     if (auto text = pointer_text(repository, inside(name), reading.skip)) pointers.emplace(name, std::move(*text));
   }
   for (const auto& [name, is_folder] : entries) {
-    if (pointers.contains(name + std::string(kSuffix))) continue;  // a dataset's data
+    if (pointers.contains(name + std::string(kPointerSuffix))) continue;  // a dataset's data
     if (is_folder && !is_private_name(name)) collect(repository, inside(name), reading, found);
     const auto pointer = pointers.find(name);
     if (pointer == pointers.end()) continue;
@@ -135,7 +135,7 @@ std::string ignore_line(const std::string& name) {
 }  // namespace
 
 std::string pointer_path(ArtifactKind kind, const std::string& artifact) {
-  return (kind == ArtifactKind::kModel ? "models/" + artifact : artifact) + std::string(kSuffix);
+  return (kind == ArtifactKind::kModel ? "models/" + artifact : artifact) + std::string(kPointerSuffix);
 }
 
 std::optional<Pointer> read_pointer(Repository& repository, const std::string& artifact) {

@@ -31,7 +31,7 @@ RunStatus read_status(const std::string& text) {
   return *status;
 }
 
-Run read_row(const store::Statement& row) {
+Run read_run(const store::Statement& row) {
   Run run;
   run.id = row.text(0);
   run.command = row.text(1);
@@ -55,9 +55,9 @@ RunStatus status_now(Repository& repository, const Run& run) {
   return run.status == RunStatus::kRunning && repository.live_runs().killed(run.id) ? RunStatus::kKilled : run.status;
 }
 
-std::vector<Run> read_all(Repository& repository, store::Statement& select) {
+std::vector<Run> read_runs(Repository& repository, store::Statement& select) {
   std::vector<Run> runs;
-  while (select.step()) runs.push_back(read_row(select));
+  while (select.step()) runs.push_back(read_run(select));
   for (Run& run : runs) run.status = status_now(repository, run);
   store::Database& db = repository.db();
   store::Statement inputs = db.prepare("SELECT role, version FROM run_inputs WHERE run = ? ORDER BY position");
@@ -224,7 +224,7 @@ Run read_run(Repository& repository, const std::string& id) {
   store::Statement select =
       repository.db().prepare(std::string(kSelectRun) + "WHERE substr(r.id, 1, ?2) = ?1 ORDER BY r.seq");
   select.bind(prefix, prefix.size());
-  std::vector<Run> found = read_all(repository, select);
+  std::vector<Run> found = read_runs(repository, select);
   if (found.empty()) not_found("no run has this id");
   if (found.size() > 1) {
     throw Error(ErrorKind::kConflict,
@@ -236,14 +236,14 @@ Run read_run(Repository& repository, const std::string& id) {
 
 std::vector<Run> runs(Repository& repository) {
   store::Statement select = repository.db().prepare(std::string(kSelectRun) + "ORDER BY r.seq");
-  return read_all(repository, select);
+  return read_runs(repository, select);
 }
 
 std::optional<Run> find_done_run(Repository& repository, const Digest& key) {
   store::Statement select = repository.db().prepare(
       std::string(kSelectRun) + "WHERE r.key = ? AND r.status = 'done' ORDER BY r.seq DESC LIMIT 1");
   select.bind(key);
-  std::vector<Run> found = read_all(repository, select);
+  std::vector<Run> found = read_runs(repository, select);
   if (found.empty()) return std::nullopt;
   return std::move(found.front());
 }
@@ -271,7 +271,7 @@ std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key
       std::string(kSelectRun) +
       "WHERE r.key = ? AND r.status != 'done' AND r.id IN (SELECT run FROM checkpoints) ORDER BY r.seq DESC");
   select.bind(key);
-  for (Run& run : read_all(repository, select)) {
+  for (Run& run : read_runs(repository, select)) {
     if (!is_own_run(repository, run.id)) continue;
     const Digest last = checkpoints(repository, run.id).back().manifest;
     if (run.status != RunStatus::kRunning && repository.store().has(store::ObjectKind::kManifest, last))

@@ -12,7 +12,7 @@ namespace mlx::store::s3 {
 namespace {
 
 constexpr std::size_t kMaxDocument = 64 << 10;
-constexpr std::size_t kMaxText = 200;
+constexpr std::size_t kMaxMessage = 200;
 
 // The text between <NAME> and </NAME>, with XML's five entities resolved and nothing that a terminal would act on.
 std::string element(std::string_view document, const std::string& name) {
@@ -21,11 +21,11 @@ std::string element(std::string_view document, const std::string& name) {
   std::string_view text = document.substr(begin + name.size() + 2);
   const std::size_t end = text.find("</" + name + ">");
   if (end == text.npos) return {};
-  text = text.substr(0, std::min(end, 4 * kMaxText));
+  text = text.substr(0, std::min(end, 4 * kMaxMessage));
   constexpr std::pair<std::string_view, char> kEntities[] = {
       {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
   std::string out;
-  while (!text.empty() && out.size() < kMaxText) {
+  while (!text.empty() && out.size() < kMaxMessage) {
     std::size_t taken = 1;
     char c = text[0] >= ' ' && text[0] < 0x7f ? text[0] : '?';
     for (const auto& [entity, plain] : kEntities) {

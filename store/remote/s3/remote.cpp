@@ -17,11 +17,8 @@
 #include "store/remote/s3/small_object.h"
 #include "store/remote/s3/upload.h"
 
-namespace mlx::store {
-
+namespace mlx::store::s3 {
 namespace {
-
-using namespace s3;
 
 constexpr int kConnections = 8;
 constexpr std::uint64_t kMaxFile = std::uint64_t{16} << 20;  // of a named one
@@ -250,11 +247,14 @@ class S3Remote final : public Remote {
 };
 
 }  // namespace
+}  // namespace mlx::store::s3
+
+namespace mlx::store {
 
 std::unique_ptr<Remote> open_s3_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool) {
-  Settings settings = resolve_settings(url, options.environment);
-  std::unique_ptr<HttpClient> http = open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
-  return std::make_unique<S3Remote>(std::move(settings), std::move(http), options, disk, pool);
+  s3::Settings settings = s3::resolve_settings(url, options.environment);
+  std::unique_ptr<s3::HttpClient> http = s3::open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
+  return std::make_unique<s3::S3Remote>(std::move(settings), std::move(http), options, disk, pool);
 }
 
 }  // namespace mlx::store

@@ -14,9 +14,9 @@ namespace {
 
 // No artifact has more versions than this; a larger number would leave none for the next.
 std::int64_t number(const Application& a, const char* key) {
-  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr std::int64_t kMostVersions = 1'000'000'000;
   const std::int64_t value = a.integer(key, 1);
-  if (value > kMost) a.corrupt(fmt::format("'{}' is {}, more than {}", key, value, kMost));
+  if (value > kMostVersions) a.corrupt(fmt::format("'{}' is {}, more than {}", key, value, kMostVersions));
   return value;
 }
 

@@ -1,0 +1,27 @@
+// What the training examples decide about how an example becomes what a network gets. It belongs to the model: every
+// other split, `mlx predict` and the server prepare examples by it, so that a network gets the same bits everywhere.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/rows.h"
+#include "data/tokenizer.h"
+
+namespace mlx::data {
+
+struct Normalization {
+  std::vector<float> mean, std;  // per channel, of pixels scaled to [0, 1]
+};
+
+// Each kind of data uses its own part.
+struct Preprocessing {
+  std::int64_t height = 0, width = 0, channels = 0;  // of an input image
+  Normalization normalization;
+  std::optional<RowSchema> rows{};
+  std::shared_ptr<const Tokenizer> tokenizer{};  // as many tokens as the logits are wide
+};
+
+}  // namespace mlx::data
