@@ -1,4 +1,4 @@
-// What the graph knows of an operation: shape rule, backward, cost, properties that passes ask for. A family of
+// What the graph knows about an operation: shape rule, backward, cost, and properties for passes. Each family of
 // kernels/op_list.h has one file in src/graph/ops/, which defines FAMILY_ops().
 #pragma once
 
@@ -14,20 +14,20 @@ struct Cost {
   double bytes = 0;  // read and written
 };
 
-// How an operation computes in inference if its input 0 is in eight bits, with one scale.
+// How an operation computes in inference if its input 0 is quantized to eight bits with one scale.
 enum class EightBits : std::uint8_t {
-  kRefused,     // not at all: it takes f32
-  kLayer,       // with weights in eight bits, input 1; gives f32 or eight bits
-  kKeepsScale,  // gives eight bits at the same scale
+  kRefused,     // not supported: it takes f32
+  kLayer,       // its weights, input 1, are in eight bits; its result is f32 or eight bits
+  kKeepsScale,  // its result has eight bits with the same scale
   kGivesF32,
 };
 
-// What a parameter starts from when nobody gives it.
+// The initial value of a parameter that nothing else provides.
 struct StartValue {
   enum Kind : std::uint8_t {
     kZero,
     kOne,
-    kWeights,  // random; factors of sums: of fan_in terms, and fan_out in the backward pass
+    kWeights,  // random; factors of sums with fan_in terms, and fan_out terms in the backward pass
     kTable,    // random; rows that are looked up
   };
   Kind kind = kZero;

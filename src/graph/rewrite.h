@@ -18,7 +18,7 @@ std::size_t producer(const Graph& graph, ValueId value);
 ValueId cast_to(Graph& graph, ValueId value, DType type);
 // Removes the marked nodes.
 void erase_nodes(Graph& graph, const std::vector<char>& marked);
-// Removes the values that no node, input or output names; renumbers.
+// Removes the values that no node, input or output names, and renumbers the rest.
 void remove_unused_values(Graph& graph);
 // Fuses a relu or relu6 (and with `gelu` a gelu after a linear layer) into the operation that computes its input, if
 // nothing else reads that: convolution, linear layer, batch norm, addition.
