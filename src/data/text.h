@@ -25,7 +25,7 @@ struct Text {
 Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
                std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
 
-// Where the last tokens begin that have at least `bytes` together; 0 if all of them do not have more.
+// The index from which the last tokens have at least `bytes` together; 0 if all of them have no more.
 std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes);
 std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer);
 

@@ -49,7 +49,7 @@ struct InputSpec {
 // "imported" needs one.
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
 bool takes(const std::string& family, InputKind input);  // false for an unknown name
-std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
+std::vector<std::string> family_names();  // in the order of the table; stored in model.json, so they never change
 
 // Initial values for every parameter and state: Kaiming for layers before a relu, Xavier otherwise. Families over
 // tokens use N(0, 0.02²); layers whose output is added to a residual are divided by the square root of the number of

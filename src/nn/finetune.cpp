@@ -54,7 +54,7 @@ bool is_parameter(const Graph& graph, ValueId id) {
   return id != graph::kNone && graph.value(id).role == Role::kParameter;
 }
 
-// Whether the node reads parameters that start as weights: what comes from it depends on them.
+// True if the node reads parameters that are initialised as weights; its result depends on them.
 bool reads_weights(const Graph& graph, const graph::Node& node) {
   const auto start = graph::op_def(node.op).start;
   for (std::size_t i = 0; start && i < node.inputs.size(); ++i) {
@@ -65,8 +65,8 @@ bool reads_weights(const Graph& graph, const graph::Node& node) {
   return false;
 }
 
-// The nodes from the output back to the last layer of weights, without what stands beside them: a graph from outside
-// may add the bias behind the product.
+// The nodes from the output back to the last layer with weights, without side branches: an outside graph may add the
+// bias after the product.
 std::set<const graph::Node*> last_layer(const Graph& graph) {
   std::set<const graph::Node*> layer;
   ValueId id = graph.outputs.at(0);

@@ -131,7 +131,7 @@ double language_deviation(const Graph& graph, const Use& use, const kernels::Sha
 double deviation_of(const Graph& graph, const Use& use, const StartValue& start, const kernels::Shape& shape,
                     const std::string& family) {
   if (family == "gpt2" || family == "llama") return language_deviation(graph, use, shape);
-  if (start.kind == StartValue::kTable) return 1;  // of tables elsewhere, as in PyTorch
+  if (start.kind == StartValue::kTable) return 1;  // as PyTorch does for tables in other families
   return before_rectifier(graph, use.node) ? std::sqrt(2 / start.fan_in)
                                            : std::sqrt(2 / (start.fan_in + start.fan_out));
 }

@@ -31,7 +31,7 @@ struct TrainConfig {
   std::shared_ptr<const TomlNode> train;  // its table, which settle() reads again
   std::int64_t epochs = 1, batch = 128;
   bool batch_given = false, optimizer_given = false;  // otherwise settle() chooses them
-  const data::Kind* guessed = nullptr;                // what the defaults are for, before the data is known
+  const data::Kind* guessed = nullptr;                // the kind that defaults assume before the data is known
   std::uint64_t seed = 1;
   graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
   Schedule schedule;
@@ -51,8 +51,8 @@ struct TrainConfig {
 
 // Throws kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", override the file.
 TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets = {});
-// Defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128, or of the largest power of two
-// that leaves an epoch eight batches where there are fewer than 1024 `examples` to train on.
+// Sets the defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128. With fewer than 1024
+// training `examples` the batch is the largest power of two that gives an epoch eight batches.
 void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples);
 constexpr std::int64_t kEnoughExamples = 1024;  // from here on the default batch does not depend on them
 // Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.

@@ -164,7 +164,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
       free_limit = free;
     }
   }
-  if (!out.gpu) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
+  if (!out.gpu) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
     out.arena = static_cast<std::int64_t>(memory.arena);

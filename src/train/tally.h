@@ -24,7 +24,7 @@ class Tally {
 // The bytes that a tally keeps until finish(), plus those that finish() needs for sorting.
 std::int64_t tally_bytes(const data::Description& about);
 
-// `pool` outlives it. `preprocessing` is the model's.
+// `pool` must outlive it. `preprocessing` is the model's.
 std::unique_ptr<Tally> tally_of(const data::Description& about, const data::Preprocessing& preprocessing, Pool& pool);
 
 }  // namespace mlx::train

@@ -32,8 +32,8 @@ struct Training {
   registry::Version dataset;
   data::Description data;                  // of the train split
   std::optional<Base> base;                // what the model starts from
-  std::optional<nn::FinetuneStart> start;  // its tensors, once it is known that they are needed
-  std::optional<Digest> checkpoint;        // of another run, which this one goes on from
+  std::optional<nn::FinetuneStart> start;  // its tensors, loaded once they are needed
+  std::optional<Digest> checkpoint;        // of another run that this one continues from
   nn::Built built;
   work::Work work;
 
@@ -123,7 +123,7 @@ void prepare(Training& t, work::Work& work) {
   if (t.options.tell && !t.data.table.columns.empty()) t.options.tell(data::columns_text(data::to_json(t.data.table)));
 }
 
-// "go on with: mlx train …", as a hint.
+// The command that resumes the run, as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
   return fmt::format("to continue: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
