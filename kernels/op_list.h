@@ -231,7 +231,8 @@ MLX_PRIMITIVE(kArithmeticBackward, "arithmetic_backward", arithmetic, 3, 3)
 // x → y, attrs.reduction over attrs.axes (none: all dims); attrs.keep_dims. Over no
 // elements a sum is 0, a mean NaN, a maximum -inf, a minimum inf. NaN gives NaN.
 MLX_PRIMITIVE(kReduce, "reduce", reduce, 1, 1)
-// dy, (x, y: for a maximum or minimum) → dx (shape given). The gradient of a maximum goes to its first element
+// dy, (x, y: for a maximum or minimum) → dx (shape given). The gradient of a maximum or
+// minimum goes to the first element equal to it.
 MLX_PRIMITIVE(kReduceBackward, "reduce_backward", reduce, 1, 3)
 
 // a[…,M,K], b[…,K,N] → y[…,M,N]; the leading dims broadcast. attrs.transpose_a: a is [K,M]; transpose_b: b is [N,K].
