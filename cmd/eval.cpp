@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/asked_model.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
-#include "cmd/level.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
@@ -101,7 +101,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 // Of a folder with a model's files: recorded where it is a version of the repository, else measured alone, on a dataset
 // of the repository or on a folder of data.
 train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& context) {
-  const kernels::Level level = chosen_level(context, options.device);
+  const kernels::Backend backend = chosen_backend(context, options.device);
   std::string reference = options.model;
   train::EvaluateOutcome outcome;
   std::optional<registry::Version> data;
@@ -113,16 +113,16 @@ train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& conte
       outcome.recorded = false;
       outcome.model = asked.version;
       outcome.evaluation =
-          data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, level,
+          data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, backend,
                                     context.pool(), context.progress())
-               : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, level,
+               : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, backend,
                                            context.disk(), context.pool(), context.progress());
       return outcome;
     }
     reference = known->name();
   }
   return train::evaluate_version(context.repository(), reference, options.data, options.split, options.force,
-                                 context.command_line(), level, context.progress());
+                                 context.command_line(), backend, context.progress());
 }
 
 int run_eval(const EvalOptions& options, Context& context) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cmd/level.h"
+#include "cmd/backend.h"
 
 namespace mlx::cmd {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 int run_predict(const PredictOptions& options, Context& context) {
   if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   AskedModel asked = open_model(options.model, context);
-  const infer::Model model(std::move(asked.model), chosen_level(context, options.device), context.pool());
+  const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool());
   const PredictInputs inputs{asked.version, model};
   const infer::Takes takes = model.signature().takes;
   if (takes == infer::Takes::kImages) return predict_images(options, inputs, context);

@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
-#include "cmd/level.h"
 #include "compress/quantize.h"
 #include "registry/repository.h"
 
@@ -35,7 +35,7 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   quantize.point = options.point;
   quantize.force = options.force;
   quantize.title = context.command_line();
-  quantize.level = chosen_level(context);
+  quantize.backend = chosen_backend(context);
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
   const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);

@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/asked_model.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
-#include "cmd/level.h"
 #include "infer/model.h"
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
@@ -92,7 +92,7 @@ Word split_word(const std::string& word, Context& context) {
 // Each set of weights is loaded once, whatever number of names it is served under.
 class Loader {
  public:
-  explicit Loader(Context& context) : context_(context), level_(chosen_level(context)) {}
+  explicit Loader(Context& context) : context_(context), backend_(chosen_backend(context)) {}
 
   serve::ModelSpec load(const std::string& word) {
     const Word asked = split_word(word, context_);
@@ -115,7 +115,7 @@ class Loader {
     return spec;
   }
 
-  kernels::Level level() const { return level_; }
+  kernels::Backend backend() const { return backend_; }
   std::vector<std::string> titles;  // of what was loaded, in order: "clf@v2"
 
  private:
@@ -124,11 +124,11 @@ class Loader {
     return found == models_.end() ? nullptr : found->second;
   }
   std::shared_ptr<const infer::Model> keep(const std::string& digest, nn::Model model) {
-    return models_[digest] = std::make_shared<const infer::Model>(std::move(model), level_, context_.pool());
+    return models_[digest] = std::make_shared<const infer::Model>(std::move(model), backend_, context_.pool());
   }
 
   Context& context_;
-  kernels::Level level_;
+  kernels::Backend backend_;
   std::map<std::string, std::shared_ptr<const infer::Model>> models_;
 };
 
@@ -163,7 +163,7 @@ void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, 
           {{action_of(spec), post(spec)}, {"model", spec.name}, {"version", spec.version}, {"digest", spec.digest}});
     }
     document.update(models.at(0));  // the first one stands for itself, too
-    document["kernels"] = kernels::name_of(loader.level());
+    document["kernels"] = loader.backend().name();
     document["models"] = std::move(models);
     context.json(document);
   }

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cmd/level.h"
+#include "cmd/backend.h"
 #include "graph/passes.h"
 #include "nn/finetune.h"
 #include "registry/versions/runs.h"
@@ -52,16 +52,16 @@ graph::Tensors blank_tensors(const graph::Graph& graph) {
   return tensors;
 }
 
-void plan_memory(ModelLayers& layers, const std::vector<std::string>& frozen, kernels::Level level) {
+void plan_memory(ModelLayers& layers, const std::vector<std::string>& frozen, kernels::Backend backend) {
   const graph::Graph& forward = layers.model.graph;
   try {
     graph::Tensors tensors = blank_tensors(forward);
     const graph::Graph used = graph::fuse(graph::to_inference(forward), tensors);
-    layers.inference_bytes = graph::planned_arena(used, sizes_of(used, 1, layers.length), level);
+    layers.inference_bytes = graph::planned_arena(used, sizes_of(used, 1, layers.length), backend);
     if (layers.training_batch == 0) return;
     const graph::Graph trained = graph::to_training(graph::freeze(forward, frozen), {}, 0).graph;
     layers.training_bytes =
-        graph::planned_arena(trained, sizes_of(trained, layers.training_batch, layers.length), level);
+        graph::planned_arena(trained, sizes_of(trained, layers.training_batch, layers.length), backend);
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kUsage) throw;
     layers.memory_problem = error.message;
@@ -105,7 +105,7 @@ ModelLayers model_layers(registry::Repository& repository, const registry::Versi
   layers.training_batch = batch_of(repository, version);
   // model.json may come from anywhere; planning for weights that are not in the version could ask for any memory.
   if (layers.summary.weight_bytes <= version.bytes) {
-    plan_memory(layers, frozen, chosen_level(repository.environment()));
+    plan_memory(layers, frozen, chosen_backend(repository.environment()));
   } else {
     layers.memory_problem = fmt::format("the graph has weights of {}, the version holds {}",
                                         format_bytes(layers.summary.weight_bytes), format_bytes(version.bytes));

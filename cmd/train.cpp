@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
-#include "cmd/level.h"
 #include "cmd/print_profile.h"
 #include "data/rows.h"
 #include "registry/repository.h"
@@ -147,11 +147,11 @@ int run_train(const TrainOptions& options, Context& context) {
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
   // Portable numerics are those of CPUs: what is free to choose takes one.
-  train.level = chosen_level(context, options.device == "auto" && config.portable ? "cpu" : options.device);
-  train::Profiler profiler(train.level, context.pool());
+  train.backend = chosen_backend(context, options.device == "auto" && config.portable ? "cpu" : options.device);
+  train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   if (profiles) train.profiler = &profiler;
-  if (train.level == kernels::Level::kCuda) config.options += " --device cuda";
+  if (train.backend.can().own_memory) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;

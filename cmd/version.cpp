@@ -4,10 +4,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
+#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
 #include "cmd/cli/help.h"
-#include "cmd/level.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
+#include "kernels/cpu.h"
 #include "store/sqlite.h"
 
 namespace mlx::cmd {
@@ -17,16 +18,6 @@ std::string sqlite_version() {
   store::Database db(":memory:", store::Database::Open::kCreate);
   store::Statement query = db.prepare("SELECT sqlite_version()");
   return query.step() ? query.text(0) : "";
-}
-
-// Opens oneDNN's module, if there is one.
-std::string onednn_version() {
-  try {
-    kernels::onednn_kernels();
-    return kernels::onednn_version();
-  } catch (const Error&) {
-    return "";
-  }
 }
 
 // What the GPU is, or why there is none to use.
@@ -40,7 +31,7 @@ std::string gpu_text() {
 }
 
 Json details_json(Context& context) {
-  const std::string onednn = onednn_version();
+  const std::string onednn = kernels::onednn_version();
   return {{"compiler", __VERSION__},
           {"sqlite", sqlite_version()},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
@@ -48,7 +39,7 @@ Json details_json(Context& context) {
           {"onednn_problem", kernels::onednn_problem().empty() ? Json() : Json(kernels::onednn_problem())},
           {"isa", kernels::isa_name()},
           {"gpu", gpu_text()},
-          {"kernels", kernels::name_of(chosen_level(context.environment()))},
+          {"kernels", chosen_backend(context.environment()).name()},
           {"cores", cores()}};
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/backend_row.h"
 #include "kernels/kernel_module.h"
-#include "kernels/table.h"
 
 namespace mlx::kernels {
 namespace {

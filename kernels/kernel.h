@@ -1,4 +1,4 @@
-// The kernel table's types: what an operation computes, for which dtypes and sizes, on which backend.
+// The kernel table's types: what an operation computes, for which dtypes and sizes, and the kernels that compute it.
 //
 // `prepare` may allocate and JIT; it fixes the workspace, the layout of packed weights and how the work is cut into
 // slices — by shape alone, never by the thread count. `run` does one slice of one phase and neither allocates, throws
@@ -143,38 +143,37 @@ struct Plan {
   const std::int64_t* layout = nullptr;  // owned by `state`
   int layout_count = -1;
   void (*destroy)(void* state) = nullptr;
+  bool visits_host = false;  // of a device's plan: it waits for work of the host, so that it cannot be captured
 };
 
-enum class Backend : std::uint8_t { kRef, kAvx2, kAvx512, kOneDnn, kCuda };
-const char* name_of(Backend backend);
-
+// A row of the table. Each backend has rows of its own (backend.h).
 struct Kernel {
   Op op;
-  Backend backend;
   // Fills `plan` and returns true, or returns false where it does not serve this problem (dtypes, sizes, attributes).
   bool (*prepare)(const Problem& problem, Plan& plan);
 };
 
-// Owns a prepared plan.
+// Owns a prepared plan, and knows whose kernel it is of.
 class Prepared {
  public:
   Prepared() = default;
-  Prepared(const Plan& plan, Backend backend) : plan_(plan), backend_(backend) {}
-  Prepared(Prepared&& other) noexcept : plan_(other.plan_), backend_(other.backend_) { other.plan_ = {}; }
+  // `kernels`: the name of the backend whose row it is; lives as long as the process.
+  Prepared(const Plan& plan, const char* kernels) : plan_(plan), kernels_(kernels) {}
+  Prepared(Prepared&& other) noexcept : plan_(other.plan_), kernels_(other.kernels_) { other.plan_ = {}; }
   Prepared& operator=(Prepared&& other) noexcept {
     std::swap(plan_, other.plan_);
-    std::swap(backend_, other.backend_);
+    std::swap(kernels_, other.kernels_);
     return *this;
   }
   ~Prepared() {
     if (plan_.destroy) plan_.destroy(plan_.state);
   }
   const Plan& plan() const { return plan_; }
-  Backend backend() const { return backend_; }
+  const char* kernels() const { return kernels_; }  // "onednn"
 
  private:
   Plan plan_{};
-  Backend backend_ = Backend::kRef;
+  const char* kernels_ = "none";
 };
 
 }  // namespace mlx::kernels

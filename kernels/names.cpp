@@ -66,20 +66,4 @@ std::size_t size_of(DType dtype) {
   return 0;
 }
 
-const char* name_of(Backend backend) {
-  switch (backend) {
-    case Backend::kRef:
-      return "ref";
-    case Backend::kAvx2:
-      return "avx2";
-    case Backend::kAvx512:
-      return "avx512";
-    case Backend::kOneDnn:
-      return "onednn";
-    case Backend::kCuda:
-      return "cuda";
-  }
-  return "unknown";
-}
-
 }  // namespace mlx::kernels

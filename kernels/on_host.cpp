@@ -92,10 +92,11 @@ Prepared prepare_on_host(const Problem& problem, Prepared host, const Device& de
   plan.phases = phases + 2;
   for (std::size_t i = 0; i < static_cast<std::size_t>(phases); ++i) plan.slices[i + 1] = run->kernel.plan().slices[i];
   plan.run = run_phase;
+  plan.visits_host = true;
   plan.destroy = [](void* state) { delete static_cast<HostRun*>(state); };
-  const Backend backend = run->kernel.backend();
+  const char* const kernels = run->kernel.kernels();
   plan.state = run.release();
-  return {plan, backend};
+  return {plan, kernels};
 }
 
 }  // namespace mlx::kernels

@@ -7,7 +7,7 @@
 
 namespace mlx::kernels {
 
-// `host` is the problem's kernel on the host. Its backend stays what it is, so that a profile names where the
+// `host` is the problem's kernel on the host. It stays a kernel of its backend, so that a profile names where the
 // operation ran. Launches of such a kernel wait and cannot be captured. kUsage where it has too many phases.
 Prepared prepare_on_host(const Problem& problem, Prepared host, const Device& device);
 

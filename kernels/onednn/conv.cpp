@@ -139,7 +139,7 @@ Desc Geometry::plain_weights(dnnl::memory::data_type type) const {
   return {weights(), type, Dims{filter * (out_channels / groups), filter, 1, row, c}};
 }
 
-const Kernel kConvKernel{Op::kConv2d, Backend::kOneDnn, guarded<prepare_conv>};
-const Kernel kConvBackwardDataKernel{Op::kConv2dBackwardData, Backend::kOneDnn, guarded<prepare_conv_backward_data>};
+const Kernel kConvKernel{Op::kConv2d, guarded<prepare_conv>};
+const Kernel kConvBackwardDataKernel{Op::kConv2dBackwardData, guarded<prepare_conv_backward_data>};
 
 }  // namespace mlx::kernels::onednn

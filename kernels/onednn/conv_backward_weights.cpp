@@ -164,7 +164,6 @@ bool prepare_conv_backward_weights(const Problem& problem, Plan& plan) {
 
 }  // namespace
 
-const Kernel kConvBackwardWeightsKernel{Op::kConv2dBackwardWeights, Backend::kOneDnn,
-                                        guarded<prepare_conv_backward_weights>};
+const Kernel kConvBackwardWeightsKernel{Op::kConv2dBackwardWeights, guarded<prepare_conv_backward_weights>};
 
 }  // namespace mlx::kernels::onednn

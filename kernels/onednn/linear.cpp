@@ -74,8 +74,7 @@ bool prepare_linear_backward_data(const Problem& problem, Plan& plan) {
 
 }  // namespace
 
-const Kernel kLinearKernel{Op::kLinear, Backend::kOneDnn, guarded<prepare_linear>};
-const Kernel kLinearBackwardDataKernel{Op::kLinearBackwardData, Backend::kOneDnn,
-                                       guarded<prepare_linear_backward_data>};
+const Kernel kLinearKernel{Op::kLinear, guarded<prepare_linear>};
+const Kernel kLinearBackwardDataKernel{Op::kLinearBackwardData, guarded<prepare_linear_backward_data>};
 
 }  // namespace mlx::kernels::onednn

@@ -113,7 +113,6 @@ bool prepare_linear_backward_weights(const Problem& problem, Plan& plan) {
 
 }  // namespace
 
-const Kernel kLinearBackwardWeightsKernel{Op::kLinearBackwardWeights, Backend::kOneDnn,
-                                          guarded<prepare_linear_backward_weights>};
+const Kernel kLinearBackwardWeightsKernel{Op::kLinearBackwardWeights, guarded<prepare_linear_backward_weights>};
 
 }  // namespace mlx::kernels::onednn

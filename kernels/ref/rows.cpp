@@ -1,12 +1,12 @@
 // The reference backend's rows of the kernel table: one for every operation that has a kernel.
+#include "kernels/backend_row.h"
 #include "kernels/ref/ref.h"
-#include "kernels/table.h"
 
 namespace mlx::kernels {
 
 std::vector<Kernel> ref_kernels() {
   return {
-#define MLX_OP(op, name, family, ...) {Op::op, Backend::kRef, ref::prepare_##family},
+#define MLX_OP(op, name, family, ...) {Op::op, ref::prepare_##family},
 #define MLX_VIEW(...)
 #include "kernels/op_list.h"
   };

@@ -1,5 +1,5 @@
-// This folder's rows of the kernel table, the same for each instruction set. They are data, so none of this code runs
-// before table.cpp has checked the CPU.
+// The rows that this folder gives to the kernel table, the same for each instruction set that it is compiled for. They
+// are data, so that none of this code runs before backend.cpp has asked the CPU.
 #include "kernels/simd/rows.h"
 
 #include "kernels/simd/simd.h"
@@ -8,7 +8,7 @@
 namespace mlx::kernels::MLX_ISA {
 
 const Kernel kRows[] = {
-#define MLX_SIMD(op, file) {Op::op, kBackend, prepare_##file},
+#define MLX_SIMD(op, file) {Op::op, prepare_##file},
 #include "kernels/simd/row_list.h"
 };
 const int kRowCount = sizeof(kRows) / sizeof(*kRows);

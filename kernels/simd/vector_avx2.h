@@ -8,7 +8,6 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr Backend kBackend = Backend::kAvx2;
 constexpr int kHeld = 8;  // Floats that the registers hold
 
 struct Floats {

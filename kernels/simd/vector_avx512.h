@@ -8,7 +8,6 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr Backend kBackend = Backend::kAvx512;
 constexpr int kHeld = 32;  // Floats that the registers hold
 
 struct Floats {

@@ -28,7 +28,7 @@ work::Work describe(const QuantizeOptions& options, const registry::Version& mod
       options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
   work.params =
       canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
-  work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.level};
+  work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.backend};
   work.makes = {model.artifact};
   work.force = options.force;
   return work;
@@ -53,7 +53,7 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
   const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split);
   check_is_f32(nn::load_model_json(repository.store(), from.digest).value("precision", "f32"));
   const auto body = [&](work::ActiveRun& run) {
-    const infer::Model model(nn::load_model(repository.store(), from.digest), options.level, repository.pool());
+    const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
     infer::check_kind(model.about(), kind);
     const data::DatasetPtr dataset =
         data::load(repository.store(), data.digest, options.split, infer::reading_of(model.about()), progress);

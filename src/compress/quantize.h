@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "infer/model.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
 
@@ -33,7 +33,7 @@ struct QuantizeOptions {
   bool point = false;  // move models/NAME.mlx too
   bool force = false;
   std::string title;
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
 };
 struct QuantizeOutcome {
   bool unchanged = false;

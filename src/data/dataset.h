@@ -58,8 +58,8 @@ class Dataset {
   // Computes the preprocessing from these examples. Decisions in `base`, the preprocessing of a model that the training
   // starts from, are kept; null if there is none.
   virtual Preprocessing measure(const Preprocessing* base) const = 0;
-  // Examples as a graph is fed them. `pool` must outlive the source; the dataset need not. Throws kUsage if the options
-  // do not fit the data.
+  // Examples as a graph is fed them. `pool` outlives the source; the dataset need not. kUsage where preprocessing or
+  // options do not fit the data.
   virtual std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                                Pool& pool) const = 0;
 

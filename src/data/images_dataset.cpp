@@ -94,6 +94,10 @@ class ImagesDataset final : public Dataset {
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& pool) const override {
+    if (static_cast<std::int64_t>(preprocessing.normalization.mean.size()) != about_.channels) {
+      fail(ErrorKind::kUsage, "the model normalizes {} channels of an image, the data has {}",
+           preprocessing.normalization.mean.size(), about_.channels);
+    }
     Loader::Options loading{options.batch,     options.seed,    options.shuffle,
                             options.drop_last, options.augment, preprocessing.normalization,
                             options.raw,       items_};

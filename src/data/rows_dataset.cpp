@@ -91,7 +91,7 @@ class RowsDataset final : public Dataset {
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& /*pool*/) const override {
-    CHECK(preprocessing.rows.has_value());
+    if (!preprocessing.rows) fail(ErrorKind::kUsage, "the model does not say which columns it takes");
     return std::make_unique<RowBatches>(rows_, items_, *preprocessing.rows, options);
   }
 

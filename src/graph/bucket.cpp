@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/table.h"
 
 namespace mlx::graph {
 namespace {
@@ -18,7 +19,7 @@ kernels::Shape shape_of(const Bucket& bucket, ValueId id) {
 }
 
 Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vector<const void*>& constants,
-               kernels::Level level) {
+               kernels::Backend backend) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
   Step step;
   step.node = at;
@@ -44,7 +45,7 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   problem.outputs = outputs.data();
   problem.constants = known.data();
   try {
-    step.kernel = kernels::prepare(problem, level);
+    step.kernel = kernels::prepare(problem, backend);
   } catch (const Error& error) {
     throw Error(error.kind, fmt::format("{}: {}", node.name, error.message), error.hint);
   }
@@ -105,10 +106,9 @@ Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_s
   std::vector<std::size_t> workspace(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (op_def(graph.nodes[i].op).view) continue;
-    bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.level));
+    bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.backend));
     workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
-    const bool on_device = bucket.steps.back().kernel.backend() == kernels::Backend::kCuda;
-    bucket.visits_host = bucket.visits_host || (options.level == kernels::Level::kCuda && !on_device);
+    bucket.visits_host = bucket.visits_host || bucket.steps.back().kernel.plan().visits_host;
   }
   bucket.plan = plan_memory(graph, bytes, workspace, options.reuse_memory);
   return bucket;

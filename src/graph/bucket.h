@@ -9,7 +9,8 @@
 #include "graph/memory.h"
 #include "graph/op_def.h"
 #include "graph/planner.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
+#include "kernels/kernel.h"
 
 namespace mlx::graph {
 
@@ -37,7 +38,7 @@ struct Bucket {
 };
 
 struct BucketOptions {
-  kernels::Level level;
+  kernels::Backend backend;
   bool reuse_memory;
 };
 

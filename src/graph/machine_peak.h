@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/parallel.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 
 namespace mlx::graph {
 
@@ -12,6 +12,6 @@ struct MachinePeak {
   double bytes = 0;  // a second, read and written: a copy between two buffers that no cache holds
 };
 
-MachinePeak measure_peak(kernels::Level level, Pool& pool);
+MachinePeak measure_peak(kernels::Backend backend, Pool& pool);
 
 }  // namespace mlx::graph

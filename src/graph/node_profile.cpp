@@ -29,7 +29,7 @@ void NodeProfile::add(const Step& step, double start, double seconds, bool last)
   time.flops += step.cost.flops;
   time.bytes += step.cost.bytes;
   time.calls += 1;
-  time.kernel = kernels::name_of(step.kernel.backend());
+  time.kernel = step.kernel.kernels();
   if (keep_runs_ == 0) return;
   calls_.push_back({node, start, seconds});
   if (last) --keep_runs_;

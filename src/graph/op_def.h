@@ -46,8 +46,8 @@ struct OpDef {
   bool stores_half = false;  // output half_output, computed in f32, is stored as attrs.output says; products': of
                              // half factors
   std::size_t half_output = 0;
-  bool half_on_gpu = false;       // reads_half and stores_half hold in graphs for a GPU only
-  unsigned half_with_result = 0;  // bit i: input i may be half instead of f32, if all of these and output 0 are
+  bool half_if_throughout = false;  // reads_half and stores_half hold only if kernels::Capabilities::half_throughout
+  unsigned half_with_result = 0;    // bit i: input i may be half instead of f32, if all of these and output 0 are
   std::size_t addend = 0;  // a norm: the optional residual input, which is the sum's output too; its gradient: the
                            // optional input that is added to dx; 0 for none
   bool loss = false;       // output 0 is what training minimizes; it computes its own gradient

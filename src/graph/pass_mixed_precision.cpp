@@ -13,18 +13,21 @@
 #include "kernels/geometry.h"
 
 namespace mlx::graph {
+
+using kernels::Capabilities;
+
 namespace {
 
 bool wide_conv(const Node& node, const Value& weights) {
   return node.attrs.groups == 1 && weights.dims[3].size > kernels::kFewChannels;
 }
 
-// Which of a node's inputs (bit i: input i) are factors that may be half. Weights in f32 are rounded by who multiplies
-// them; on a GPU a copy in half saves reading them whole, forward and backward.
-unsigned factors(const Graph& graph, const Node& node, bool gpu) {
-  const unsigned with_weights = gpu ? 0b11 : 0b01;
+// Which of a node's inputs (bit i: input i) are factors that may be half. A copy of the weights in half saves reading
+// them whole, forward and backward, unless the kernels pack them anyway.
+unsigned factors(const Graph& graph, const Node& node, const Capabilities& can) {
+  const unsigned with_weights = can.reads_half_weights ? 0b11 : 0b01;
   const auto weights_are_f32 = [&] { return graph.value(node.inputs[1]).dtype == DType::kF32; };
-  const auto fits = [&](ValueId weights) { return gpu || wide_conv(node, graph.value(weights)); };
+  const auto fits = [&](ValueId weights) { return can.half_throughout || wide_conv(node, graph.value(weights)); };
   switch (node.op) {
     case Op::kLinear:
       return weights_are_f32() ? with_weights : 0;
@@ -39,7 +42,7 @@ unsigned factors(const Graph& graph, const Node& node, bool gpu) {
     case Op::kConv2dBackwardWeights:
       return fits(node.outputs[0]) ? 0b11 : 0;
     default:
-      return gpu ? op_def(node.op).half_with_result : 0;
+      return can.half_throughout ? op_def(node.op).half_with_result : 0;
   }
 }
 
@@ -49,15 +52,15 @@ ValueId half_output(const Node& node) {
 }
 
 // Whether the kernels of a node can store that output, computed in f32, as half: products those of half factors.
-bool can_narrow(const Graph& graph, const Node& node, bool gpu) {
+bool can_narrow(const Graph& graph, const Node& node, bool throughout) {
   const OpDef& def = op_def(node.op);
-  if (!def.stores_half || (def.half_on_gpu && !gpu)) return false;
+  if (!def.stores_half || (def.half_if_throughout && !throughout)) return false;
   return !def.product || kernels::is_half(graph.value(node.inputs[0]).dtype);
 }
 
-bool takes_narrow(const Node& node, std::size_t input, bool gpu) {
+bool takes_narrow(const Node& node, std::size_t input, bool throughout) {
   const OpDef& def = op_def(node.op);
-  return (def.reads_half >> input & 1u) != 0 && (gpu || !def.half_on_gpu);
+  return (def.reads_half >> input & 1u) != 0 && (throughout || !def.half_if_throughout);
 }
 
 bool narrows(const Node& node) {
@@ -77,11 +80,11 @@ void read_halves(Graph& graph) {
 }
 
 // For each value, the number of readers that need it as f32.
-std::vector<int> whole_uses(const Graph& graph, bool gpu) {
+std::vector<int> whole_uses(const Graph& graph, bool throughout) {
   std::vector<int> uses = count_uses(graph);
   for (const Node& node : graph.nodes) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (narrows(node) || takes_narrow(node, i, gpu)) --uses[static_cast<std::size_t>(node.inputs[i])];
+      if (narrows(node) || takes_narrow(node, i, throughout)) --uses[static_cast<std::size_t>(node.inputs[i])];
   }
   return uses;
 }
@@ -105,11 +108,11 @@ void give_half(Graph& graph, Node& node, DType half, std::unordered_map<ValueId,
   graph.nodes.push_back(std::move(widened));
 }
 
-// A GPU's copies of all weights that products take, side by side in front, where one launch makes them.
-void cast_weights(Graph& graph, const std::vector<Node>& nodes, DType half,
+// Copies of all weights that products take, side by side in front, where one launch makes them.
+void cast_weights(Graph& graph, const std::vector<Node>& nodes, DType half, const Capabilities& can,
                   std::unordered_map<ValueId, ValueId>& halves) {
   for (const Node& node : nodes) {
-    const unsigned taken = factors(graph, node, true);
+    const unsigned taken = factors(graph, node, can);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId value = node.inputs[i];
       if ((taken >> i & 1u) == 0 || graph.value(value).role != Role::kParameter) continue;
@@ -121,12 +124,12 @@ void cast_weights(Graph& graph, const std::vector<Node>& nodes, DType half,
 
 }  // namespace
 
-void multiply_in_half(Graph& graph, DType half, bool gpu) {
+void multiply_in_half(Graph& graph, DType half, const Capabilities& can) {
   std::vector<Node> nodes = std::exchange(graph.nodes, {});
   std::unordered_map<ValueId, ValueId> halves;
-  if (gpu) cast_weights(graph, nodes, half, halves);
+  if (can.reads_half_weights) cast_weights(graph, nodes, half, can, halves);
   for (Node& node : nodes) {
-    const unsigned taken = factors(graph, node, gpu);
+    const unsigned taken = factors(graph, node, can);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if ((taken >> i & 1u) == 0) continue;
       const auto [found, is_new] = halves.try_emplace(node.inputs[i], kNone);
@@ -140,9 +143,9 @@ void multiply_in_half(Graph& graph, DType half, bool gpu) {
   }
 }
 
-void store_in_half(Graph& graph, DType half, bool gpu) {
+void store_in_half(Graph& graph, DType half, const Capabilities& can) {
   read_halves(graph);
-  const std::vector<int> whole = whole_uses(graph, gpu);
+  const std::vector<int> whole = whole_uses(graph, can.half_throughout);
   std::vector<char> stored(graph.values.size(), 0), dropped(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
@@ -151,7 +154,7 @@ void store_in_half(Graph& graph, DType half, bool gpu) {
     if (narrows(node) && stored[at] != 0) {
       replace_uses(graph, node.outputs[0], value);
       dropped[i] = 1;
-    } else if (can_narrow(graph, node, gpu) && whole[at] == 0) {
+    } else if (can_narrow(graph, node, can.half_throughout) && whole[at] == 0) {
       node.attrs.output = half;
       graph.values[at].dtype = half;
       stored[at] = 1;

@@ -226,6 +226,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
                           const PrecisionSpec& precision) {
   const std::vector<char> hidden = hidden_matrices(forward);
   const DType factors = factor_type(precision.precision);
+  const kernels::Capabilities& can = precision.can;
   Graph graph = forward;
   choose_streams(graph);
   fuse_activations(graph, false);
@@ -235,10 +236,10 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   std::vector<Trained> trained = trained_parameters(graph, loss.loss);
   TrainingGraph ids;
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
-  if (factors != DType::kF32) multiply_in_half(graph, factors, precision.gpu);
-  if (precision.gpu) fuse_residuals(graph);
-  if (factors != DType::kF32) store_in_half(graph, factors, precision.gpu);
-  if (precision.gpu) fuse_gelu(graph);
+  if (factors != DType::kF32) multiply_in_half(graph, factors, can);
+  if (can.adds_in_norms) fuse_residuals(graph);
+  if (factors != DType::kF32) store_in_half(graph, factors, can);
+  if (can.gelu_in_linear) fuse_gelu(graph);
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
@@ -252,15 +253,14 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
     update.factors = factors;
     update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
     add_update(update);
-    if (optimizer.average && !precision.gpu) add_average(graph, each.parameter, ids.average);
+    if (optimizer.average && !can.updates_together) add_average(graph, each.parameter, ids.average);
     nodes.last = graph.nodes.size();
     updates.push_back(nodes);
   }
   for (const Trained& each : trained)
-    if (optimizer.average && precision.gpu) add_average(graph, each.parameter, ids.average);
-  // On a GPU one launch updates many parameters, which then come one behind another.
-  if (!optimizer.accumulate && applied.factor == kNone && !precision.gpu) update_early(graph, updates);
-  if (precision.gpu) ids.state_norm = norm_of_state(graph);
+    if (optimizer.average && can.updates_together) add_average(graph, each.parameter, ids.average);
+  if (!optimizer.accumulate && applied.factor == kNone && !can.updates_together) update_early(graph, updates);
+  if (can.own_memory) ids.state_norm = norm_of_state(graph);
   if (precision.precision == Precision::kTF32) multiply_in_tf32(graph);
   return cleaned(graph, loss, ids);
 }

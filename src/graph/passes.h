@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "graph/weights.h"
+#include "kernels/backend.h"
 
 namespace mlx::graph {
 
@@ -31,16 +32,18 @@ struct LossSpec {
   float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
 };
-// What products are made of in training. bf16 (Kalamkar et al. 2019) and f16 (Micikevicius et al. 2018): what goes into
-// linear layers and convolutions, the gradients that come back to them, and what convolutions give to a batch norm are
-// rounded to it; parameters, their gradients, sums and all else stay f32. tf32: stored as f32, and rounded where it is
-// multiplied. In f16 gradients are scaled (kernels/loss_scale.h), by the state kLossScale.
+// What products are made of in training, and what the backend can do about it. bf16 (Kalamkar et al. 2019) and f16
+// (Micikevicius et al. 2018): what goes into linear layers and convolutions, the gradients that come back to them, and
+// what convolutions give to a batch norm are rounded to it; parameters, their gradients, sums and all else stay f32.
+// tf32: stored as f32, and rounded where it is multiplied. In f16 gradients are scaled (kernels/loss_scale.h), by the
+// state kLossScale.
 enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
-  Precision precision = Precision::kF32;
-  // A GPU multiplies everything so, whatever the number of channels and groups, weights in a copy that is made once a
-  // step, attends so, and stores so what the loss takes and gives. CPUs have neither tf32 nor f16.
-  bool gpu = false;
+  // Not an aggregate: {precision, true} would set a capability.
+  PrecisionSpec(Precision wanted = Precision::kF32, const kernels::Capabilities& backend = {})
+      : precision(wanted), can(backend) {}
+  Precision precision;
+  kernels::Capabilities can;
 };
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
 struct TrainingGraph {
@@ -52,7 +55,7 @@ struct TrainingGraph {
   ValueId average = kNone;        // input f32[2]: factors of the average so far and of the new weights
   ValueId gradient_norm = kNone;  // output f32[1], if gradients are clipped
   ValueId loss_scale = kNone;     // state f32[2], in f16
-  ValueId state_norm = kNone;     // output f32[1], for a GPU: finite if everything that the step leaves behind is
+  ValueId state_norm = kNone;     // output f32[1], where the host cannot look: finite if all is that the step leaves
   std::size_t loss_end = 0;       // the nodes before this one compute the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };
@@ -67,19 +70,19 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
 // Of a graph with its backward pass and without its updates: the products in `half`, bf16 or f16. A value is cast once,
-// where the first product needs it, and kept for the backward pass so. Without `gpu` weights are rounded by the kernels
-// that pack them, and convolutions with groups or of up to four channels stay f32: those of their kernels that are fast
-// are. With it attention takes and gives `half` too.
-void multiply_in_half(Graph& graph, DType half, bool gpu);
-// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go.
-// With `gpu` the loss takes its logits and gives its gradient so.
-void store_in_half(Graph& graph, DType half, bool gpu);
-// Of a graph with its backward pass and without its updates, for a GPU: a sum that a norm reads becomes part of the
-// norm, and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which then
-// stores a residual in half.
+// where the first product needs it, and kept for the backward pass so. Weights are cast if `can` reads them so; else
+// the kernels that pack them round them. Not half_throughout: convolutions with groups or of up to four channels, whose
+// fast kernels are of f32, and attention stay f32.
+void multiply_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
+// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go. If
+// half_throughout, the loss takes its logits and gives its gradient so.
+void store_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
+// Of a graph with its backward pass and without its updates, if adds_in_norms: a sum that a norm reads becomes part of
+// the norm, and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which
+// then stores a residual in half.
 void fuse_residuals(Graph& graph);
-// Of such a graph, for a GPU, behind store_in_half: gelu and its gradient as parts of the linear layers' products
-// before them (op_list.h, kLinear), where they are stored alike.
+// Of such a graph, if gelu_in_linear, behind store_in_half: gelu and its gradient as parts of the linear layers'
+// products before them (op_list.h, kLinear), where they are stored alike.
 void fuse_gelu(Graph& graph);
 
 // Which image input a graph is to compute itself, and the names of its new inputs (kernels/op.h, kAugment).

@@ -213,12 +213,12 @@ TrainingGraph recompute(const TrainingGraph& training, const std::vector<NodeRan
   return out;
 }
 
-Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Level level,
+Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                   std::size_t bytes) {
   const auto wanted = [](const Fitted& fitted) { return fitted.memory.arena + fitted.memory.packed; };
   const auto tried = [&](TrainingGraph graph) {
     Fitted out{std::move(graph), {}, 0, false};
-    out.memory = planned_memory(out.training.graph, sizes, level, true);
+    out.memory = planned_memory(out.training.graph, sizes, backend, true);
     out.nodes = out.training.graph.nodes.size() - training.graph.nodes.size();
     out.fits = wanted(out) <= bytes;
     return out;

@@ -32,7 +32,7 @@ struct Fitted {
 // The training graph as it is where it wants at most `bytes` for its activations and what kernels pack of its weights
 // (what is computed again packs them again) at these sizes, else with as little computed again as is found to do.
 // `sizes` by symbol.
-Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Level level,
+Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                   std::size_t bytes);
 
 }  // namespace mlx::graph

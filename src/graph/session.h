@@ -19,13 +19,12 @@
 #include "base/parallel.h"
 #include "graph/graph.h"
 #include "graph/weights.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 
 namespace mlx::graph {
 
 struct SessionOptions {
-  kernels::Level level = kernels::Level::kOneDnn;
-  int gpu = 0;               // of level kCuda: which one
+  kernels::Backend backend = kernels::best_backend();
   std::uint64_t seed = 0;    // of dropout
   bool training = false;     // false: parameters are constants for the kernels, packed once and shared
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)

@@ -60,7 +60,7 @@ void Session::State::init() {
       fixed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;
     }
   }
-  const bool may_cut = !on_device && !options.training && options.reuse_memory;
+  const bool may_cut = options.backend.can().tiles_batches && !options.training && options.reuse_memory;
   if (may_cut && options.tile != 0) tiling = options.tile < 0 ? tiling_of(graph) : tiling_of(graph, options.tile);
 }
 
@@ -212,7 +212,7 @@ Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_si
     const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
     if (known_now && device.host) constants[i] = held[i].data;
   }
-  return make_bucket(graph, symbol_sizes, constants, {options.level, options.reuse_memory});
+  return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory});
 }
 
 // Null where this run is to be whole: of nodes that somebody looks at, or of a batch that is not worth cutting.

@@ -25,7 +25,7 @@ namespace mlx::graph {
 
 struct Session::State {
   State(Graph&& g, const SessionOptions& o, Pool& p)
-      : graph(std::move(g)), options(o), pool(p), device(kernels::device_of(o.level, o.gpu)) {}
+      : graph(std::move(g)), options(o), pool(p), device(o.backend.device()) {}
 
   Graph graph;
   SessionOptions options;

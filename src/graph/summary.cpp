@@ -64,11 +64,11 @@ Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes) {
   return summary;
 }
 
-std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level) {
-  return planned_memory(graph, sizes, level, true).arena;
+std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend) {
+  return planned_memory(graph, sizes, backend, true).arena;
 }
 
-PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                              bool training) {
   // Kernels may look at constants when they are prepared, but their workspace does not depend on the values. Zeros
   // without backing pages are enough for all of them.
@@ -87,24 +87,24 @@ PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>
     const Role role = graph.values[i].role;
     if (role == Role::kConstant || (role == Role::kParameter && !training)) constants[i] = zeros.get();
   }
-  const Bucket bucket = make_bucket(graph, sizes, constants, {level, true});
+  const Bucket bucket = make_bucket(graph, sizes, constants, {backend, true});
   planned.arena = bucket.plan.arena_bytes;
   for (const Step& step : bucket.steps) {
     if (step.kernel.plan().packed_input >= 0) planned.packed += step.kernel.plan().packed_bytes;
   }
-  if (level == kernels::Level::kCuda) planned.fed = feeding_bytes(graph, sizes);
+  if (backend.can().own_memory) planned.fed = feeding_bytes(graph, sizes);
   return planned;
 }
 
-PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                                int threads) {
-  const Tiling tiling = level == kernels::Level::kCuda ? Tiling{} : tiling_of(graph);
+  const Tiling tiling = backend.can().tiles_batches ? tiling_of(graph) : Tiling{};
   const std::int64_t examples = tiling.symbol < 0 ? 0 : sizes[static_cast<std::size_t>(tiling.symbol)];
   const std::int64_t tile = tiling.size(examples);
-  if (tile == 0) return planned_memory(graph, sizes, level, false);
+  if (tile == 0) return planned_memory(graph, sizes, backend, false);
   std::vector<std::int64_t> of_tile = sizes;
   of_tile[static_cast<std::size_t>(tiling.symbol)] = tile;
-  PlannedMemory planned = planned_memory(graph, of_tile, level, false);
+  PlannedMemory planned = planned_memory(graph, of_tile, backend, false);
   planned.arena *= static_cast<std::size_t>(threads);
   for (const ValueId id : graph.outputs) planned.arena += concrete(graph.value(id), sizes).bytes();
   return planned;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 
 namespace mlx::graph {
 
@@ -33,20 +33,20 @@ Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes);
 
 // What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed; the
 // kernels are prepared, because they say what workspace they want. kUsage where no kernel serves a node.
-std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level);
+std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend);
 
 // All that a session of the graph takes at these sizes.
 struct PlannedMemory {
   std::size_t held = 0;    // everything that outlives a step: parameters, states, constants
   std::size_t arena = 0;   // activations and workspaces
   std::size_t packed = 0;  // weights in the kernels' layouts
-  std::size_t fed = 0;     // for a GPU: a run's inputs; staged inputs of the next run need the same again
+  std::size_t fed = 0;     // copies of a run's inputs in the device's own memory; those of the next take as much again
 };
 // With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
-PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                              bool training);
 // The same of a session that only answers, with a pool of so many threads: it may cut the batch into tiles (tiles.h).
-PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Level level,
+PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                                int threads);
 
 }  // namespace mlx::graph

@@ -29,9 +29,9 @@ std::int64_t chunk_for(std::int64_t tokens, std::int64_t room) {
   return chunk;
 }
 
-graph::SessionOptions decoding_options(kernels::Level level) {
+graph::SessionOptions decoding_options(kernels::Backend backend) {
   graph::SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   return options;
 }
 
@@ -41,7 +41,7 @@ struct Generator::State {
   State(const Model& model, std::function<void()> between)
       : check(std::move(between)),
         decoding(graph::to_decoding(model.graph())),
-        session(decoding.graph, model.about().weights, decoding_options(model.level()), model.pool()) {}
+        session(decoding.graph, model.about().weights, decoding_options(model.backend()), model.pool()) {}
 
   std::function<void()> check;
   graph::DecodingGraph decoding;

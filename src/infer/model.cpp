@@ -21,7 +21,7 @@ nn::Model prepared(nn::Model model) {
 
 }  // namespace
 
-Model::Model(nn::Model model, kernels::Level level, Pool& pool)
-    : model_(prepared(std::move(model))), signature_(signature_of(model_)), level_(level), pool_(pool) {}
+Model::Model(nn::Model model, kernels::Backend backend, Pool& pool)
+    : model_(prepared(std::move(model))), signature_(signature_of(model_)), backend_(backend), pool_(pool) {}
 
 }  // namespace mlx::infer

@@ -13,15 +13,15 @@
 
 #include "base/parallel.h"
 #include "infer/signature.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "nn/model.h"
 
 namespace mlx::infer {
 
 class Model {
  public:
-  // `level` is the device and its kernels; `pool` outlives the model. Throws as signature_of().
-  Model(nn::Model model, kernels::Level level, Pool& pool);
+  // `pool` outlives the model. Throws as signature_of().
+  Model(nn::Model model, kernels::Backend backend, Pool& pool);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -29,13 +29,13 @@ class Model {
   // Family, preprocessing, labels, tokenizer. Graph and weights are those for inference.
   const nn::Model& about() const { return model_; }
   const graph::Graph& graph() const { return model_.graph; }
-  kernels::Level level() const { return level_; }
+  kernels::Backend backend() const { return backend_; }
   Pool& pool() const { return pool_; }
 
  private:
   nn::Model model_;
   Signature signature_;
-  kernels::Level level_;
+  kernels::Backend backend_;
   Pool& pool_;
 };
 

@@ -17,7 +17,7 @@ graph::Graph observed(const Model& model, const std::vector<graph::ValueId>& val
 
 graph::SessionOptions options_of(const Model& model) {
   graph::SessionOptions options;
-  options.level = model.level();
+  options.backend = model.backend();
   return options;
 }
 

@@ -80,10 +80,10 @@ InputSpec input_of(const Model& model) {
   if (model.graph.outputs.empty()) fail(ErrorKind::kUsage, "the graph has no output");
   const Dims& output = model.graph.value(model.graph.outputs[0]).dims;
   const std::int64_t width = output.empty() || output.back().symbolic() ? 0 : output.back().size;
-  const Preprocessing& p = model.preprocessing;
+  const data::Preprocessing& p = model.preprocessing;
   if (p.rows) return InputSpec::rows(p.rows->width(), width);
   if (p.channels > 0) return InputSpec::images(p.height, p.width, p.channels, width);
-  if (model.tokenizer) return InputSpec::tokens(model.tokenizer->size());
+  if (p.tokenizer) return InputSpec::tokens(p.tokenizer->size());
   throw Error(ErrorKind::kUsage, "it takes neither images nor rows nor text",
               "the one input is \"images\" or \"features\", with its preprocessing, or \"ids\", with a tokenizer.json");
 }

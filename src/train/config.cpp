@@ -102,6 +102,14 @@ const data::Kind& guess_kind(const TrainConfig& config) {
   return *data::kinds().front();
 }
 
+// By data::TargetKind.
+struct TargetLoss {
+  const char* targets;  // for messages
+  const char* loss;     // unless the config names one
+};
+constexpr TargetLoss kLosses[] = {
+    {"classes", "softmax"}, {"labels", "binary"}, {"numbers", "mse"}, {"tokens", "softmax"}};
+
 }  // namespace
 
 TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets) {
@@ -167,16 +175,14 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
 }
 
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
-  const bool several = targets == data::TargetKind::kLabels, numbers = targets == data::TargetKind::kNumbers;
+  const bool numbers = targets == data::TargetKind::kNumbers;
+  const TargetLoss& usual = kLosses[static_cast<std::size_t>(targets)];
   graph::LossSpec spec;
-  spec.name = several ? "binary" : numbers ? "mse" : "softmax";
+  spec.name = usual.loss;
   const bool fits = config.loss.empty() || config.loss == spec.name || (numbers && config.loss == "huber");
   if (!fits) {
     fail(ErrorKind::kUsage, "{}: [train] loss = \"{}\" is not for targets that are {}", config.file, config.loss,
-         numbers                               ? "numbers"
-         : several                             ? "labels"
-         : targets == data::TargetKind::kClass ? "classes"
-                                               : "tokens");
+         usual.targets);
   }
   if (!config.loss.empty()) spec.name = config.loss;
   if (numbers && config.label_smoothing > 0)

@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "graph/passes.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "nn/family.h"
 #include "train/checkpoint_interval.h"
 #include "train/schedule.h"
@@ -46,7 +46,7 @@ struct TrainConfig {
   std::string precision;        // one of precision_words(), or ""; the training uses precision_of()
   std::string precision_place;  // for messages: "train.toml:9: [train] precision", "--precision"
   std::string options;          // command-line options that override keys, for resuming: " --precision bf16"
-  bool portable = false;        // numerics: the same bits on every machine (kernels::portable_level), else native
+  bool portable = false;        // numerics: the same bits on every machine (kernels::portable_backend), else native
 };
 
 // Throws kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", override the file.
@@ -65,10 +65,10 @@ void set_precision(TrainConfig& config, const std::string& word);
 // "native" or "portable", from --numerics.
 void set_numerics(TrainConfig& config, const std::string& word);
 // What the products are made of: never changed silently, since what is used stands in the resolved form. "auto" is bf16
-// where this level and CPU multiply it fast and the loss is one of classes, labels or tokens: targets that are numbers
-// may be finer than bf16's 8 bits. Where nothing is said it is f32 on a CPU and as "auto" on a GPU. kUsage where tf32
-// or fp16 is asked for on a CPU, kMissing where bf16 is and there is none.
-graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level);
+// where this backend multiplies it fast and the loss is one of classes, labels or tokens: targets that are numbers
+// may be finer than bf16's 8 bits. Where nothing is said it is as "auto" if the backend prefers bf16, else f32. kUsage
+// where tf32 or fp16 is asked for of a backend that has none, kMissing where bf16 is.
+graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Backend backend);
 // Throws kUsage if the config's loss does not suit such targets.
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);
 

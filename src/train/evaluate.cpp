@@ -85,10 +85,10 @@ std::int64_t evaluation_batch(const data::Description& about, std::int64_t conte
   return even_batch(about.examples(context), std::clamp<std::int64_t>(kMostOutputs / outputs, 1, kBatch));
 }
 
-Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Backend backend, Pool& pool,
                     Progress& progress) {
   infer::check_fits(model, dataset.describe());
-  Evaluation out = Evaluator(infer::Model(model, level, pool), dataset).run(progress);
+  Evaluation out = Evaluator(infer::Model(model, backend, pool), dataset).run(progress);
   out.labels = model.labels;
   if (out.labels.empty()) out.labels = dataset.describe().names;
   return out;

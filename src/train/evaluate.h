@@ -9,7 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "data/dataset.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "nn/model.h"
 #include "train/metrics.h"
 
@@ -46,14 +46,14 @@ ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index);
 
 // How many examples evaluate() takes at once; `context` is the length of a window of text.
 std::int64_t evaluation_batch(const data::Description& about, std::int64_t context);
-Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Level level, Pool& pool,
+Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Backend backend, Pool& pool,
                     Progress& progress);
 // On a split of a stored dataset. Throws kUsage if the model does not take what it holds.
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
-                       const nn::Model& model, kernels::Level level, Pool& pool, Progress& progress);
+                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress);
 // On a split of a folder of files, which is stored in a temporary folder.
 Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
-                              kernels::Level level, store::Disk& disk, Pool& pool, Progress& progress);
+                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress);
 Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
 

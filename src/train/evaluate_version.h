@@ -15,7 +15,7 @@ struct EvaluateOutcome {
   registry::Version model;
 };
 EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
-                                 const std::string& split, bool force, const std::string& title, kernels::Level level,
-                                 Progress& progress);
+                                 const std::string& split, bool force, const std::string& title,
+                                 kernels::Backend backend, Progress& progress);
 
 }  // namespace mlx::train

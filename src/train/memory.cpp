@@ -54,15 +54,15 @@ bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
 // A copy of the model, whose weights the evaluating session shares, and what that session plans. Weights that a batch
 // norm is folded into are new.
 std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
-                              kernels::Level level, int threads) {
+                              kernels::Backend backend, int threads) {
   if (!data.valid) return 0;
   const data::Description& about = data.valid->describe();
   const std::int64_t batch = evaluation_batch(about, built.context);
   const graph::Graph used = graph::to_inference(built.graph);
   const graph::PlannedMemory planned =
-      graph::inference_memory(used, sizes_of(used, batch, built.context), level, threads);
+      graph::inference_memory(used, sizes_of(used, batch, built.context), backend, threads);
   const auto held = static_cast<std::int64_t>(planned.held);
-  if (level == kernels::Level::kCuda) {  // copies of the model stay with the host
+  if (backend.can().own_memory) {  // copies of the model stay with the host
     return held + static_cast<std::int64_t>(planned.arena + planned.fed);
   }
   const bool folds = std::ranges::any_of(
@@ -87,7 +87,8 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
   const std::string needs = fmt::format(
       "{}: the training needs {}{}: weights and optimizer {}, activations {} with all computed again that "
       "helps; ",
-      config.file, text(least.peak), least.gpu ? " of the GPU's memory" : "", text(least.weights), text(least.arena));
+      config.file, text(least.peak), least.device.empty() ? "" : " of the GPU's memory", text(least.weights),
+      text(least.arena));
   const std::string smaller = fmt::format("a smaller [train] batch, accumulate = {}", 2 * config.accumulate);
   if (free > 0) {
     throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
@@ -121,7 +122,7 @@ std::int64_t usable(std::int64_t free) {
 // The largest of the phases.
 std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
                      std::int64_t state) {
-  if (f.gpu) return f.weights + f.arena + f.batches + f.validation;
+  if (!f.device.empty()) return f.weights + f.arena + f.batches + f.validation;
   const std::int64_t steps = f.process + f.weights + f.arena + f.batches + best;
   const std::int64_t start = f.process + f.weights + (size.resumed ? state + best : model);
   const std::int64_t end = f.process + f.weights + f.arena + f.batches + model;
@@ -131,40 +132,41 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int
 }  // namespace
 
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
-                           const TrainingData& data, const TrainingSize& wanted, kernels::Level level) {
+                           const TrainingData& data, const TrainingSize& wanted, kernels::Backend backend) {
   TrainingSize size = wanted;
-  std::int64_t free_limit = 0;  // of the GPU, if that is the limit
+  std::int64_t free_limit = 0;  // of the device, where that is what limits
   const graph::TrainingGraph& whole = training.training();
   const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
   const std::int64_t best = config.selection.keep_best ? model : 0;
   MemoryForecast out;
-  out.gpu = level == kernels::Level::kCuda;
+  const bool own_memory = backend.can().own_memory;
+  if (own_memory) out.device = backend.device_word();
   const data::Description& about = data.train->describe();
-  if (!out.gpu) {
+  if (!own_memory) {
     const data::BatchOptions batches{
         .batch = config.batch, .context = built.context, .augment = config.reading.augment};
     const auto order = about.examples(built.context) * static_cast<std::int64_t>(sizeof(std::int64_t));
     out.batches = about.batch_bytes(batches) + order;
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
-  out.validation = validation_bytes(built, config, data, level, training.threads());
+  out.validation = validation_bytes(built, config, data, backend, training.threads());
   // First count what is needed in any case, before kernels are prepared in vain.
-  if (!out.gpu && size.allowed == 0) {
+  if (!own_memory && size.allowed == 0) {
     out.weights = out.peak = state;
     check_machine(config, out);
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
-  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, level, true);
-  if (out.gpu) {
+  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true);
+  if (own_memory) {
     out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
     // After planning, because libraries take their memory then.
-    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(kernels::device_of(level).free_bytes()));
+    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(backend.device().free_bytes()));
     if (size.allowed == 0 || size.allowed > usable(free)) {  // never without a limit
       size.allowed = usable(free);
       free_limit = free;
     }
   }
-  if (!out.gpu) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
+  if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
     out.arena = static_cast<std::int64_t>(memory.arena);
@@ -174,7 +176,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   if (size.allowed == 0) check_machine(config, out);
   if (size.allowed == 0 || out.peak <= size.allowed) return out;
   const std::int64_t beside = out.peak - out.arena - static_cast<std::int64_t>(planned.packed);
-  graph::Fitted fitted = graph::fit_memory(whole, sizes, level,
+  graph::Fitted fitted = graph::fit_memory(whole, sizes, backend,
                                            static_cast<std::size_t>(std::max<std::int64_t>(0, size.allowed - beside)));
   take(fitted.memory);
   out.recomputed = static_cast<std::int64_t>(fitted.nodes);
@@ -185,10 +187,10 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 
 std::string to_text(const MemoryForecast& forecast) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
-  std::string out =
-      fmt::format("{}memory: {} at the peak; weights and optimizer {}, activations {}, {} {}",
-                  forecast.gpu ? "GPU " : "", text(forecast.peak), text(forecast.weights), text(forecast.arena),
-                  forecast.gpu ? "data" : "program and data", text(forecast.process + forecast.batches));
+  std::string out = fmt::format("{}memory: {} at the peak; weights and optimizer {}, activations {}, {} {}",
+                                forecast.device.empty() ? "" : "GPU ", text(forecast.peak), text(forecast.weights),
+                                text(forecast.arena), forecast.device.empty() ? "program and data" : "data",
+                                text(forecast.process + forecast.batches));
   if (forecast.recomputed > 0)
     out += fmt::format("; {} operations are computed again in backward", forecast.recomputed);
   return out;
@@ -202,7 +204,7 @@ Json to_json(const MemoryForecast& forecast) {
               {"batches", forecast.batches},
               {"validation", forecast.validation},
               {"checkpoint", forecast.checkpoint}};
-  if (forecast.gpu) out["device"] = "cuda";
+  if (!forecast.device.empty()) out["device"] = forecast.device;
   if (forecast.recomputed > 0) out["recomputed"] = forecast.recomputed;
   return out;
 }

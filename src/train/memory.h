@@ -14,11 +14,13 @@ namespace mlx::train {
 
 // In bytes, except `recomputed`.
 struct MemoryForecast {
-  bool gpu = false;             // everything is GPU memory; checkpoints and the program take none of it
+  // As --device has it: all of it is memory of that device, of which checkpoints and the program take none. Empty: the
+  // host's.
+  std::string device;
   std::int64_t process = 0;     // the program and the data that it has read
   std::int64_t weights = 0;     // parameters, optimizer state, statistics, and the kernels' packed weights
   std::int64_t arena = 0;       // activations and workspaces
-  std::int64_t batches = 0;     // inputs and labels, and their order; on a GPU, for two micro-batches
+  std::int64_t batches = 0;     // inputs and labels, and their order; on a device, those of two micro-batches
   std::int64_t validation = 0;  // in addition, at the end of an epoch
   std::int64_t checkpoint = 0;  // in addition, while one is stored
   std::int64_t peak = 0;
@@ -35,7 +37,7 @@ struct TrainingSize {
 // Call before `training` has started. Throws kUsage, saying what is needed and what would help, if even the least
 // possible need is not allowed.
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
-                           const TrainingData& data, const TrainingSize& size, kernels::Level level);
+                           const TrainingData& data, const TrainingSize& size, kernels::Backend backend);
 
 std::string to_text(const MemoryForecast& forecast);  // a line for people
 Json to_json(const MemoryForecast& forecast);

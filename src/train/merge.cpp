@@ -14,7 +14,7 @@ MergeOutcome merge_version(registry::Repository& repository, const registry::Ver
   work.command = "merge";
   work.title = options.title;
   work.inputs = {{"model", from.digest}};
-  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), options.level};
+  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), options.backend};
   work.makes = {from.artifact};
   work.force = options.force;
   const auto body = [&](work::ActiveRun& run) {

@@ -12,8 +12,8 @@ struct MergeOutcome {
   registry::Version version;
 };
 
-// A separate run, whose key comes from the digest of `from`. Makes the next version of the same name, a child of
-// `from`. Of the options it uses the level, `force` and the title.
+// A run of its own, known by the digest of `from`; the next version of the same name, and a child of it. Of the options
+// the backend, `force` and the title count.
 MergeOutcome merge_version(registry::Repository& repository, const registry::Version& from, const TrainOptions& options,
                            Progress& progress);
 

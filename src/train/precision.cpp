@@ -17,16 +17,17 @@ constexpr Word kWords[] = {
     {Precision::kF32, "f32"}, {Precision::kTF32, "tf32"}, {Precision::kBF16, "bf16"}, {Precision::kF16, "fp16"}};
 
 // Checks that the precision which the config asks for is possible.
-void check_possible(const TrainConfig& config, Precision precision, kernels::Level level) {
+void check_possible(const TrainConfig& config, Precision precision, kernels::Backend backend) {
   const auto place = [&] { return fmt::format("{}: {}", config.precision_place, config.precision); };
   if (config.portable && precision != Precision::kF32)
     throw Error(ErrorKind::kUsage, place() + ": portable numerics are f32", "train with native numerics, or in f32");
-  const bool for_gpus = precision == Precision::kTF32 || precision == Precision::kF16;
-  if (for_gpus && level != kernels::Level::kCuda) {
+  const kernels::Capabilities& can = backend.can();
+  if ((precision == Precision::kTF32 && !can.multiplies_tf32) ||
+      (precision == Precision::kF16 && !can.multiplies_f16)) {
     throw Error(ErrorKind::kUsage, place() + ": tf32 and fp16 are for GPUs",
                 "train with --device cuda; on a CPU use --precision f32, or bf16 if it has AVX512_BF16");
   }
-  const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(level) : "";
+  const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(backend) : "";
   if (!problem.empty()) {
     throw Error(ErrorKind::kMissing, fmt::format("{}: {}", place(), problem),
                 "precision = \"f32\" trains anywhere; \"auto\" takes bf16 only where it is there");
@@ -59,14 +60,14 @@ void set_numerics(TrainConfig& config, const std::string& word) {
   config.options += " --numerics " + word;
 }
 
-Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Level level) {
+Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Backend backend) {
   for (const Word& each : kWords) {
     if (config.precision != each.word) continue;
-    check_possible(config, each.precision, level);
+    check_possible(config, each.precision, backend);
     return each.precision;
   }
-  if (config.precision.empty() && level != kernels::Level::kCuda) return Precision::kF32;
-  const bool fine = kernels::bf16_problem(level).empty() && data.targets != data::TargetKind::kNumbers;
+  if (config.precision.empty() && !backend.can().prefers_bf16) return Precision::kF32;
+  const bool fine = kernels::bf16_problem(backend).empty() && data.targets != data::TargetKind::kNumbers;
   return fine && !config.portable ? Precision::kBF16 : Precision::kF32;
 }
 

@@ -64,7 +64,7 @@ const Profile& Profiler::profile() {
 
 void Profiler::measure_peak() {
   try {
-    profile_.peak = graph::measure_peak(level_, pool_);
+    profile_.peak = graph::measure_peak(backend_, pool_);
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kInterrupted) throw;
     profile_.no_peak = error.message;

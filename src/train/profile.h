@@ -33,7 +33,7 @@ inline constexpr std::int64_t kTracedSteps = 16;
 
 class Profiler {
  public:
-  Profiler(kernels::Level level, Pool& pool) : level_(level), pool_(pool) {}
+  Profiler(kernels::Backend backend, Pool& pool) : backend_(backend), pool_(pool) {}
   // The training loop calls these, in this order, for every step; `step` counts from 1.
   void begin_step();
   void batch_made();
@@ -47,7 +47,7 @@ class Profiler {
  private:
   void measure_peak();
 
-  kernels::Level level_;
+  kernels::Backend backend_;
   Pool& pool_;
   Profile profile_;
   bool warm_ = false;

@@ -63,7 +63,7 @@ void read_inputs(Training& t) {
   settle(config, *t.data.kind, config.batch_given ? 0 : examples_of(t));
   if (t.options.merge && !t.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
-  config.precision = name_of(precision_of(config, t.data, t.options.level));
+  config.precision = name_of(precision_of(config, t.data, t.options.backend));
 }
 
 work::Work describe(const Training& t) {
@@ -73,7 +73,7 @@ work::Work describe(const Training& t) {
   work.inputs = {{"data", t.dataset.digest}};
   if (t.base) work.inputs.emplace_back("init", t.base->version.digest);
   work.params = resolved(t.config, t.built);
-  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.level, t.config.portable};
+  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.backend, t.config.portable};
   work.makes = {t.config.name};
   work.force = t.options.force;
   work.resume = t.options.resume;
@@ -147,15 +147,15 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
 }
 
 // The peak of the memory that the forecast is about.
-std::int64_t held_at_peak(const MemoryForecast& forecast) {
-  return forecast.gpu ? static_cast<std::int64_t>(kernels::cuda_device().peak_bytes()) : peak_memory();
+std::int64_t held_at_peak(kernels::Backend backend) {
+  return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
 }
 
 Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
               {"memory", to_json(result.memory)},
-              {"peak_memory", held_at_peak(result.memory)},
+              {"peak_memory", held_at_peak(t.options.backend)},
               {"precision", t.config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
@@ -180,7 +180,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   LoopOptions loop;
   loop.resume = !run.work.resume.empty();
   if (t.checkpoint) loop.from = [&t] { return read_checkpoint(t.repository.store(), *t.checkpoint); };
-  loop.level = t.options.level;
+  loop.backend = t.options.backend;
   loop.profiler = t.options.profiler;
   loop.memory = t.options.memory;
   loop.tell = t.options.tell;
@@ -240,7 +240,7 @@ TrainOutcome finish(const Training& t, work::Outcome done) {
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress) {
   Training t{repository, config, options, progress};
-  if (config.portable) t.options.level = kernels::portable_level(options.level);
+  if (config.portable) t.options.backend = kernels::portable_backend(options.backend);
   read_base_model(t);
   read_inputs(t);
   t.work = describe(t);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/table.h"
+#include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config.h"
 #include "train/profile.h"
@@ -17,7 +17,7 @@ struct TrainOptions {
   bool fresh = false;  // start at the first step, even if a run of the same key has a checkpoint; implied by `force`
   std::string resume;  // a run id; "" for a new run, or a stopped one of the same key
   std::string title;   // the command as typed
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
   Profiler* profiler = nullptr;                    // is told of every step; the caller reads the result
   std::int64_t memory = 0;                         // bytes that the training may take; 0: unlimited. Changes no bit.
   std::function<void(const std::string&)> tell;    // receives lines for people, such as the memory forecast

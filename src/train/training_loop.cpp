@@ -28,7 +28,7 @@ class Loop {
         sink_(sink),
         pool_(pool),
         progress_(progress),
-        training_(built, config, data.train->describe(), options.level, pool),
+        training_(built, config, data.train->describe(), options.backend, pool),
         source_(data.train->batches(data.preprocessing, batch_options(built, config, training_.takes_raw()), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
@@ -42,7 +42,7 @@ class Loop {
   TrainingResult run() {
     const MemoryForecast memory =
         plan_memory(training_, built_, config_, data_,
-                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.level);
+                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.backend);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
@@ -216,7 +216,7 @@ class Loop {
   Metrics metrics_of(const nn::Model& model) {
     NoProgress silent(progress_.interruption());
     try {
-      const Evaluation evaluation = evaluate(model, *data_.valid, options_.level, pool_, silent);
+      const Evaluation evaluation = evaluate(model, *data_.valid, options_.backend, pool_, silent);
       Metrics metrics{{"loss", evaluation.loss}};
       metrics.insert(metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
       return metrics;

@@ -37,7 +37,7 @@ struct LoopOptions {
   // again, to find the origin of a number that is not finite.
   std::function<CheckpointState()> from;
   bool keep_state = false;  // also make a checkpoint at the end
-  kernels::Level level = kernels::Level::kOneDnn;
+  kernels::Backend backend = kernels::best_backend();
   Profiler* profiler = nullptr;
   const graph::Tensors* initial = nullptr;       // initial weights; null: drawn from the seed
   std::int64_t memory = 0;                       // bytes that it may take at its peak; 0: unlimited

@@ -28,15 +28,15 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
-// On a GPU images are fed as bytes, and the graph augments them.
-bool is_fed_raw(const data::Description& data, kernels::Level level) {
-  return level == kernels::Level::kCuda && data.kind->raw;
+// Whether images are fed as bytes, and augmented by the graph itself.
+bool is_fed_raw(const data::Description& data, kernels::Backend backend) {
+  return backend.can().augments_images && data.kind->raw;
 }
 
 graph::Graph trained_graph(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                           kernels::Level level) {
+                           kernels::Backend backend) {
   graph::Graph graph = graph::freeze(built.graph, built.frozen);
-  if (!is_fed_raw(data, level)) return graph;
+  if (!is_fed_raw(data, backend)) return graph;
   graph::RawImages raw{data.kind->input, data::kPixelsInput, data::kChangesInput, data::kTableInput};
   raw.mixed = config.reading.augment.mixup > 0;
   raw.partner_pixels = data::kPartnerPixelsInput;
@@ -72,15 +72,15 @@ graph::Tensor first_loss_scale() {
 }
 
 TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                           kernels::Level level, Pool& pool)
+                           kernels::Backend backend, Pool& pool)
     : built_(built),
       config_(config),
-      level_(level),
+      backend_(backend),
       pool_(pool),
-      raw_(is_fed_raw(data, level)),
-      training_(graph::to_training(trained_graph(built, config, data, level), config.optimizer,
+      raw_(is_fed_raw(data, backend)),
+      training_(graph::to_training(trained_graph(built, config, data, backend), config.optimizer,
                                    loss_spec(config, data.targets),
-                                   {precision_of(config, data, level), level == kernels::Level::kCuda})) {}
+                                   {precision_of(config, data, backend), backend.can()})) {}
 
 void TrainingStep::start(graph::Tensors tensors) {
   for (const graph::Value& value : training_.graph.values) {
@@ -91,7 +91,7 @@ void TrainingStep::start(graph::Tensors tensors) {
   }
   if (training_.loss_scale != graph::kNone) tensors.try_emplace(graph::kLossScale, first_loss_scale());
   graph::SessionOptions options;
-  options.level = level_;
+  options.backend = backend_;
   options.seed = config_.seed;
   options.training = true;
   session_.reset();  // first, so that two never exist at once

@@ -31,8 +31,8 @@ graph::Tensor first_loss_scale();
 class TrainingStep {
  public:
   // All of them must outlive it.
-  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data, kernels::Level level,
-               Pool& pool);
+  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+               kernels::Backend backend, Pool& pool);
 
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
@@ -57,7 +57,7 @@ class TrainingStep {
   bool counts() const { return training_.correct != graph::kNone; }
   // True if the loss is scaled. A step whose gradients are not finite then changes only the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
-  // Whether its batches are raw (data/batches.h): of images on a GPU.
+  // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
   bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
   const graph::TrainingGraph& training() const { return training_; }
@@ -76,7 +76,7 @@ class TrainingStep {
 
   const nn::Built& built_;
   const TrainConfig& config_;
-  kernels::Level level_;
+  kernels::Backend backend_;
   Pool& pool_;
   bool raw_;
   graph::TrainingGraph training_;

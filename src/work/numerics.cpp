@@ -25,21 +25,15 @@ std::string libm() {
   return version;
 }
 
-// Operations without a GPU kernel run on the host.
-std::string isa_of(kernels::Level level) {
-  if (level != kernels::Level::kCuda) return kernels::isa_name();
-  return fmt::format("{}; host {}", kernels::cuda_description(), kernels::isa_name());
-}
-
 Json parts_of(const Numerics& numerics) {
   Json out = {{"sources", numerics.sources.hex()}};
-  if (!numerics.level) return out;
-  const kernels::Level level = *numerics.level;
+  if (!numerics.backend) return out;
+  const kernels::Backend backend = *numerics.backend;
   out["compiler"] = MLX_COMPILED_BY;
-  out["isa"] = isa_of(level);
-  out["kernels"] = kernels::name_of(level);
+  out["isa"] = kernels::hardware_of(backend);
+  out["kernels"] = backend.name();
   out["libm"] = libm();
-  out["onednn"] = level == kernels::Level::kOneDnn ? kernels::onednn_version() : "";
+  out["onednn"] = kernels::library_of(backend);
   return out;
 }
 

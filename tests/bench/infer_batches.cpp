@@ -53,8 +53,8 @@ void run(const std::string& folder, const std::string& inputs, double seconds, c
   const auto [graph, weights] = graph::fuse(graph::to_inference(model.graph), *model.weights);
   Pool pool(how.threads);
   graph::SessionOptions options;
-  const char* const level = std::getenv("MLX_KERNELS");
-  options.level = kernels::parse_level(level ? level : "");
+  const char* const backend = std::getenv("MLX_KERNELS");
+  options.backend = kernels::parse_backend(backend ? backend : "");
   graph::Session session(graph, weights, options, pool);
   const std::vector<graph::Feed> feeds{
       {graph.inputs.at(0), images.data(), {count, image.height, image.width, image.channels}}};

@@ -1,7 +1,7 @@
-// Speed of every kernel on shapes of real networks, on one core: GFLOP/s and GB/s for each operation and level, and the
-// share of what the core can do at most. The limit is max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
-// bandwidth of a large copy); more than 100 % means that the tensors fit into a cache. Also measures a GPU, if there is
-// one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
+// Speed of every kernel on shapes of real networks: GFLOP/s and GB/s per operation and backend on one core, and its
+// share of what the core can do at most: the time that max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
+// bandwidth of a large copy) would take; more than 100 % means that the tensors fit into a cache. And on a GPU, where
+// there is one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -328,7 +328,7 @@ double seconds(const Plan& plan, const Args& args, Pool& pool) {
   });
 }
 
-void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Pool& one, Pool& all) {
+void measure(const Entry& entry, Backend backend, const graph::MachinePeak& peak, Pool& one, Pool& all) {
   std::vector<Memory> memory;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
@@ -345,8 +345,8 @@ void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Po
   }
   const bool quantized = entry.inputs[0].dtype == DType::kU8;
   const Problem problem = problem_of(entry, quantized ? inputs.data() : nullptr);
-  const Prepared prepared = prepare(problem, level);
-  if (prepared.backend() == Backend::kRef) return;  // the oracle is not meant to be fast
+  const Prepared prepared = prepare(problem, backend);
+  if (prepared.kernels() == std::string_view("ref")) return;  // the oracle is not meant to be fast
   const Plan& plan = prepared.plan();
   const Memory workspace = allocate(plan.workspace_bytes), packed = allocate(plan.packed_bytes);
   const double packing = plan.packed_input < 0 ? 0.0 : seconds([&] {
@@ -356,7 +356,7 @@ void measure(const Entry& entry, Level level, const graph::MachinePeak& peak, Po
   const double alone = seconds(plan, args, one), together = seconds(plan, args, all);
   const double least = std::max(entry.flops / peak.flops, static_cast<double>(bytes) / peak.bytes);
   fmt::print("{:44} {:8} {:3} slices {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s {:5.0f} %   {} threads: {:9.1f} us{}\n",
-             entry.name, name_of(prepared.backend()), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
+             entry.name, prepared.kernels(), plan.slices[0], alone * 1e6, entry.flops / alone * 1e-9,
              static_cast<double>(bytes) / alone * 1e-9, 100 * least / alone, all.threads(), together * 1e6,
              packing > 0 ? fmt::format("  weights packed in {:.1f} us", packing * 1e6) : "");
 }
@@ -391,7 +391,7 @@ void measure_on(const Device& device, const Entry& entry) {
     bytes += shape.bytes();
   }
   const Problem problem = problem_of(entry, nullptr);
-  const Prepared prepared = prepare(problem, Level::kCuda);
+  const Prepared prepared = prepare(problem, cuda_backend());
   const Plan& plan = prepared.plan();
   const DeviceMemory workspace = place(device, plan.workspace_bytes), key = place(device, sizeof(RandomKey));
   device.clear(key.get(), sizeof(RandomKey));
@@ -404,8 +404,8 @@ void measure_on(const Device& device, const Entry& entry) {
     if (const char* wrong = device.wait()) throw Error(ErrorKind::kMissing, wrong);
   });
   const double one = all / kRuns;
-  fmt::print("{:44} {:8} {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s\n", entry.name, name_of(prepared.backend()),
-             one * 1e6, entry.flops / one * 1e-9, static_cast<double>(bytes) / one * 1e-9);
+  fmt::print("{:44} {:8} {:9.1f} us  {:8.1f} GFLOP/s {:7.1f} GB/s\n", entry.name, prepared.kernels(), one * 1e6,
+             entry.flops / one * 1e-9, static_cast<double>(bytes) / one * 1e-9);
 }
 
 // Null, with a message, if there is none.
@@ -422,15 +422,15 @@ const Device* gpu() {
 
 int run(const std::string& part) {
   Pool one(1), all;
-  const graph::MachinePeak peak = graph::measure_peak(best_level(), one);
+  const graph::MachinePeak peak = graph::measure_peak(best_backend(), one);
   fmt::print("one core: {:.1f} GFLOP/s of f32, {:.1f} GB/s\n", peak.flops * 1e-9, peak.bytes * 1e-9);
   const Device* device = gpu();
   for (const Entry& entry : table()) {
     if (entry.name.find(part) == std::string::npos) continue;
     for (const char* name : {"avx2", "avx512", "onednn"}) {
       try {
-        const Level level = parse_level(name);
-        measure(entry, level, peak, one, all);
+        const Backend backend = parse_backend(name);
+        measure(entry, backend, peak, one, all);
       } catch (const Error& error) {
         fmt::print("{:36} {:8} {}\n", entry.name, name, error.message);
       }

@@ -68,14 +68,14 @@ double kernel_seconds(const graph::Bucket& bucket, const graph::Step& step, Pool
 }  // namespace
 
 double floor_seconds(const graph::Graph& graph, const std::vector<std::int64_t>& sizes, Pool& pool) {
-  const graph::MachinePeak peak = graph::measure_peak(kernels::best_level(), pool);
+  const graph::MachinePeak peak = graph::measure_peak(kernels::best_backend(), pool);
   const std::vector<const void*> constants(graph.values.size(), nullptr);
-  const graph::Bucket bucket = graph::make_bucket(graph, sizes, constants, {kernels::best_level(), true});
+  const graph::Bucket bucket = graph::make_bucket(graph, sizes, constants, {kernels::best_backend(), true});
   std::map<std::string, double> known;
   double sum = 0;
   for (const graph::Step& step : bucket.steps) {
     double least = std::max(step.cost.flops / peak.flops, step.cost.bytes / peak.bytes);
-    if (step.kernel.backend() == kernels::Backend::kOneDnn) {
+    if (step.kernel.kernels() == std::string_view("onednn")) {
       const auto [at, fresh] = known.emplace(key_of(graph, bucket, step), 0.0);
       if (fresh) at->second = kernel_seconds(bucket, step, pool);
       least = std::max(at->second, step.cost.bytes / peak.bytes);

@@ -96,13 +96,14 @@ void run(const std::string& folder, const How& how) {
   const std::string file = join_path(folder, "train.toml");
   const train::TrainConfig config = train::read_train_config(file);
   const nn::Built built = nn::build(TomlReader(*config.model, file, "[model]"), input_of(what));
+  const kernels::Backend wanted = how.gpu ? kernels::cuda_backend() : kernels::best_backend();
+  const kernels::Backend backend = how.portable ? kernels::portable_backend(wanted) : wanted;
   graph::TrainingGraph training =
-      graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, {how.precision, how.gpu});
+      graph::to_training(built.graph, config.optimizer, graph::LossSpec{}, {how.precision, backend.can()});
   const graph::ValueId input = training.graph.find(what.text() ? "ids" : "images");
   Pool pool(how.threads);
   graph::SessionOptions options;
-  options.level = how.gpu ? kernels::Level::kCuda : kernels::best_level();
-  if (how.portable) options.level = kernels::portable_level(options.level);
+  options.backend = backend;
   options.seed = config.seed;
   options.training = true;
   graph::Tensors tensors = nn::initialize(built.graph, built.family, config.seed);

@@ -83,8 +83,8 @@ void run(const std::string& from, const std::string& folder) {
   nn::Model model;
   timed("load", [&] { model = load(from, folder, pool); });
   graph::SessionOptions options;
-  const char* const level = std::getenv("MLX_KERNELS");
-  options.level = kernels::parse_level(level ? level : "");
+  const char* const backend = std::getenv("MLX_KERNELS");
+  options.backend = kernels::parse_backend(backend ? backend : "");
   std::vector<std::unique_ptr<graph::Session>> sessions;
   std::vector<std::int32_t> ids(16 * kTokens, 7);
   const graph::WithWeights fused = graph::fuse(graph::to_inference(model.graph), *model.weights);

@@ -31,7 +31,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
 MaxStartups 100
-SetEnv PATH=$ssh_folder/bin:/usr/local/bin:/usr/bin:/bin
+SetEnv PATH=$ssh_folder/bin:/usr/local/bin:/usr/bin:/bin ASAN_OPTIONS=${ASAN_OPTIONS:-} LSAN_OPTIONS=${LSAN_OPTIONS:-}
 TEXT
 # Another process may take the port between finding and binding it.
 for attempt in 1 2 3 4 5; do

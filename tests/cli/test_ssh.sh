@@ -39,7 +39,7 @@ proxy cut --cut 6000000
 head -c 12000000 /dev/urandom >data/x/large
 mlx add -q data/x && mlx commit -q -m large
 mlx remote add -q broken "ssh://cut$work/my store"
-error 7 "once more" mlx push broken
+error 7 "run the command again" mlx push broken
 expect 0 mlx push --json
 bytes=$(json 'd["bytes"]')
 [ "$bytes" -lt 9000000 ] || fail "all was sent again: $bytes"

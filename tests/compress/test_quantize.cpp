@@ -30,14 +30,14 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
   registry::Repository repository = registry::open_repository(folder.path(), *disk, pool);
   NoProgress silent;
   train::TrainOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   train::train(repository, train::read_train_config(join_path(folder.path(), "train.toml")), options, silent);
 
   compress::QuantizeOptions quantize;
   quantize.model = "clf";
   quantize.dataset = "data/bars";
   quantize.split = "train";
-  quantize.level = options.level;
+  quantize.backend = options.backend;
   const compress::QuantizeOutcome outcome = compress::quantize_version(repository, quantize, silent);
   CHECK(outcome.to.name() == "clf@v2");
   CHECK(outcome.to.parent == outcome.from.digest);
@@ -52,17 +52,17 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
   CHECK(runs[1].command == "quantize");
   CHECK(sources(runs[1]) != sources(runs[0]));
 
-  const auto evaluate = [&](const char* model, kernels::Level level) {
+  const auto evaluate = [&](const char* model, kernels::Backend backend) {
     const nn::Model loaded = nn::load_model(repository.store(), registry::resolve(repository, model).digest);
     const data::DatasetPtr test =
         data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
-    return train::evaluate(loaded, *test, level, pool, silent);
+    return train::evaluate(loaded, *test, backend, pool, silent);
   };
-  const train::Evaluation f32 = evaluate("clf@v1", options.level), int8 = evaluate("clf@v2", options.level);
+  const train::Evaluation f32 = evaluate("clf@v1", options.backend), int8 = evaluate("clf@v2", options.backend);
   CHECK(int8.accuracy() >= f32.accuracy() - 0.03);
   CHECK(int8.loss == doctest::Approx(f32.loss).epsilon(0.2));
   // The oracle's integer arithmetic says the same of nearly every example.
-  CHECK(std::abs(evaluate("clf@v2", kernels::Level::kRef).correct - int8.correct) <= 1);
+  CHECK(std::abs(evaluate("clf@v2", kernels::backend_named("ref")).correct - int8.correct) <= 1);
 
   const nn::Model model = nn::load_model(repository.store(), outcome.to.digest);
   CHECK(model.precision == "int8");
@@ -73,7 +73,7 @@ TEST_CASE("a quantized model is a child version, nearly as accurate, with all la
     CHECK(model.graph.value(node.inputs[1]).dtype == graph::DType::kS8);
   }
   CHECK(layers == 4);
-  const infer::Model ready(model, options.level, pool);
+  const infer::Model ready(model, options.backend, pool);
   CHECK_THROWS_AS(compress::quantize_int8(ready, {}), Error);
 }
 
@@ -90,22 +90,22 @@ void check_family(const std::string& family) {
   registry::Repository repository = registry::open_repository(folder.path(), *disk, pool);
   NoProgress silent;
   train::TrainOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   train::train(repository, train::read_train_config(file), options, silent);
   compress::QuantizeOptions quantize;
   quantize.model = "clf";
   quantize.dataset = "data/bars";
   quantize.split = "train";
-  quantize.level = options.level;
+  quantize.backend = options.backend;
   const compress::QuantizeOutcome outcome = compress::quantize_version(repository, quantize, silent);
 
   const data::DatasetPtr test =
       data::load(repository.store(), registry::resolve(repository, "data/bars").digest, "test", {}, silent);
   const nn::Model f32 = nn::load_model(repository.store(), outcome.from.digest),
                   int8 = nn::load_model(repository.store(), outcome.to.digest);
-  const double before = train::evaluate(f32, *test, options.level, pool, silent).accuracy();
+  const double before = train::evaluate(f32, *test, options.backend, pool, silent).accuracy();
   CHECK(before > 0.7);
-  CHECK(train::evaluate(int8, *test, options.level, pool, silent).accuracy() >= before - 0.05);
+  CHECK(train::evaluate(int8, *test, options.backend, pool, silent).accuracy() >= before - 0.05);
   int sums = 0;
   for (const graph::Node& node : int8.graph.nodes) {
     sums += node.op == graph::Op::kAdd;
@@ -157,7 +157,7 @@ void check_language_model(const std::string& family, const std::string& more, in
   Pool pool(2);
   NoProgress silent;
   const nn::Model made = language_model(family, kVocabulary, more);
-  const infer::Model f32(made, kernels::best_level(), pool);
+  const infer::Model f32(made, kernels::best_backend(), pool);
   data::Text text;
   for (std::uint32_t i = 0; i < 600; ++i)
     text.tokens.push_back(static_cast<std::int32_t>(i * i * 7 % 31 % kVocabulary));
@@ -169,7 +169,8 @@ void check_language_model(const std::string& family, const std::string& more, in
     found += node.op == graph::Op::kLinear && quantized.graph.value(node.inputs[1]).dtype == graph::DType::kS8;
   CHECK(found == layers);
 
-  const infer::Model int8(quantized, kernels::best_level(), pool), oracle(quantized, kernels::Level::kRef, pool);
+  const infer::Model int8(quantized, kernels::best_backend(), pool),
+      oracle(quantized, kernels::backend_named("ref"), pool);
   infer::Session before(f32), after(int8), exact(oracle);
   const std::span<const std::int32_t> window = std::span(text.tokens).first(16);
   const std::vector<float> a = logits_of(before, window), b = logits_of(after, window), c = logits_of(exact, window);

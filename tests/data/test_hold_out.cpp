@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/error.h"
 #include "data/images_dataset.h"
 #include "data/rows_dataset.h"
 #include "data/text_dataset.h"
@@ -166,6 +167,14 @@ TEST_CASE("hold-out of text: its end, as a range of the same tokens") {
   check_same(*parts.rest, *part(0, 400));
   check_same(*parts.held_out, *part(400, 500));
   check_same(*parts.rest->subset({50, 200})->subset({10, 100}), *part(60, 150));
+}
+
+TEST_CASE("bug: data for which a model has no preprocessing ended the program") {
+  Pool pool(1);
+  CHECK_THROWS_WITH_AS((void)make_dataset(made_up(3, 2, 2, 3))->batches({}, {}, pool),
+                       "the model normalizes 0 channels of an image, the data has 3", Error);
+  CHECK_THROWS_WITH_AS((void)make_dataset(made_up_rows(3))->batches({}, {}, pool),
+                       "the model does not say which columns it takes", Error);
 }
 
 TEST_CASE("an index set is a range or a list, and so is a part of it") {

@@ -42,7 +42,7 @@ std::vector<float> images_of(const BatchView& batch) {
   const kernels::Shape output = shape_of(batch.inputs[0], kernels::DType::kF32);
   kernels::Problem problem{
       kernels::Op::kAugment, {}, static_cast<int>(inputs.size()), 1, inputs.data(), &output, nullptr};
-  const kernels::Prepared prepared = kernels::prepare(problem, kernels::Level::kRef);
+  const kernels::Prepared prepared = kernels::prepare(problem, kernels::backend_named("ref"));
   std::vector<float> images(static_cast<std::size_t>(output.count()), 99.0f);
   void* const to = images.data();
   kernels::Args args;

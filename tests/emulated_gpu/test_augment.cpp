@@ -35,10 +35,10 @@ struct Training {
     about.height = 7, about.width = 9, about.channels = 3, about.outputs = 4;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::images(7, 9, 3, 4));
   }
-  TrainingStep step() { return {built, config, about, kernels::Level::kCuda, world.pool}; }
+  TrainingStep step() { return {built, config, about, kernels::cuda_backend(), world.pool}; }
   graph::TrainingGraph fed_whole() const {
     return graph::to_training(built.graph, config.optimizer, loss_spec(config, about.targets),
-                              {precision_of(config, about, kernels::Level::kCuda), true});
+                              {precision_of(config, about, kernels::cuda_backend()), kernels::cuda_backend().can()});
   }
   std::unique_ptr<data::BatchSource> batches(const data::Dataset& dataset, bool raw) {
     data::BatchOptions options;

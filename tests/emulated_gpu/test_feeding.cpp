@@ -61,7 +61,7 @@ struct OnGpu {
 
   static SessionOptions options() {
     SessionOptions out;
-    out.level = kernels::Level::kCuda;
+    out.backend = kernels::cuda_backend();
     out.training = true;
     out.seed = 42;
     return out;

@@ -28,10 +28,10 @@ Graph perceptron(std::int64_t width) {
 
 // Launches of each node in one step, by its name.
 std::map<std::string, std::size_t> launches_of(std::int64_t width, Precision precision) {
-  const TrainingGraph training = to_training(perceptron(width), {}, LossSpec{}, {precision, true});
+  const TrainingGraph training = to_training(perceptron(width), {}, LossSpec{}, {precision, sample::gpu()});
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const std::vector<float> features = sample::random_floats(kBatch * 16, 5);

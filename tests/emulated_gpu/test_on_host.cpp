@@ -29,9 +29,9 @@ TEST_CASE("a device without a kernel for a primitive operation runs it on the ho
   const Graph g = mixed();
   Pool pool(2);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session expected(g, sample::random_tensors(g), options, pool);
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   Session session(g, sample::random_tensors(g), options, pool);
   for (std::uint64_t step = 0; step < 4; ++step) {  // from the second on a device's own launches would be captured
     const std::int64_t batch = step == 3 ? 5 : 2;
@@ -53,6 +53,20 @@ TEST_CASE("a device without a kernel for a primitive operation runs it on the ho
   CHECK(kernel["gelu"] == "cuda");
   CHECK(kernel["matmul"] != "cuda");
   CHECK(kernel["mean"] != "cuda");
+}
+
+TEST_CASE("two devices: bug: what the second one leaves to the host was copied from and to the first") {
+  const Graph g = mixed();
+  Pool pool(2);
+  const std::vector<float> x = sample::random_floats(48, 9);
+  const auto answer = [&](const kernels::Backend& backend) {
+    SessionOptions options;
+    options.backend = backend;
+    Session session(g, sample::random_tensors(g), options, pool);
+    session.run({{g.inputs[0], x.data(), {2, 4, 6}}});
+    return sample::floats(session.output(g.outputs[0]));
+  };
+  CHECK(answer(kernels::cuda_backend(1)) == answer(kernels::cuda_backend(0)));
 }
 
 }  // namespace mlx::graph

@@ -22,7 +22,7 @@ TEST_CASE("emulated GPU: sessions share one copy of the weights, and a changed o
   const kernels::Device& gpu = kernels::cuda_device();
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   Session own(graph, tensors, options, pool);
   const std::vector<float> expected = run(own);
   std::size_t made = 0;

@@ -21,7 +21,7 @@ constexpr const char* kImages =
     "[train]\nepochs = 3\nbatch = 32\nseed = 5\ncheckpoint_every = 0.5\n";
 
 struct GpuWorld : World {
-  explicit GpuWorld(const std::string& config) : World(2, config) { level = kernels::Level::kCuda; }
+  explicit GpuWorld(const std::string& config) : World(2, config) { backend = kernels::cuda_backend(); }
 };
 
 // A step of a perceptron over two numbers and three classes.
@@ -31,7 +31,7 @@ struct Steps {
     about.features = 2;
     about.outputs = 3;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::rows(2, 3));
-    training = std::make_unique<TrainingStep>(built, config, about, kernels::Level::kCuda, world.pool);
+    training = std::make_unique<TrainingStep>(built, config, about, kernels::cuda_backend(), world.pool);
     training->start(nn::initialize(built, config.seed));
     view.count = view.units = 8;
     view.inputs = {{about.kind->input, inputs.data(), {8, 2}}};

@@ -36,7 +36,7 @@ struct Ran {
 Ran train(const TrainingGraph& training, bool one_by_one) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kCuda;
+  options.backend = kernels::cuda_backend();
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const std::vector<float> features = sample::random_floats(static_cast<std::size_t>(kRows * kWidth), 7);
@@ -76,7 +76,7 @@ TEST_CASE("together: updates and casts of many parameters in few launches, with 
       spec.weight_decay = 0.1f;  // of matrices only
       spec.clip = precision == Precision::kBF16 ? 1.0f : 0.0f;
       spec.average = precision == Precision::kBF16;
-      const TrainingGraph training = to_training(deep(), spec, LossSpec{}, {precision, true});
+      const TrainingGraph training = to_training(deep(), spec, LossSpec{}, {precision, sample::gpu()});
       const Ran together = train(training, false), alone = train(training, true);
       REQUIRE(together.tensors.size() == alone.tensors.size());
       for (const auto& [tensor, value] : alone.tensors) {

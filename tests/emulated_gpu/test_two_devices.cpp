@@ -24,8 +24,7 @@ struct OnDevice {
   explicit OnDevice(int gpu) : session(training.graph, sample::random_tensors(training.graph), options(gpu), pool) {}
   static SessionOptions options(int gpu) {
     SessionOptions out;
-    out.level = kernels::Level::kCuda;
-    out.gpu = gpu;
+    out.backend = kernels::cuda_backend(gpu);
     out.training = true;
     out.seed = 42;
     return out;
@@ -71,7 +70,7 @@ TEST_CASE("two devices: a session on the host beside those on GPUs") {
   OnDevice second(1);
   Pool pool(1);
   SessionOptions on_host;
-  on_host.level = kernels::Level::kRef;
+  on_host.backend = kernels::backend_named("ref");
   const Graph forward = to_inference(sample::cnn());
   Session host(forward, sample::random_tensors(forward), on_host, pool);
   const sample::Batch batch = sample::images(4, 3);

@@ -38,7 +38,7 @@ case $gpu in "no GPU:"*) exit 77 ;; esac
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 
 step "kernels against ref" 90 "$build/test_kernels" -tc="kernels: cuda serves*,residual norms: on cuda a*"
-step "gradients and sessions" 30 "$build/test_graph" -tc="gradients*,*every level*,muon*,memory*"
+step "gradients and sessions" 30 "$build/test_graph" -tc="gradients*,*every backend*,muon*,memory*"
 step "gradients of every family" 30 "$build/test_nn" -tc="gradients*"
 MLX_TEST_GPU=real step "families through the binary" 150 bash "$here/../cli/test_device.sh" "$build/mlx"
 step "speed of kernels" 40 "$build/bench_kernels"

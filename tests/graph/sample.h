@@ -171,11 +171,16 @@ inline std::vector<float> floats(ByteView bytes) {
   return out;
 }
 
-// All that outlives three steps on `level` of a language model's training, on made-up ids.
-inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Level level) {
+// What graphs for a GPU are made for. The oracle computes them too.
+inline const kernels::Capabilities& gpu() {
+  return kernels::backend_named("cuda").can();
+}
+
+// All that outlives three steps on `backend` of a language model's training, on made-up ids.
+inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Backend backend) {
   Pool pool(1);
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 3;
   Session session(training.graph, random_tensors(training.graph), options, pool);

@@ -28,7 +28,7 @@ std::vector<std::string> inputs_of(const Graph& graph) {
 }
 
 TrainingGraph on_gpu(const Graph& forward, Precision precision) {
-  return to_training(forward, {}, LossSpec{}, {precision, true});
+  return to_training(forward, {}, LossSpec{}, {precision, sample::gpu()});
 }
 
 // What reads a value, by name of the node.

@@ -16,7 +16,7 @@ const std::vector<std::string> kBelow{"conv1.weight", "norm1.gamma", "norm1.beta
 Tensors trained(const Graph& forward, int steps) {
   const TrainingGraph training = to_training(forward, {}, 0);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   options.training = true;
   Pool pool(1);
   Session session(training.graph, sample::random_tensors(sample::cnn()), options, pool);

@@ -53,8 +53,8 @@ Graph gradients_of(Graph g, DType half) {
   g.outputs = {loss};
   for (const ValueId id : differentiate(g, loss, parameters)) g.outputs.push_back(id);
   if (half != DType::kF32) {
-    multiply_in_half(g, half, true);
-    store_in_half(g, half, true);
+    multiply_in_half(g, half, sample::gpu());
+    store_in_half(g, half, sample::gpu());
   }
   return remove_dead(g);
 }
@@ -69,7 +69,7 @@ Graph fused(Graph g) {
 std::vector<std::vector<float>> results(const Graph& g) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   options.training = true;
   Session session(g, sample::random_tensors(g), options, pool);
   const std::vector<float> features = sample::random_floats(kRows * 12, 3, 2.0f);
@@ -133,7 +133,7 @@ TEST_CASE("gelu is part of the layer before it and its gradient of the product b
 
 TEST_CASE("a layer whose gelu nobody differentiates gives nothing beside it") {
   const TrainingGraph training =
-      to_training(freeze(perceptron(gelu), {"a.weight", "a.bias"}), {}, LossSpec{}, {Precision::kF32, true});
+      to_training(freeze(perceptron(gelu), {"a.weight", "a.bias"}), {}, LossSpec{}, {Precision::kF32, sample::gpu()});
   const Node& a = node(training.graph, "a");
   CHECK(a.attrs.activation == Activation::kGelu);
   CHECK(a.outputs.size() == 1);
@@ -213,13 +213,13 @@ TEST_CASE("what is stored in different types is not fused") {
 
 TEST_CASE("graphs for CPUs keep gelu as it is; those for GPUs are read again from their text") {
   for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
-    const Graph cpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, false}).graph;
+    const Graph cpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision}).graph;
     CHECK(sample::count_of(cpu, Op::kGelu) == 2);
     CHECK(sample::count_of(cpu, Op::kGeluBackward) == 2);
     for (const Node& each : cpu.nodes) CHECK(each.attrs.activation == Activation::kNone);
   }
   for (const Precision precision : {Precision::kF32, Precision::kTF32, Precision::kBF16, Precision::kF16}) {
-    const Graph gpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, true}).graph;
+    const Graph gpu = to_training(perceptron(gelu), {}, LossSpec{}, {precision, sample::gpu()}).graph;
     CHECK(sample::count_of(gpu, Op::kGelu) + sample::count_of(gpu, Op::kGeluBackward) == 0);
     const Graph back = graph_from_json(to_json(gpu), "model.json");
     CHECK(to_json(back) == to_json(gpu));

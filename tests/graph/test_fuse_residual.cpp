@@ -14,8 +14,8 @@ using namespace mlx::graph;
 
 namespace {
 
-TrainingGraph training_of(const Graph& forward, Precision precision, bool gpu) {
-  return to_training(forward, {"adamw"}, LossSpec{}, {precision, gpu});
+TrainingGraph training_of(const Graph& forward, Precision precision, const kernels::Capabilities& can) {
+  return to_training(forward, {"adamw"}, LossSpec{}, {precision, can});
 }
 
 const Node& node_of(const Graph& graph, const std::string& name) {
@@ -55,7 +55,7 @@ struct Sample {
   }
   Graph fused(ValueId output) {
     g.outputs = {output};
-    const Graph graph = training_of(g, Precision::kF32, true).graph;
+    const Graph graph = training_of(g, Precision::kF32, sample::gpu()).graph;
     CHECK_NOTHROW(validate(graph));
     return graph;
   }
@@ -67,7 +67,7 @@ TEST_CASE("fused residuals: the norms of a transformer take the sums before them
   const Graph forward = sample::transformer(11, 16, 6, 0.0f);
   for (const Precision precision : {Precision::kF32, Precision::kTF32, Precision::kBF16, Precision::kF16}) {
     CAPTURE(static_cast<int>(precision));
-    const Graph graph = training_of(forward, precision, true).graph;
+    const Graph graph = training_of(forward, precision, sample::gpu()).graph;
     CHECK_NOTHROW(validate(graph));
     CHECK(sums_in(graph) == 1);  // of the gradients of the table that is used twice
     CHECK(fused_in(graph) == 4);
@@ -87,21 +87,21 @@ TEST_CASE("fused residuals: the norms of a transformer take the sums before them
     CHECK(kernels::is_half(graph.value(graph.find("projection")).dtype) == half);
     CHECK(kernels::is_half(graph.value(graph.find("down")).dtype) == half);
     CHECK(graph.value(graph.find("add1")).dtype == DType::kF32);
-    const Graph cpu = training_of(forward, precision == Precision::kF16 ? Precision::kF32 : precision, false).graph;
+    const Graph cpu = training_of(forward, precision == Precision::kF16 ? Precision::kF32 : precision, {}).graph;
     CHECK(fused_in(cpu) == 0);
     CHECK(sums_in(cpu) == 5);
   }
 }
 
 TEST_CASE("fused residuals: those of a llama, and what dropout gives stays f32") {
-  const Graph graph = training_of(sample::llama(), Precision::kBF16, true).graph;
+  const Graph graph = training_of(sample::llama(), Precision::kBF16, sample::gpu()).graph;
   CHECK_NOTHROW(validate(graph));
   CHECK(sums_in(graph) == 0);
   CHECK(fused_in(graph) == 8);
   const Node& norm3 = node_of(graph, "norm3");
   CHECK(names(graph, norm3.inputs) == std::vector<std::string>{"b.add1", "norm3.gamma", "b.down"});
   CHECK(graph.value(norm3.inputs[2]).dtype == DType::kBF16);
-  const Graph dropped = training_of(sample::transformer(11, 16, 6, 0.1f), Precision::kBF16, true).graph;
+  const Graph dropped = training_of(sample::transformer(11, 16, 6, 0.1f), Precision::kBF16, sample::gpu()).graph;
   CHECK_NOTHROW(validate(dropped));
   CHECK(names(dropped, {node_of(dropped, "norm2").inputs[3]}) == std::vector<std::string>{"dropout"});
   CHECK(dropped.value(dropped.find("dropout")).dtype == DType::kF32);
@@ -109,11 +109,11 @@ TEST_CASE("fused residuals: those of a llama, and what dropout gives stays f32")
 
 TEST_CASE("fused residuals: training has the bits of the graph without") {
   // Not of a transformer with gelu, which ref takes of the unrounded sum where it is part of the product.
-  const TrainingGraph plain = training_of(sample::llama(), Precision::kF32, false);
-  const TrainingGraph fused = training_of(sample::llama(), Precision::kF32, true);
+  const TrainingGraph plain = training_of(sample::llama(), Precision::kF32, {});
+  const TrainingGraph fused = training_of(sample::llama(), Precision::kF32, sample::gpu());
   REQUIRE(fused_in(fused.graph) >= 4);
-  const Tensors expected = sample::trained_on_ids(plain, kernels::Level::kRef),
-                got = sample::trained_on_ids(fused, kernels::Level::kRef);
+  const Tensors expected = sample::trained_on_ids(plain, kernels::backend_named("ref")),
+                got = sample::trained_on_ids(fused, kernels::backend_named("ref"));
   REQUIRE(got.size() == expected.size());
   for (const auto& [name, tensor] : expected) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
 }
@@ -156,20 +156,20 @@ TEST_CASE("fused residuals need no more memory, and parts end where the residual
   OptimizerSpec clipped;
   clipped.clip = 1.0f;  // updates come last on a CPU too
   const Graph forward = sample::llama(11, 32, 64);
-  const TrainingGraph fused = to_training(forward, clipped, LossSpec{}, {Precision::kF32, true});
-  const TrainingGraph plain = to_training(forward, clipped, LossSpec{}, {Precision::kF32, false});
+  const TrainingGraph fused = to_training(forward, clipped, LossSpec{}, {Precision::kF32, sample::gpu()});
+  const TrainingGraph plain = to_training(forward, clipped, LossSpec{}, {Precision::kF32});
   const auto wanted = [&](const TrainingGraph& training) {
-    return planned_memory(training.graph, sizes, kernels::Level::kRef, true).arena;
+    return planned_memory(training.graph, sizes, kernels::backend_named("ref"), true).arena;
   };
   const auto least = [&](const TrainingGraph& training) {
-    return fit_memory(training, sizes, kernels::Level::kRef, 0).memory.arena;
+    return fit_memory(training, sizes, kernels::backend_named("ref"), 0).memory.arena;
   };
   MESSAGE("arena " << wanted(fused) << " instead of " << wanted(plain) << ", at least " << least(fused)
                    << " instead of " << least(plain));
   CHECK(wanted(fused) <= wanted(plain));
   CHECK(least(fused) <= least(plain) * 105 / 100);  // where a norm adds, both that it adds are there with the sum and y
   CHECK(least(fused) < wanted(fused) * 3 / 4);
-  const TrainingGraph training = training_of(sample::transformer(), Precision::kF32, true);
+  const TrainingGraph training = training_of(sample::transformer(), Precision::kF32, sample::gpu());
   std::vector<std::string> last;
   for (const NodeRange& part : recomputable_parts(training)) last.push_back(training.graph.nodes[part.end - 1].name);
   CHECK(last == std::vector<std::string>{"tokens", "positions", "dropout", "down", "norm3", "logits"});

@@ -7,7 +7,7 @@
 
 #include "graph/op_def.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -36,13 +36,13 @@ std::int64_t count_of(const std::vector<std::int64_t>& sizes) {
   return count;
 }
 
-const std::vector<kernels::Level>& gradient_levels() {
-  static const std::vector<kernels::Level> levels = [] {
-    std::vector<kernels::Level> all{kernels::Level::kRef};
-    if (kernels::test::has_gpu()) all.push_back(kernels::Level::kCuda);
+const std::vector<kernels::Backend>& gradient_backends() {
+  static const std::vector<kernels::Backend> backends = [] {
+    std::vector<kernels::Backend> all{kernels::backend_named("ref")};
+    if (kernels::test::has_gpu()) all.push_back(kernels::cuda_backend());
     return all;
   }();
-  return levels;
+  return backends;
 }
 
 // Compares the gradient of each parameter with (loss(w + h) - loss(w - h)) / 2h at up to twelve of its elements. The
@@ -85,16 +85,16 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
   SessionOptions options;
   options.training = true;
   options.seed = 5;
-  std::vector<std::vector<std::vector<float>>> analytic;  // by level, parameter and element
-  for (const kernels::Level level : gradient_levels()) {
-    options.level = level;
+  std::vector<std::vector<std::vector<float>>> analytic;  // by backend, parameter and element
+  for (const kernels::Backend backend : gradient_backends()) {
+    options.backend = backend;
     Session computed(g, sample::random_tensors(g), options, pool);
     computed.run(feeds, 3);
     analytic.emplace_back();
     for (std::size_t p = 0; p < parameters.size(); ++p)
       analytic.back().push_back(sample::floats(computed.output(g.outputs[p + 1])));
   }
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, sample::random_tensors(g), options, pool);
   const auto loss_at = [&] {
     session.run(feeds, 3);
@@ -119,9 +119,9 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
       moved(0);
       CAPTURE(i);
       CAPTURE(numeric);
-      for (std::size_t level = 0; level < analytic.size(); ++level) {
-        const float gradient = analytic[level][p][i];
-        CAPTURE(kernels::name_of(gradient_levels()[level]));
+      for (std::size_t backend = 0; backend < analytic.size(); ++backend) {
+        const float gradient = analytic[backend][p][i];
+        CAPTURE(gradient_backends()[backend].name());
         CAPTURE(gradient);
         CHECK(std::abs(numeric - static_cast<double>(gradient)) <= problem.tolerance * largest);
       }

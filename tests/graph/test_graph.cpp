@@ -55,7 +55,7 @@ TEST_CASE("the planned arena is the one that a session uses, whatever the weight
   const TrainingGraph training = to_training(sample::cnn(), {}, 0);
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   options.training = true;
   Session session(training.graph, sample::random_tensors(training.graph), options, pool);
   const sample::Batch batch = sample::images(6, 1);
@@ -63,8 +63,8 @@ TEST_CASE("the planned arena is the one that a session uses, whatever the weight
   session.run({{training.graph.find("images"), batch.images.data(), {6, 12, 12, 2}},
                {training.labels, batch.labels.data(), {6}},
                {training.learning_rate, &rate, {1}}});
-  CHECK(planned_arena(training.graph, {6}, kernels::Level::kRef) == session.arena_bytes());
-  CHECK(planned_arena(training.graph, {12}, kernels::Level::kRef) > session.arena_bytes());
+  CHECK(planned_arena(training.graph, {6}, kernels::backend_named("ref")) == session.arena_bytes());
+  CHECK(planned_arena(training.graph, {12}, kernels::backend_named("ref")) > session.arena_bytes());
 }
 
 TEST_CASE("errors name node and shapes") {

@@ -61,9 +61,9 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
 
   for (const Graph& g :
        {sample::cnn(), sample::transformer(), quantized, to_training(sample::cnn(), {}, 0.1f).graph,
-        to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, true}).graph, to_inference(sample::cnn()),
-        residual, to_training(sample::transformer(), {}, LossSpec{}, {Precision::kBF16, true}).graph,
-        to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph, primitives(),
+        to_training(sample::cnn(), {}, LossSpec{}, {Precision::kF16, sample::gpu()}).graph, to_inference(sample::cnn()),
+        residual, to_training(sample::transformer(), {}, LossSpec{}, {Precision::kBF16, sample::gpu()}).graph,
+        to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, sample::gpu()}).graph, primitives(),
         to_training(primitives(), {}, 0.0f).graph}) {
     const std::string text = canonical(to_json(g));
     const Graph back = graph_from_json(parse_json(text, "model.json"), "model.json");

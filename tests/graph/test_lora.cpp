@@ -25,7 +25,7 @@ LoraSpec spec_of(std::vector<std::string> targets, float dropout = 0) {
 std::vector<float> run(const Graph& graph, const Tensors& tensors) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(graph, tensors, options, pool);
   const std::vector<std::int32_t> ids{1, 4, 2, 9, 0, 3, 3, 10, 5, 5, 7, 8};
   session.run({{graph.find("ids"), ids.data(), {2, 6}}});

@@ -88,13 +88,13 @@ struct Result {
 };
 
 // One step of descent at a rate of 1, so that what the weights change by is their gradient.
-Result step(const Graph& forward, const PrecisionSpec& precision, kernels::Level level, int threads) {
+Result step(const Graph& forward, const PrecisionSpec& precision, kernels::Backend backend, int threads) {
   const TrainingGraph training = training_of(forward, precision);
   validate(training.graph);
   Pool pool(threads);
   SessionOptions options;
   options.training = true;
-  options.level = level;
+  options.backend = backend;
   Session session(training.graph, started(training, {1024.0f, 0.0f}), options, pool);
   const bool images = training.graph.find("images") != kNone;
   const sample::Batch batch = sample::images(16, 3);
@@ -116,10 +116,10 @@ Result step(const Graph& forward, const PrecisionSpec& precision, kernels::Level
 
 // Whether a node of a CPU's graph may read its input in half precision, and store a result so.
 bool reads_half(const Node& node, std::size_t input) {
-  return !op_def(node.op).half_on_gpu && (op_def(node.op).reads_half >> input & 1u) != 0;
+  return !op_def(node.op).half_if_throughout && (op_def(node.op).reads_half >> input & 1u) != 0;
 }
 bool stores_half(const Node& node) {
-  return !op_def(node.op).half_on_gpu && op_def(node.op).stores_half;
+  return !op_def(node.op).half_if_throughout && op_def(node.op).stores_half;
 }
 
 // The products whose result may be bf16.
@@ -204,8 +204,8 @@ TEST_CASE("mixed precision: what nobody needs as f32 is stored as bf16 by the op
       CHECK((narrow || whole.contains(node.outputs[0])));
     }
     CHECK(stored >= 4);
-    const Result bf16 = step(model.graph, {Precision::kBF16}, kernels::Level::kRef, 1);
-    CHECK(bf16.arena <= step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1).arena);
+    const Result bf16 = step(model.graph, {Precision::kBF16}, kernels::backend_named("ref"), 1);
+    CHECK(bf16.arena <= step(model.graph, {Precision::kF32}, kernels::backend_named("ref"), 1).arena);
   }
 }
 
@@ -219,11 +219,11 @@ TEST_CASE("mixed precision: in f32 the graph is what it was") {
 TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16, in ref and in the best kernels") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Result f32 = step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1);
+    const Result f32 = step(model.graph, {Precision::kF32}, kernels::backend_named("ref"), 1);
     const Tensors start = sample::random_tensors(training_of(model.graph, {Precision::kF32}).graph);
-    for (const kernels::Level level : {kernels::Level::kRef, kernels::best_level()}) {
-      CAPTURE(std::string(kernels::name_of(level)));
-      const Result bf16 = step(model.graph, {Precision::kBF16}, level, 1);
+    for (const kernels::Backend backend : {kernels::backend_named("ref"), kernels::best_backend()}) {
+      CAPTURE(std::string(backend.name()));
+      const Result bf16 = step(model.graph, {Precision::kBF16}, backend, 1);
       CHECK(bf16.loss == doctest::Approx(f32.loss).epsilon(0.01));
       CHECK(bf16.loss != f32.loss);
       check_near(model.graph, start, f32, bf16, model.tolerance);
@@ -234,9 +234,9 @@ TEST_CASE("mixed precision: gradients are those of f32 to the precision of bf16,
 TEST_CASE("mixed precision: the same bits with any number of threads") {
   for (const Model& model : models()) {
     CAPTURE(std::string(model.name));
-    const Result one = step(model.graph, {Precision::kBF16}, kernels::best_level(), 1);
+    const Result one = step(model.graph, {Precision::kBF16}, kernels::best_backend(), 1);
     for (const int threads : {2, 3}) {
-      const Result more = step(model.graph, {Precision::kBF16}, kernels::best_level(), threads);
+      const Result more = step(model.graph, {Precision::kBF16}, kernels::best_backend(), threads);
       for (const auto& [name, tensor] : one.tensors) CHECK_MESSAGE(more.tensors.at(name).data == tensor.data, name);
     }
   }
@@ -245,7 +245,7 @@ TEST_CASE("mixed precision: the same bits with any number of threads") {
 TEST_CASE("mixed precision on a GPU: all factors are half, weights in one copy a step, attention too") {
   for (const Model& model : models()) {
     for (const PrecisionSpec& precision :
-         {PrecisionSpec{Precision::kBF16, true}, PrecisionSpec{Precision::kF16, true}}) {
+         {PrecisionSpec{Precision::kBF16, sample::gpu()}, PrecisionSpec{Precision::kF16, sample::gpu()}}) {
       CAPTURE(std::string(model.name));
       const DType half = precision.precision == Precision::kF16 ? DType::kF16 : DType::kBF16;
       const Graph graph = training_of(model.graph, precision).graph;
@@ -273,17 +273,18 @@ TEST_CASE("mixed precision on a GPU: all factors are half, weights in one copy a
 
 TEST_CASE("mixed precision on a GPU: between the loss and the last product nothing is cast or scaled; on a CPU f32") {
   for (const char* const name : {"softmax", "soft", "binary", "mse", "huber"}) {
-    for (const PrecisionSpec& precision : {PrecisionSpec{Precision::kBF16, true}, PrecisionSpec{Precision::kF16, true},
-                                           PrecisionSpec{Precision::kBF16}, PrecisionSpec{Precision::kF32, true}}) {
+    for (const PrecisionSpec& precision :
+         {PrecisionSpec{Precision::kBF16, sample::gpu()}, PrecisionSpec{Precision::kF16, sample::gpu()},
+          PrecisionSpec{Precision::kBF16}, PrecisionSpec{Precision::kF32, sample::gpu()}}) {
       CAPTURE(std::string(name));
       CAPTURE(static_cast<int>(precision.precision));
-      CAPTURE(precision.gpu);
+      CAPTURE(precision.can.half_throughout);
       const TrainingGraph training = to_training(sample::cnn(0.0f), {}, LossSpec{name}, precision);
       const Graph& graph = training.graph;
       const Node& loss = graph.nodes[training.loss_end - 1];
       REQUIRE(op_def(loss.op).loss);
       const bool scaled = precision.precision == Precision::kF16,
-                 narrow = precision.gpu && precision.precision != Precision::kF32;
+                 narrow = precision.can.half_throughout && precision.precision != Precision::kF32;
       const DType half = !narrow ? DType::kF32 : scaled ? DType::kF16 : DType::kBF16;
       const ValueId logits = loss.inputs[0], gradient = loss.outputs[1];
       CHECK(graph.value(logits).dtype == (loss.op == Op::kRegressionLoss ? DType::kF32 : half));
@@ -296,7 +297,7 @@ TEST_CASE("mixed precision on a GPU: between the loss and the last product nothi
         if (std::ranges::find(node.inputs, gradient) == node.inputs.end()) continue;
         ++readers;
         const bool product = node.op == Op::kLinearBackwardData || node.op == Op::kLinearBackwardWeights;
-        CHECK(product == (precision.gpu || precision.precision == Precision::kF32));
+        CHECK(product == (precision.can.half_throughout || precision.precision == Precision::kF32));
       }
       CHECK(readers >= 1);
     }
@@ -322,7 +323,7 @@ TEST_CASE("loss scaling: gradients are scaled before they are rounded, so that s
     Pool pool(1);
     SessionOptions options;
     options.training = true;
-    options.level = kernels::Level::kRef;
+    options.backend = kernels::backend_named("ref");
     Session session(training.graph, tensors, options, pool);
     const float rate = 1000.0f;
     session.run({{training.learning_rate, &rate, {1}},
@@ -333,18 +334,19 @@ TEST_CASE("loss scaling: gradients are scaled before they are rounded, so that s
   const double exact = gradient_of_last({Precision::kF32});
   CHECK(exact / kRows < 0x1p-26);  // it would be rounded to zero
   CHECK(exact > 1e-5);
-  CHECK(std::fabs(gradient_of_last({Precision::kF16, true}) / exact - 1.0) < 0.02);
+  CHECK(std::fabs(gradient_of_last({Precision::kF16, sample::gpu()}) / exact - 1.0) < 0.02);
 }
 
 TEST_CASE("mixed precision on a GPU: gradients are those of f32, whether scaled or not") {
   for (const Model& model : models()) {
-    const Result f32 = step(model.graph, {Precision::kF32}, kernels::Level::kRef, 1);
+    const Result f32 = step(model.graph, {Precision::kF32}, kernels::backend_named("ref"), 1);
     const Tensors start = sample::random_tensors(training_of(model.graph, {Precision::kF32}).graph);
-    for (const PrecisionSpec& precision : {PrecisionSpec{Precision::kTF32, true}, PrecisionSpec{Precision::kBF16, true},
-                                           PrecisionSpec{Precision::kF16, true}}) {
+    for (const PrecisionSpec& precision :
+         {PrecisionSpec{Precision::kTF32, sample::gpu()}, PrecisionSpec{Precision::kBF16, sample::gpu()},
+          PrecisionSpec{Precision::kF16, sample::gpu()}}) {
       CAPTURE(std::string(model.name));
       CAPTURE(static_cast<int>(precision.precision));
-      const Result rounded = step(model.graph, precision, kernels::Level::kRef, 1);
+      const Result rounded = step(model.graph, precision, kernels::backend_named("ref"), 1);
       const bool coarse = precision.precision == Precision::kBF16;
       CHECK(rounded.loss == doctest::Approx(f32.loss).epsilon(coarse ? 0.01 : 0.002));
       CHECK(rounded.loss != f32.loss);
@@ -368,11 +370,11 @@ TEST_CASE("loss scaling: a step whose gradients are not finite changes the scale
       spec.clip = clip;
       spec.weight_decay = 0.1f;
       const TrainingGraph training =
-          to_training(sample::transformer(11, 16, 6, 0.0f), spec, LossSpec{}, {Precision::kF16, true});
+          to_training(sample::transformer(11, 16, 6, 0.0f), spec, LossSpec{}, {Precision::kF16, sample::gpu()});
       Pool pool(1);
       SessionOptions options;
       options.training = true;
-      options.level = kernels::Level::kRef;
+      options.backend = kernels::backend_named("ref");
       const float rate = 0.01f;
       const std::vector<std::int32_t> ids(8 * 6, 3);
       const std::vector<Feed> feeds{{training.learning_rate, &rate, {1}},

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -92,10 +92,10 @@ TEST_CASE("muon's step is a nearly orthogonal matrix, wide or tall, whatever the
     CHECK((rounded > 0) == (precision == Precision::kBF16));
     const Tensors before = sample::random_tensors(training.graph);
     Pool pool(1);
-    for (const kernels::Level level : kernels::test::levels()) {
+    for (const kernels::Backend backend : kernels::test::backends()) {
       SessionOptions options;
       options.training = true;
-      options.level = level;
+      options.backend = backend;
       Session session(training.graph, before, options, pool);
       const std::vector<float> x = sample::random_floats(static_cast<std::size_t>(64 * in), 5, 100.0f);
       std::vector<std::int32_t> labels(64);

@@ -13,7 +13,7 @@ namespace {
 
 Bucket bucket_of(const Graph& graph, const std::vector<std::int64_t>& sizes, bool reuse = true) {
   return make_bucket(graph, sizes, std::vector<const void*>(graph.values.size(), nullptr),
-                     {kernels::Level::kRef, reuse});
+                     {kernels::backend_named("ref"), reuse});
 }
 
 // From its first write to its last read, found here by looking at the nodes, not by asking the planner.
@@ -129,13 +129,13 @@ TEST_CASE("no two values that are alive overlap, and the arena is within 10 % of
   CHECK(check_no_overlap(to_training(sample::transformer(), {"adamw"}, 0.0f).graph, {4, 6}) > 100);
   CHECK(check_no_overlap(to_inference(sample::transformer()), {4, 6}) > 5);
   for (const Graph& forward : {sample::transformer(), sample::llama()}) {
-    const PrecisionSpec gpu{Precision::kF32, true};
+    const PrecisionSpec gpu{Precision::kF32, sample::gpu()};
     CHECK(check_no_overlap(to_training(forward, {"adamw"}, LossSpec{}, gpu).graph, {4, 6}) > 100);
   }
 }
 
 TEST_CASE("the sum that a norm gives takes the place of what is added and dies, its gradient that of the other one") {
-  const Graph graph = to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, true}).graph;
+  const Graph graph = to_training(sample::llama(), {}, LossSpec{}, {Precision::kF32, sample::gpu()}).graph;
   const Bucket bucket = bucket_of(graph, {4, 6});
   const auto block = [&](ValueId id) { return bucket.plan.block[static_cast<std::size_t>(id)]; };
   CHECK(block(graph.find("b.add1")) == block(graph.find("b.projection")));

@@ -45,7 +45,7 @@ Graph from_x(const std::function<ValueId(Graph&, ValueId)>& rest) {
 std::vector<float> result(const Graph& g, const std::shared_ptr<const Weights>& held) {
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, held, options, pool);
   const std::vector<float> x = sample::random_floats(kRows * 24, 3, 2.0f);
   session.run({{g.find("x"), x.data(), {kRows, 4, 6}}});

@@ -23,7 +23,7 @@ struct Training {
 std::vector<Training> trainings() {
   return {{"cnn", sample::cnn(), {16}},
           {"transformer", sample::transformer(), {8, 6}},
-          {"transformer for a GPU", sample::transformer(), {8, 6}, {Precision::kF32, true}},
+          {"transformer for a GPU", sample::transformer(), {8, 6}, {Precision::kF32, sample::gpu()}},
           {"llama", sample::llama(), {8, 6}}};
 }
 
@@ -33,9 +33,9 @@ std::vector<std::int64_t> dims_of(const Value& value, const std::vector<std::int
 }
 
 // All that outlives three steps, in `parts` micro-batches each.
-Tensors train(const TrainingGraph& training, const Training& what, int parts, kernels::Level level) {
+Tensors train(const TrainingGraph& training, const Training& what, int parts, kernels::Backend backend) {
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 9;
   Pool pool(2);
@@ -83,7 +83,8 @@ TEST_CASE("recomputation trains to the same bits, with every grouping, clipped o
     CAPTURE(what.name);
     // A norm that is computed again of its sum must be of the same kernels as one that makes the sum: for a GPU's graph
     // ref's, which alone of those here do both.
-    const kernels::Level level = what.precision.gpu ? kernels::Level::kRef : kernels::best_level();
+    const kernels::Backend backend =
+        what.precision.can.adds_in_norms ? kernels::backend_named("ref") : kernels::best_backend();
     for (const bool several : {false, true}) {
       OptimizerSpec spec;
       spec.name = several ? "adamw" : "sgd";
@@ -91,7 +92,7 @@ TEST_CASE("recomputation trains to the same bits, with every grouping, clipped o
       spec.clip = several ? 0.5f : 0.0f;
       const TrainingGraph plain = to_training(what.forward, spec, LossSpec{"softmax", 0.1f}, what.precision);
       const int parts = several ? 2 : 1;
-      const Tensors wanted = train(plain, what, parts, level);
+      const Tensors wanted = train(plain, what, parts, backend);
       const std::vector<NodeRange> all = recomputable_parts(plain);
       REQUIRE(all.size() >= 3);
       for (const std::size_t group : {std::size_t{1}, std::size_t{2}, std::size_t{3}, all.size()}) {
@@ -100,7 +101,7 @@ TEST_CASE("recomputation trains to the same bits, with every grouping, clipped o
         CHECK_NOTHROW(validate(again.graph));
         CHECK(again.graph.nodes.at(again.loss_end - 1).name == "loss");
         if (group > 1) CHECK(again.graph.nodes.size() > plain.graph.nodes.size());
-        const Tensors got = train(again, what, parts, level);
+        const Tensors got = train(again, what, parts, backend);
         REQUIRE(got.size() == wanted.size());
         for (const auto& [name, tensor] : wanted) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
       }
@@ -112,8 +113,8 @@ TEST_CASE("for norms with a residual the norm of the sum is recomputed, and the 
   for (const Training& what : trainings()) {
     if (what.name == "cnn") continue;
     CAPTURE(what.name);
-    const TrainingGraph plain = to_training(what.forward, {}, LossSpec{}, {Precision::kF32, true});
-    const Tensors wanted = train(plain, what, 1, kernels::Level::kRef);
+    const TrainingGraph plain = to_training(what.forward, {}, LossSpec{}, {Precision::kF32, sample::gpu()});
+    const Tensors wanted = train(plain, what, 1, kernels::backend_named("ref"));
     const std::vector<NodeRange> all = recomputable_parts(plain);
     for (const std::size_t group : {std::size_t{1}, std::size_t{2}, std::size_t{3}, all.size()}) {
       CAPTURE(group);
@@ -127,7 +128,7 @@ TEST_CASE("for norms with a residual the norm of the sum is recomputed, and the 
         CHECK(norm->outputs.size() + 1 == first->outputs.size());
         CHECK(norm->inputs[0] == first->outputs.back());
       }
-      const Tensors got = train(again, what, 1, kernels::Level::kRef);
+      const Tensors got = train(again, what, 1, kernels::backend_named("ref"));
       for (const auto& [name, tensor] : wanted) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
     }
   }
@@ -143,23 +144,23 @@ TEST_CASE("parts of a transformer end where only the residual stream is passed o
 TEST_CASE("fit_memory recomputes nothing if possible, else as little as fits, else the smallest need") {
   const TrainingGraph training = to_training(sample::llama(11, 32, 64), {}, 0.0f);
   const std::vector<std::int64_t> sizes{16, 24};
-  const kernels::Level level = kernels::best_level();
+  const kernels::Backend backend = kernels::best_backend();
   const auto wanted = [](const PlannedMemory& memory) { return memory.arena + memory.packed; };
-  const PlannedMemory all = planned_memory(training.graph, sizes, level, true);
+  const PlannedMemory all = planned_memory(training.graph, sizes, backend, true);
   const std::size_t whole = wanted(all);
-  const Fitted same = fit_memory(training, sizes, level, whole);
+  const Fitted same = fit_memory(training, sizes, backend, whole);
   CHECK(same.fits);
   CHECK(same.nodes == 0);
-  const Fitted least = fit_memory(training, sizes, level, 0);
+  const Fitted least = fit_memory(training, sizes, backend, 0);
   CHECK_FALSE(least.fits);
   CHECK(least.memory.arena < all.arena * 3 / 4);
   std::size_t before = 0;
   for (const std::size_t percent : {95, 85, 75}) {
     const std::size_t allowed = wanted(least.memory) + (whole - wanted(least.memory)) * percent / 100;
-    const Fitted some = fit_memory(training, sizes, level, allowed);
+    const Fitted some = fit_memory(training, sizes, backend, allowed);
     CHECK(some.fits);
     CHECK(wanted(some.memory) <= allowed);
-    CHECK(wanted(some.memory) == wanted(planned_memory(some.training.graph, sizes, level, true)));
+    CHECK(wanted(some.memory) == wanted(planned_memory(some.training.graph, sizes, backend, true)));
     CHECK(some.nodes > 0);
     CHECK(some.nodes >= before);
     before = some.nodes;
@@ -169,9 +170,9 @@ TEST_CASE("fit_memory recomputes nothing if possible, else as little as fits, el
 TEST_CASE("bug: with a GPU's half-precision copies of weights almost nothing could be recomputed") {
   const Graph forward = sample::llama(11, 32, 64);
   const TrainingGraph whole = to_training(forward, {}, LossSpec{}),
-                      half = to_training(forward, {}, LossSpec{}, {Precision::kBF16, true});
+                      half = to_training(forward, {}, LossSpec{}, {Precision::kBF16, sample::gpu()});
   CHECK(recomputable_parts(half).size() >= recomputable_parts(whole).size());
   const std::vector<std::int64_t> sizes{16, 24};
-  const std::size_t all = planned_memory(half.graph, sizes, kernels::Level::kRef, true).arena;
-  CHECK(fit_memory(half, sizes, kernels::Level::kRef, 0).memory.arena < all * 3 / 4);
+  const std::size_t all = planned_memory(half.graph, sizes, kernels::backend_named("ref"), true).arena;
+  CHECK(fit_memory(half, sizes, kernels::backend_named("ref"), 0).memory.arena < all * 3 / 4);
 }

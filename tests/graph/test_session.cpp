@@ -7,7 +7,7 @@
 #include "allocations.h"
 #include "base/error.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -19,9 +19,9 @@ struct TrainedCnn {
   Tensors tensors;
 };
 
-SessionOptions training_options(kernels::Level level = kernels::Level::kRef) {
+SessionOptions training_options(kernels::Backend backend = kernels::backend_named("ref")) {
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 42;
   return options;
@@ -59,17 +59,17 @@ void check_same_bits(const TrainedCnn& a, const TrainedCnn& b) {
 
 }  // namespace
 
-TEST_CASE("a small net learns with every optimizer, at every level, with the same bits for any number of threads") {
-  for (const kernels::Level level : kernels::test::levels()) {
+TEST_CASE("a small net learns with every optimizer, at every backend, with the same bits for any number of threads") {
+  for (const kernels::Backend backend : kernels::test::backends()) {
     for (const std::string& name : optimizer_names()) {
-      const std::string at = fmt::format("{} {}", name, kernels::name_of(level));
+      const std::string at = fmt::format("{} {}", name, backend.name());
       CAPTURE(at);
       OptimizerSpec optimizer;
       optimizer.name = name;
       optimizer.weight_decay = 1e-3f;
-      const TrainedCnn one = train_cnn(12, 1, optimizer, training_options(level));
+      const TrainedCnn one = train_cnn(12, 1, optimizer, training_options(backend));
       CHECK(one.losses.back() < 0.75f * one.losses.front());
-      check_same_bits(one, train_cnn(12, 3, optimizer, training_options(level)));
+      check_same_bits(one, train_cnn(12, 3, optimizer, training_options(backend)));
     }
   }
 }
@@ -94,20 +94,20 @@ TEST_CASE("memory is reused without a trace in the results") {
     }
     return session.tensors();
   };
-  for (const kernels::Level level : kernels::test::levels()) {
-    naive.level = level;
-    check_same_bits({{}, train(training_options(level))}, {{}, train(naive)});
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    naive.backend = backend;
+    check_same_bits({{}, train(training_options(backend))}, {{}, train(naive)});
   }
 }
 
 TEST_CASE("run allocates nothing once a bucket is planned") {
   const TrainingGraph training = to_training(sample::cnn(), {}, 0.0f);
   // Not with oneDNN, which copies its arguments into a map of its own at every call.
-  for (const kernels::Level level : {kernels::Level::kRef, std::min(kernels::Level::kAvx512, kernels::best_level())}) {
-    const std::string level_name = kernels::name_of(level);
+  for (const kernels::Backend backend : {kernels::backend_named("ref"), kernels::test::own_backend()}) {
+    const std::string level_name = backend.name();
     CAPTURE(level_name);
     Pool pool(2);
-    Session session(training.graph, sample::random_tensors(training.graph), training_options(level), pool);
+    Session session(training.graph, sample::random_tensors(training.graph), training_options(backend), pool);
     const sample::Batch batch = sample::images(32, 1);
     const float rate = 0.05f;
     const std::vector<Feed> many{{training.graph.find("images"), batch.images.data(), {32, 12, 12, 2}},
@@ -153,16 +153,16 @@ TEST_CASE("inference: dropout gone, statistics used, folding and fusing change n
 
   Pool pool(2);
   const sample::Batch batch = sample::images(16, 5);
-  const auto logits = [&](const Graph& graph, const Tensors& weights, kernels::Level level) {
+  const auto logits = [&](const Graph& graph, const Tensors& weights, kernels::Backend backend) {
     SessionOptions options;
-    options.level = level;
+    options.backend = backend;
     Session session(graph, weights, options, pool);
     session.run({{graph.inputs[0], batch.images.data(), {16, 12, 12, 2}}});
     return sample::floats(session.output(graph.outputs[0]));
   };
-  const std::vector<float> expected = logits(plain, tensors, kernels::Level::kRef);
-  for (const kernels::Level level : kernels::test::levels()) {
-    const std::vector<float> got = logits(fused, folded, level);
+  const std::vector<float> expected = logits(plain, tensors, kernels::backend_named("ref"));
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    const std::vector<float> got = logits(fused, folded, backend);
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-4f);
   }
@@ -173,7 +173,7 @@ TEST_CASE("with_loss keeps the logits and counts correct predictions") {
   const TrainingGraph evaluation = with_loss(forward);
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(evaluation.graph, sample::random_tensors(evaluation.graph), options, pool);
   sample::Batch batch = sample::images(10, 6);
   batch.labels[3] = -1;  // ignored
@@ -222,7 +222,7 @@ TEST_CASE("profiling names nodes, operations and kernels") {
   const Graph g = to_inference(sample::cnn());
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, sample::random_tensors(g), options, pool);
   const sample::Batch batch = sample::images(4, 9);
   session.set_profiling(true);
@@ -242,7 +242,7 @@ TEST_CASE("feeds that do not fit are refused by name, and the session stays usab
   const Graph& g = evaluation.graph;
   Pool pool(1);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   Session session(g, sample::random_tensors(g), options, pool);
   const sample::Batch batch = sample::images(4, 9);
   const Feed images{g.inputs[0], batch.images.data(), {4, 12, 12, 2}};

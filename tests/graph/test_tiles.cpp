@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "graph/summary.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::int64_t kPixels = 12 * 12 * 2;
 
-Bytes logits(const Graph& graph, const Tensors& tensors, kernels::Level level, std::int64_t count, std::int64_t tile,
-             int threads) {
+Bytes logits(const Graph& graph, const Tensors& tensors, kernels::Backend backend, std::int64_t count,
+             std::int64_t tile, int threads) {
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.tile = tile;
   Pool pool(threads);
   Session session(graph, tensors, options, pool);
@@ -54,18 +54,17 @@ Graph layer(std::int64_t size, std::int64_t channels, bool norm = false) {
 
 }  // namespace
 
-TEST_CASE("tiles give the bits of the whole batch at every level, whatever is left over and however many threads") {
+TEST_CASE("tiles give the bits of the whole batch at every backend, whatever is left over and however many threads") {
   Tensors tensors = sample::random_tensors(sample::cnn());
   const Graph graph = fuse(to_inference(sample::cnn()), tensors);
-  for (const kernels::Level level : kernels::test::levels()) {
+  for (const kernels::Backend backend : kernels::test::backends()) {
     for (const std::int64_t count : {1, 5, 16, 23}) {
-      const Bytes whole = logits(graph, tensors, level, count, 0, 2);
+      const Bytes whole = logits(graph, tensors, backend, count, 0, 2);
       REQUIRE(whole.size() == static_cast<std::size_t>(count) * 4 * sizeof(float));
       for (const std::int64_t tile : {1, 3, 5, 16}) {
         for (const int threads : {1, 3}) {
-          const std::string at =
-              fmt::format("{}: {} in tiles of {}, {} threads", kernels::name_of(level), count, tile, threads);
-          CHECK_MESSAGE(logits(graph, tensors, level, count, tile, threads) == whole, at);
+          const std::string at = fmt::format("{}: {} in tiles of {}, {} threads", backend.name(), count, tile, threads);
+          CHECK_MESSAGE(logits(graph, tensors, backend, count, tile, threads) == whole, at);
         }
       }
     }
@@ -76,7 +75,7 @@ TEST_CASE("a session runs whole what somebody looks at, and in tiles again after
   Tensors tensors = sample::random_tensors(sample::cnn());
   const Graph graph = fuse(to_inference(sample::cnn()), tensors);
   SessionOptions options;
-  options.level = kernels::Level::kRef;
+  options.backend = kernels::backend_named("ref");
   options.tile = 2;
   Pool pool(2);
   Session session(graph, tensors, options, pool);
@@ -154,10 +153,10 @@ TEST_CASE("the memory that is planned for tiles is what a session takes") {
   const Tensors tensors = sample::random_tensors(graph);
   Pool pool(2);
   SessionOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   Session session(graph, tensors, options, pool);
   const std::vector<float> images(std::size_t{16} * 32 * 32 * 64, 0.5f);
   session.run({{graph.inputs.at(0), images.data(), {16, 32, 32, 64}}});
   const std::size_t outputs = session.output(graph.outputs.at(0)).size();
-  CHECK(inference_memory(graph, {16}, options.level, 2).arena == session.arena_bytes() + outputs);
+  CHECK(inference_memory(graph, {16}, options.backend, 2).arena == session.arena_bytes() + outputs);
 }

@@ -15,7 +15,7 @@ namespace {
 SessionOptions ref_training_options() {
   SessionOptions options;
   options.training = true;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   return options;
 }
 
@@ -183,7 +183,8 @@ TEST_CASE("any non-finite state after a step is detected, in place and by a GPU'
   Pool pool(2);
   const sample::Batch batch = sample::images(16, 3);
   for (const bool gpu : {false, true}) {
-    const TrainingGraph training = to_training(sample::cnn(0.0f), spec, LossSpec{}, {Precision::kF32, gpu});
+    const TrainingGraph training = to_training(sample::cnn(0.0f), spec, LossSpec{},
+                                               {Precision::kF32, gpu ? sample::gpu() : kernels::Capabilities{}});
     CHECK((training.state_norm != kNone) == gpu);
     const float rate = 0.0f;
     const std::vector<Feed> feeds{{training.graph.find("images"), batch.images.data(), {16, 12, 12, 2}},

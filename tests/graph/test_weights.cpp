@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "sample.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 using namespace mlx::graph;
@@ -21,9 +21,9 @@ std::shared_ptr<const Weights> shared(Tensors tensors) {
   return std::make_shared<const Weights>(std::move(tensors));
 }
 
-SessionOptions options_at(kernels::Level level) {
+SessionOptions options_at(kernels::Backend backend) {
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   return options;
 }
 
@@ -52,17 +52,17 @@ TEST_CASE("weights: sessions read them in place, and give the bits of a session 
   const Tensors tensors = sample::random_tensors(graph);
   const auto weights = shared(tensors);
   Pool pool(2);
-  for (const kernels::Level level : kernels::test::levels()) {
-    CAPTURE(kernels::name_of(level));
-    Session own(graph, tensors, options_at(level), pool);
-    Session one(graph, weights, options_at(level), pool), two(graph, weights, options_at(level), pool);
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    CAPTURE(backend.name());
+    Session own(graph, tensors, options_at(backend), pool);
+    Session one(graph, weights, options_at(backend), pool), two(graph, weights, options_at(backend), pool);
     for (const std::int64_t count : {1, 7, 64}) {
       const Bytes expected = run(own, count);
       CHECK(run(one, count) == expected);
       CHECK(run(two, count) == expected);
     }
     for (const char* name : {"conv1.weight", "norm1.mean", "dense2.bias"}) {
-      if (level == kernels::Level::kCuda) break;  // there it is a copy that sessions share
+      if (backend.can().own_memory) break;  // there it is a copy that sessions share
       CHECK(one.state(name) == weights->find(name)->data().data());
       CHECK(two.state(name) == one.state(name));
     }
@@ -76,24 +76,24 @@ TEST_CASE("weights: three batch sizes in two sessions pack a layer once") {
   const Graph graph = linear();
   const Tensors tensors = sample::random_tensors(graph);
   const std::vector<float> x = sample::random_floats(64 * 64, 3);
-  for (const kernels::Level level : kernels::test::levels()) {
-    CAPTURE(kernels::name_of(level));
+  for (const kernels::Backend backend : kernels::test::backends()) {
+    CAPTURE(backend.name());
     const auto weights = shared(tensors);
     {
-      Session one(graph, weights, options_at(level), pool), two(graph, weights, options_at(level), pool);
+      Session one(graph, weights, options_at(backend), pool), two(graph, weights, options_at(backend), pool);
       for (Session* session : {&one, &two})
         for (const std::int64_t count : {1, 8, 64}) session->run({{graph.inputs[0], x.data(), {count, 64}}});
       const auto weight = weights->find("w");
-      if (level == kernels::Level::kAvx2 || level == kernels::Level::kAvx512) {
+      if (backend == kernels::backend_named("avx2") || backend == kernels::backend_named("avx512")) {
         CHECK(weight->times_packed() == 1);
         CHECK(weight->packed_bytes() == weight->data().size());
-      } else if (level == kernels::Level::kOneDnn) {
+      } else if (backend == kernels::backend_named("onednn")) {
         // oneDNN may choose a layout by the number of rows; the second session packs nothing.
         CHECK(weight->times_packed() >= 1);
         CHECK(weight->times_packed() <= 3);
       }
       const std::int64_t before = weights->times_packed();
-      Session three(graph, weights, options_at(level), pool);
+      Session three(graph, weights, options_at(backend), pool);
       for (const std::int64_t count : {1, 8, 64}) three.run({{graph.inputs[0], x.data(), {count, 64}}});
       CHECK(weights->times_packed() == before);
     }
@@ -114,7 +114,7 @@ TEST_CASE("weights: bug: plans of one kernel and size that pack differently do n
     problem.output_count = 1;
     problem.inputs = inputs;
     problem.outputs = &y;
-    return kernels::prepare(problem, std::min(kernels::best_level(), kernels::Level::kAvx512));
+    return kernels::prepare(problem, kernels::test::own_backend());
   };
   const kernels::Prepared a = packed(DType::kU8), b = packed(DType::kS8);
   if (a.plan().packed_input < 0) return;  // ref reads weights as they are
@@ -218,14 +218,14 @@ TEST_CASE("weights: sessions of many threads share one packed form") {
   const Graph graph = to_inference(sample::cnn());
   const Tensors tensors = sample::random_tensors(graph);
   const auto weights = shared(tensors);
-  const auto level = std::min(kernels::best_level(), kernels::Level::kAvx512);
+  const auto backend = kernels::test::own_backend();
   constexpr int kThreads = 8;
   std::vector<Bytes> got(kThreads);
   std::vector<std::unique_ptr<Pool>> pools;
   std::vector<std::unique_ptr<Session>> sessions;
   for (int i = 0; i < kThreads; ++i) {
     pools.push_back(std::make_unique<Pool>(2));
-    sessions.push_back(std::make_unique<Session>(graph, weights, options_at(level), *pools.back()));
+    sessions.push_back(std::make_unique<Session>(graph, weights, options_at(backend), *pools.back()));
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kThreads; ++i)

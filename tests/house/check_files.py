@@ -1,4 +1,5 @@
-"""Rules that files keep: at most 500 lines, an opening comment, one owner for each C library and for the kinds of datasets.
+"""Rules that files keep: at most 500 lines, an opening comment, one owner for each C library and for the kinds of datasets,
+and above kernels/ no question for a certain backend.
 
 usage: check_files.py SOURCE_FOLDER [BUILD_FOLDER]
 """
@@ -29,6 +30,11 @@ NAMES = {
     r"\bForm::k\w+": ("src/data/", "src/nn/"),
 }
 
+# Code above kernels/ asks what a backend can do (kernels/backend.h). These choose one, or describe it to the user.
+ABOVE_KERNELS = ("src/", "cmd/")
+CHOOSE_BACKENDS = ("cmd/backend.", "cmd/version.cpp")
+CERTAIN_BACKEND = re.compile(r'\b(backend_named|cuda_\w+)\(|"cuda"')
+
 
 def problems_of(root):
     found = []
@@ -45,6 +51,8 @@ def problems_of(root):
                     found.append(f"{shown}: {lines} lines; find the seam (at most 500)")
                 if not text.startswith(OPENING):
                     found.append(f"{shown}: does not open with what it is, who uses it, what it guarantees")
+                if shown.startswith(ABOVE_KERNELS) and not shown.startswith(CHOOSE_BACKENDS) and CERTAIN_BACKEND.search(text):
+                    found.append(f"{shown}: names a backend; ask for what it can do (kernels/backend.h)")
                 for include in re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', text, re.M):
                     for header, owners in OWNERS.items():
                         if re.fullmatch(header, include) and not shown.startswith(owners):
@@ -65,6 +73,8 @@ def self_test():
             "kernels/x.cpp": "// a\n#include <oneapi/dnnl/dnnl.hpp>\n",
             "kernels/x.cu": "// a\n#include <curl/curl.h>\n",
             "src/graph/x.h": "// a\n#include <cuda_runtime.h>\n",
+            "src/train/device.cpp": "// a\nif (backend == kernels::cuda_backend()) return;\n",
+            "cmd/backend.cpp": "// a\nreturn kernels::cuda_backend();\n",
             "src/nn/x.h": "// a\n#include <cublasLt.h>\n",
             "src/train/kinds.cpp": "// a\nif (about.kind == data::Kind::kTokens) {}\n",
             "src/train/rows.cpp": "// a\nif (about.kind == &data::text_kind) {}\n",
@@ -76,7 +86,7 @@ def self_test():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
             open(os.path.join(root, name), "w").write(text)
         broken = {line.split(":")[0] for line in problems_of(root)}
-        expected = set(files) - {"store/sqlite.cpp", "src/nn/form.cpp", "src/data/kind.cpp"}
+        expected = set(files) - {"store/sqlite.cpp", "src/nn/form.cpp", "src/data/kind.cpp", "cmd/backend.cpp"}
         assert broken == expected, f"self-test: found {sorted(broken)}, expected {sorted(expected)}"
 
 

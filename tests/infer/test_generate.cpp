@@ -45,7 +45,7 @@ nn::Model model_of(const std::string& family, std::int64_t context = 12) {
 std::vector<std::int32_t> generated(const nn::Model& model, const std::vector<std::int32_t>& prompt, std::int64_t count,
                                     const Sampling& sampling, int threads = 2, std::uint64_t sample = 0) {
   Pool pool(threads);
-  const Model ready(model, kernels::best_level(), pool);
+  const Model ready(model, kernels::best_backend(), pool);
   Generator generator(ready);
   std::vector<std::int32_t> emitted;
   const Generated out =
@@ -71,7 +71,7 @@ TEST_CASE("generate: greedy decoding agrees with whole evaluation, also beyond t
     const nn::Model model = model_of(family);
     Pool pool(2);
     graph::SessionOptions options;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     graph::Session session(graph::to_inference(model.graph), model.weights, options, pool);
     Sampling greedy;
     greedy.temperature = 0;
@@ -107,7 +107,7 @@ TEST_CASE("generate: the same seed gives the same tokens with any number of thre
 TEST_CASE("generate: ends after the stop sequence; refuses a model that is not a language model") {
   const nn::Model model = model_of("gpt2", 64);
   Pool pool(1);
-  const Model ready(model, kernels::best_level(), pool);
+  const Model ready(model, kernels::best_backend(), pool);
   Generator generator(ready);
   const Sampling sampling;
   const auto ignore = [](std::int32_t) {};
@@ -121,7 +121,7 @@ TEST_CASE("generate: ends after the stop sequence; refuses a model that is not a
   nn::Model image;
   image.graph = built("family = \"mlp\"\nhidden = [3]\n").graph;
   image.weights = std::make_shared<const graph::Weights>(initialize(image.graph, "mlp", 1));
-  const Model no_language(image, kernels::best_level(), pool);
+  const Model no_language(image, kernels::best_backend(), pool);
   CHECK_THROWS_AS(Generator{no_language}, Error);
 }
 
@@ -129,10 +129,10 @@ TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and 
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
     Pool pool(2);
-    const Model model(model_of(family, 80), kernels::best_level(), pool);
+    const Model model(model_of(family, 80), kernels::best_backend(), pool);
     Generator generator(model);
     graph::SessionOptions options;
-    options.level = model.level();
+    options.backend = model.backend();
     const graph::DecodingGraph decoding = graph::to_decoding(model.graph());
     graph::Session whole(decoding.graph, model.about().weights, options, pool);
     Sampling sampling;

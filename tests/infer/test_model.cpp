@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "../nn/built.h"
-#include "data/batches.h"
+#include "data/images_dataset.h"
 #include "infer/answers.h"
 #include "infer/examples.h"
 
@@ -106,6 +106,26 @@ TEST_CASE("infer: a signature names inputs and outputs as the inference protocol
   CHECK(text_of(tensors.outputs) == "logits FP32 [-1,3]");
 }
 
+TEST_CASE("infer: a model takes the kind of data whose input its graph has") {
+  data::Description images;
+  images.kind = &data::images_kind;
+  images.height = 4, images.width = 5, images.channels = 2, images.outputs = 3;
+  check_fits(image_model(), images);
+  images.width = 6;
+  CHECK(says(complaint([&] { check_fits(image_model(), images); }, ErrorKind::kUsage),
+             "the model takes images of 4x5x2, the data holds 4x6x2"));
+  CHECK(says(complaint([&] { check_fits(text_model(), images); }, ErrorKind::kUsage),
+             "the model takes text, the data holds images"));
+  // bug: a graph whose input no dataset has was taken for one of images.
+  nn::Model other = image_model();
+  other.graph.values[static_cast<std::size_t>(other.graph.inputs[0])].name = "x";
+  CHECK(kind_of(other) == nullptr);
+  CHECK(says(complaint([&] { check_kind(other, data::images_kind); }, ErrorKind::kUsage),
+             "the model takes other inputs, the data holds images"));
+  CHECK(context_of(other) == 0);
+  CHECK(context_of(text_model()) == 12);
+}
+
 TEST_CASE("infer: a model with contradictory parts is refused") {
   nn::Model model = image_model();
   model.labels = {"a", "b"};
@@ -120,7 +140,7 @@ TEST_CASE("infer: a model with contradictory parts is refused") {
 
 TEST_CASE("infer: a padded batch gives each example the same answer as alone") {
   Pool pool(2);
-  const Model model(image_model(), kernels::best_level(), pool);
+  const Model model(image_model(), kernels::best_backend(), pool);
   Bytes pixels(static_cast<std::size_t>(7 * 40));
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 % 251);
   Session session(model, {.max_batch = 6});
@@ -142,7 +162,7 @@ TEST_CASE("infer: a padded batch gives each example the same answer as alone") {
 
 TEST_CASE("infer: sessions of one model answer in several threads at once") {
   Pool pool(2);
-  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_level(), pool);
+  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_backend(), pool);
   std::string rows;
   for (int i = 0; i < 40; ++i)
     rows += fmt::format("{{\"rooms\":{},\"city\":\"{}\"}}\n", i, i % 3 == 0 ? "Bonn" : "Ulm");
@@ -168,7 +188,7 @@ TEST_CASE("infer: rows given as named values equal the same rows of a file") {
   CHECK(rows.numbers == file.numbers);
   CHECK(rows.codes == file.codes);
   CHECK(rows_of(first, schema, "the request").count == 1);
-  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_level(), pool);
+  const Model model(row_model(data::TargetKind::kNumbers), kernels::best_backend(), pool);
   CHECK(answers_of(model, rows, 8) == answers_of(model, file, 8));
 
   const auto wrong = [&](const char* text) {
@@ -189,7 +209,7 @@ TEST_CASE("infer: values inside the graph can be observed, and tensors fed as th
   Pool pool(1);
   nn::Model bare = image_model();
   bare.preprocessing = {};
-  const Model model(bare, kernels::Level::kRef, pool);
+  const Model model(bare, kernels::backend_named("ref"), pool);
   const graph::ValueId hidden = model.graph().nodes.at(1).outputs.at(0);
   Session session(model, {.observe = {hidden}});
   const std::vector<float> x(80, 0.5f);

@@ -4,9 +4,11 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/backend_row.h"
 #include "kernels/device.h"
 #include "kernels/table.h"
 
@@ -77,7 +79,8 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
 struct Tolerance {
   double relative = 0.0, scaled = 0.0;
 };
-Tolerance tolerance_of(const Case& test, std::size_t output, Backend backend);  // the one table, with reasons
+// Of the kernels of that backend; the one table, with reasons.
+Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view backend);
 
 // "" if equal within the tolerance, else the first difference. Bytes may differ by one step, s32 not at all. NaN and
 // infinities match NaN and infinities.

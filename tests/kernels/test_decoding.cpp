@@ -95,15 +95,15 @@ TEST_CASE("decoding: ref gives the bits of full evaluation") {
 }
 
 TEST_CASE("decoding: avx2 and avx512 give the bits of full evaluation") {
-  for (const char* level : {"avx2", "avx512"}) {
-    CAPTURE(level);
+  for (const char* backend : {"avx2", "avx512"}) {
+    CAPTURE(backend);
     try {
-      parse_level(level);
+      parse_backend(backend);
     } catch (const Error& error) {
       MESSAGE("skipped: " << error.message);
       continue;
     }
-    const std::vector<Kernel> rows = std::string(level) == "avx2" ? avx2_kernels() : avx512_kernels();
+    const std::vector<Kernel> rows = std::string(backend) == "avx2" ? avx2_kernels() : avx512_kernels();
     decode_equals_full(rows);
     rows_are_independent(rows);
   }

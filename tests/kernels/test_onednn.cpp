@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/backend_row.h"
 #include "kernels/philox.h"
-#include "kernels/table.h"
 
 using namespace mlx::kernels;
 
@@ -154,7 +154,7 @@ std::vector<std::unique_ptr<Bytes>> run(const Case& c, Attrs attrs, const std::v
   for (const Kernel& kernel : onednn_kernels()) {
     if (kernel.op == c.op && !served) served = kernel.prepare(problem, plan);
   }
-  const Prepared owner(plan, Backend::kOneDnn);
+  const Prepared owner(plan, "onednn");
   REQUIRE_MESSAGE(served, "oneDNN does not serve this problem");
   if (slices) *slices = plan.slices[0];
 
@@ -446,7 +446,7 @@ TEST_CASE("oneDNN declines quantized problems whose scales are unknown or unusab
       Plan plan;
       if (kernel.op != Op::kLinear) continue;
       const bool served = kernel.prepare(problem, plan);
-      const Prepared owner(plan, Backend::kOneDnn);
+      const Prepared owner(plan, "onednn");
       return served;
     }
     return false;

@@ -1,12 +1,14 @@
-// The table: names that never change, levels by name, problems that are refused with what is wrong.
+// The table: names that never change, backends by name, problems that are refused with what is wrong.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <set>
 #include <string>
 
+#include "backends.h"
 #include "base/error.h"
 #include "harness.h"
+#include "kernels/cpu.h"
 #include "kernels/library_settings.h"
 
 namespace mlx::kernels::test {
@@ -18,7 +20,7 @@ std::string refusal(Op op, std::vector<Shape> inputs, std::vector<Shape> outputs
       op,     attrs, static_cast<int>(inputs.size()), static_cast<int>(outputs.size()), inputs.data(), outputs.data(),
       nullptr};
   try {
-    prepare(problem, Level::kRef);
+    prepare(problem, backend_named("ref"));
     return {};
   } catch (const Error& error) {
     CHECK(error.kind == ErrorKind::kUsage);
@@ -40,19 +42,20 @@ TEST_CASE("table: operations' names are unique") {
   CHECK(std::string(name_of(Op::kReshape)) == "reshape");
 }
 
-TEST_CASE("table: levels by name") {
-  CHECK(parse_level("ref") == Level::kRef);
-  CHECK(parse_level("") == best_level());
-  CHECK_THROWS_AS(parse_level("sse9"), Error);
-  for (const Level level : {Level::kRef, Level::kAvx2, Level::kAvx512, Level::kOneDnn})
-    CHECK(std::string(name_of(level)) != "unknown");
+TEST_CASE("table: backends by name") {
+  CHECK(parse_backend("ref") == backend_named("ref"));
+  CHECK(parse_backend("") == best_backend());
+  CHECK_THROWS_AS(parse_backend("sse9"), Error);
+  for (const char* name : {"ref", "avx2", "avx512", "onednn", "cuda"})
+    CHECK(std::string(backend_named(name).name()) == name);
+  CHECK_THROWS_AS(parse_backend("cuda"), Error);  // a device, which MLX_KERNELS does not choose
 }
 
 TEST_CASE("table: oneDNN has all products of bf16, and the oracle") {
-  CHECK(bf16_problem(Level::kRef).empty());
-  CHECK(contains(bf16_problem(Level::kAvx2), "avx2"));
-  CHECK(contains(bf16_problem(Level::kAvx512), "avx512"));
-  CHECK(bf16_problem(Level::kOneDnn).empty() == (isa_name() == "avx512_vnni_bf16"));
+  CHECK(bf16_problem(backend_named("ref")).empty());
+  CHECK(contains(bf16_problem(backend_named("avx2")), "avx2"));
+  CHECK(contains(bf16_problem(backend_named("avx512")), "avx512"));
+  CHECK(bf16_problem(backend_named("onednn")).empty() == (isa_name() == "avx512_vnni_bf16"));
 }
 
 // bug: they made other bits under the same key.
@@ -68,11 +71,29 @@ TEST_CASE("table: environment variables of libraries are cleared, except those f
   CHECK(getenv("DNNL_CPU_ISA_HINTS") == nullptr);
 }
 
-TEST_CASE("table: a level uses lower levels for what it lacks") {
+TEST_CASE("table: portable numerics are those of the best of our own SIMD kernels") {
+  CHECK_THROWS_AS(portable_backend(backend_named("ref")), Error);
+  CHECK_THROWS_AS(portable_backend(backend_named("cuda")), Error);
+  if (own_backend() == backend_named("ref")) return;  // no AVX2
+  CHECK(portable_backend(best_backend()) == own_backend());
+  CHECK(portable_backend(backend_named("avx2")) == backend_named("avx2"));
+}
+
+TEST_CASE("table: a backend keeps its tensors in memory of its own where its device does") {
+  for (const char* name : {"ref", "avx2", "avx512", "onednn"}) {
+    CHECK(backend_named(name).device().host);
+    CHECK(!backend_named(name).can().own_memory);
+  }
+  CHECK(backend_named("cuda").can().own_memory);
+  CHECK(std::string(backend_named("cuda").device_word()) == "cuda");
+}
+
+TEST_CASE("table: a backend serves what it lacks by the ones below it") {
   const std::vector<Shape> shape = {f32({3, 5})};
   const Problem problem{Op::kRelu, {}, 1, 1, shape.data(), shape.data(), nullptr};
-  CHECK(prepare(problem, Level::kRef).backend() == Backend::kRef);
-  CHECK(prepare(problem, best_level()).backend() <= Backend::kOneDnn);
+  CHECK(std::string(prepare(problem, backend_named("ref")).kernels()) == "ref");
+  // oneDNN has no kernel of its own for it, and AVX-512 none that this machine may lack.
+  CHECK(std::string(prepare(problem, best_backend()).kernels()) == own_backend().name());
 }
 
 TEST_CASE("table: problems that do not fit together are refused before any kernel sees them") {

@@ -59,13 +59,13 @@ struct Trained {
   std::vector<float> losses;
 };
 
-Trained train(kernels::Level level, int steps, int threads) {
+Trained train(kernels::Backend backend, int steps, int threads) {
   OptimizerSpec adamw;
   adamw.name = "adamw";
   adamw.weight_decay = 0.01f;
   const TrainingGraph training = to_training(nn::build_gpt2(kConfig), adamw, 0.0f);
   SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   options.seed = 3;
   Pool pool(threads);
@@ -119,15 +119,15 @@ struct Decoders {
   Graph whole = to_inference(nn::build_gpt2(kConfig)), growing = to_decoding(whole).graph;
   Pool pool{2};
   Session full, cached;
-  kernels::Level level;
+  kernels::Backend backend;
 
-  Decoders(const Tensors& trained, kernels::Level at)
+  Decoders(const Tensors& trained, kernels::Backend at)
       : full(whole, parameters_of(whole, trained), options(at), pool),
         cached(growing, parameters_of(growing, trained), options(at), pool),
-        level(at) {}
-  static SessionOptions options(kernels::Level at) {
+        backend(at) {}
+  static SessionOptions options(kernels::Backend at) {
     SessionOptions o;
-    o.level = at;
+    o.backend = at;
     return o;
   }
 
@@ -146,17 +146,17 @@ struct Decoders {
     const std::vector<float> expected = row(full, whole.outputs[0], length - 1),
                              got = row(cached, growing.outputs[0], at);
     CAPTURE(length);
-    if (level == kernels::Level::kRef) CHECK(std::memcmp(expected.data(), got.data(), got.size() * 4) == 0);
+    if (backend == kernels::backend_named("ref")) CHECK(std::memcmp(expected.data(), got.data(), got.size() * 4) == 0);
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-3f);
     CHECK(best(got) == best(expected));
     return best(got);
   }
 };
 
-void decode_two(const Tensors& trained, kernels::Level level) {
-  const std::string level_name = kernels::name_of(level);
+void decode_two(const Tensors& trained, kernels::Backend backend) {
+  const std::string level_name = backend.name();
   CAPTURE(level_name);
-  Decoders decoders(trained, level);
+  Decoders decoders(trained, backend);
   std::vector<std::vector<std::int32_t>> sequences{tokens("the c"), tokens("a dog on a")};
   // Both prompts at once, as long as the longer one; what stands behind the shorter is overwritten later and never
   // attended to.
@@ -195,26 +195,26 @@ void decode_two(const Tensors& trained, kernels::Level level) {
 }  // namespace
 
 TEST_CASE("a two-layer GPT learns, and decodes two growing sequences in one batch equal to full evaluation") {
-  const Trained trained = train(kernels::best_level(), 150, 2);
+  const Trained trained = train(kernels::best_backend(), 150, 2);
   MESSAGE("loss " << trained.losses.front() << " → " << trained.losses.back());
   CHECK(trained.losses.front() > 2.5f);  // near log 28
   CHECK(trained.losses.back() < 0.5f * trained.losses.front());
-  decode_two(trained.tensors, kernels::Level::kRef);
-  decode_two(trained.tensors, kernels::best_level());
+  decode_two(trained.tensors, kernels::backend_named("ref"));
+  decode_two(trained.tensors, kernels::best_backend());
 }
 
 TEST_CASE("the GPT's training does not depend on threads, and the reference learns the same") {
-  const Trained one = train(kernels::best_level(), 5, 1), three = train(kernels::best_level(), 5, 3);
+  const Trained one = train(kernels::best_backend(), 5, 1), three = train(kernels::best_backend(), 5, 3);
   CHECK(one.losses == three.losses);
   for (const auto& each : one.tensors) {
     CHECK_MESSAGE(each.second.data == three.tensors.at(each.first).data, each.first << " differs");
   }
-  const Trained reference = train(kernels::Level::kRef, 5, 2);
+  const Trained reference = train(kernels::backend_named("ref"), 5, 2);
   for (std::size_t i = 0; i < 5; ++i) CHECK(reference.losses[i] == doctest::Approx(one.losses[i]).epsilon(1e-3));
 }
 
 TEST_CASE("a cache keeps its batch, and has the names and weights of the whole-sequence graph") {
-  Decoders decoders(initial(nn::build_gpt2(kConfig)), kernels::Level::kRef);
+  Decoders decoders(initial(nn::build_gpt2(kConfig)), kernels::backend_named("ref"));
   decoders.advance(tokens("ab"), 1, {0, 0});
   CHECK_THROWS_AS(decoders.advance(tokens("abc"), 1, {1, 1, 0}), Error);
   CHECK_NOTHROW(decoders.advance(tokens("cd"), 1, {1, 1}));

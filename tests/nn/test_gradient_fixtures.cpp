@@ -15,7 +15,7 @@
 #include "graph/passes.h"
 #include "graph/session.h"
 #include "nn/family.h"
-#include "tests/kernels/levels.h"
+#include "tests/kernels/backends.h"
 
 using namespace mlx;
 
@@ -57,7 +57,7 @@ struct Step {
   graph::Tensors before, after;  // parameters
 };
 
-Step step_of(const Json& fixture, kernels::Level level) {
+Step step_of(const Json& fixture, kernels::Backend backend) {
   const TomlNode root = parse_toml(fixture["model"].get<std::string>(), "fixture");
   std::vector<std::int64_t> shape = fixture["shape"];
   const std::int64_t batch = fixture["batch"], classes = fixture["classes"];
@@ -97,7 +97,7 @@ Step step_of(const Json& fixture, kernels::Level level) {
 
   Pool pool(2);
   graph::SessionOptions options;
-  options.level = level;
+  options.backend = backend;
   options.training = true;
   graph::Session session(training.graph, tensors, options, pool);
   const void* input = text ? static_cast<const void*>(ids.data()) : x.data();
@@ -135,14 +135,14 @@ TEST_CASE("gradients of every family are those of PyTorch in float64") {
   const std::string file = MLX_SOURCE_DIR "/tests/nn/gradients.json";
   const Json fixtures = parse_json(read_text(file), file);
   REQUIRE_GE(fixtures["families"].size(), 7);
-  for (const kernels::Level level : kernels::test::levels()) {
+  for (const kernels::Backend backend : kernels::test::backends()) {
     for (const Json& fixture : fixtures["families"]) {
-      CAPTURE(std::string(kernels::name_of(level)));
+      CAPTURE(std::string(backend.name()));
       CAPTURE(fixture["model"].get<std::string>());
-      const Step step = step_of(fixture, level);
+      const Step step = step_of(fixture, backend);
       // PyTorch's own float32 is off by so much; other orders of summation are as good.
       const double rounding = 3 * fixture["float32"].get<double>();
-      const double tolerance = std::max(rounding, level == kernels::Level::kRef ? 2e-5 : 2e-4);
+      const double tolerance = std::max(rounding, backend == kernels::backend_named("ref") ? 2e-5 : 2e-4);
       CHECK(std::abs(static_cast<double>(step.loss) - fixture["loss"].get<double>()) < tolerance);
       REQUIRE_EQ(step.before.size(), fixture["parameters"].size());
       for (const Json& wanted : fixture["parameters"]) {

@@ -38,7 +38,7 @@ std::vector<float> logits(const graph::Graph& graph, const graph::Tensors& tenso
                           const std::vector<std::int64_t>& dims) {
   Pool pool(2);
   graph::SessionOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   graph::Session session(graph, tensors, options, pool);
   session.run({{graph.inputs[0], images.data(), dims}});
   const ByteView bytes = session.output(graph.outputs[0]);

@@ -136,7 +136,8 @@ class Running {
   const infer::Model& model(std::size_t i = 0) const { return *specs_[i].model; }
 
   static ModelSpec spec_of(const std::string& name, nn::Model model, Pool& pool) {
-    return {name, "2", "sha256:00", std::make_shared<const infer::Model>(std::move(model), kernels::Level::kRef, pool)};
+    return {name, "2", "sha256:00",
+            std::make_shared<const infer::Model>(std::move(model), kernels::backend_named("ref"), pool)};
   }
 
  private:

@@ -123,7 +123,7 @@ TEST_CASE("killed while a checkpoint may be written, at any step, and resumed: n
       registry::Repository repository = registry::open_repository(killed.folder.path(), *killed.disk, pool);
       Tripwire tripwire(step, [] { kill(getpid(), SIGKILL); });
       TrainOptions options;
-      options.level = kernels::best_level();
+      options.backend = kernels::best_backend();
       train::train(repository, killed.config(), options, tripwire);
       _exit(0);
     }

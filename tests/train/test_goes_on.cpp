@@ -27,7 +27,7 @@ TEST_CASE("bug: a training that was stopped began at step 0 again, without a wor
   NoProgress silent;
   std::string said;
   TrainOptions options;
-  options.level = stopped.level;
+  options.backend = stopped.backend;
   options.notice = [&](const std::string& text) { said += text; };
   const TrainOutcome outcome = train::train(*stopped.repository, stopped.config(), options, silent);
   CHECK(steps_before(outcome) == 10);

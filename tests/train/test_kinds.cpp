@@ -67,16 +67,16 @@ struct FilesWorld {
                           train));
     NoProgress silent;
     train::TrainOptions options;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     return train::train(*repository, train::read_train_config(file), options, silent);
   }
   train::Evaluation evaluate(const std::string& split) {
     NoProgress silent;
     const train::EvaluateOutcome first =
-        train::evaluate_version(*repository, "m", "data/set", split, false, "test", kernels::best_level(), silent);
+        train::evaluate_version(*repository, "m", "data/set", split, false, "test", kernels::best_backend(), silent);
     // What is answered from the run's record says the same.
     const train::EvaluateOutcome again =
-        train::evaluate_version(*repository, "m", "data/set", split, false, "test", kernels::best_level(), silent);
+        train::evaluate_version(*repository, "m", "data/set", split, false, "test", kernels::best_backend(), silent);
     CHECK(again.unchanged);
     CHECK(canonical(train::to_json(again.evaluation)) == canonical(train::to_json(first.evaluation)));
     return first.evaluation;
@@ -125,7 +125,7 @@ TEST_CASE("rows: numbers are learned in units of their deviation and told in the
   const data::RowFile file{data::memory_source("garden,city,rooms\nfalse,Bonn,2\ntrue,Ulm,4\n"), data::TableKind::kCsv,
                            "x"};
   const data::Rows rows = data::read_rows(file, model.preprocessing.rows.value(), false, silent);
-  const infer::Model ready(model, kernels::best_level(), world.pool);
+  const infer::Model ready(model, kernels::best_backend(), world.pool);
   infer::Session session(ready);
   const infer::Answers said = infer::answer_rows(session, rows, silent);
   CHECK(said.values[0] == doctest::Approx(104).epsilon(0.3));

@@ -78,7 +78,7 @@ struct RhymeWorld {
   train::TrainOutcome train(Progress& progress, const std::string& resume = {}) {
     train::TrainOptions options;
     options.resume = resume;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     return train::train(*repository, train::read_train_config(join_path(folder.path(), "train.toml")), options,
                         progress);
   }

@@ -103,9 +103,9 @@ void train_on_points(Trained& out, Progress& progress, bool resume = false) {
   out.built = build_model(out.config, about, nullptr);
   settle(out.config, *about.kind, about.count);
   LoopOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   options.resume = resume;
-  out.config.precision = name_of(precision_of(out.config, about, options.level));
+  out.config.precision = name_of(precision_of(out.config, about, options.backend));
   out.result = run_training(out.config, out.built, data, options, out.sink, pool, progress);
 }
 

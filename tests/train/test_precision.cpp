@@ -80,7 +80,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 bool trains_bf16() {
-  const std::string problem = kernels::bf16_problem(kernels::best_level());
+  const std::string problem = kernels::bf16_problem(kernels::best_backend());
   if (!problem.empty()) MESSAGE("skipped: " << problem);
   return problem.empty();
 }
@@ -146,16 +146,16 @@ TEST_CASE("precision: what was used is part of the key and of the record; f32's 
   CHECK(world.train().unchanged);
   const TrainConfig config = world.config();
   data::Description data;
-  CHECK(precision_of(config, data, kernels::best_level()) == graph::Precision::kBF16);
-  CHECK(precision_of(config, data, kernels::Level::kAvx512) == graph::Precision::kF32);
+  CHECK(precision_of(config, data, kernels::best_backend()) == graph::Precision::kBF16);
+  CHECK(precision_of(config, data, kernels::backend_named("avx512")) == graph::Precision::kF32);
   data.targets = data::TargetKind::kNumbers;
-  CHECK(precision_of(config, data, kernels::best_level()) == graph::Precision::kF32);
+  CHECK(precision_of(config, data, kernels::best_backend()) == graph::Precision::kF32);
 }
 
 TEST_CASE("precision: on a GPU the default is bf16 unless targets are numbers; tf32 and fp16 only there") {
   World world;
   TrainConfig config = world.config();
-  constexpr kernels::Level kGpu = kernels::Level::kCuda, kCpu = kernels::Level::kOneDnn;
+  const kernels::Backend kGpu = kernels::backend_named("cuda"), kCpu = kernels::backend_named("onednn");
   data::Description data;
   CHECK(precision_of(config, data, kCpu) == graph::Precision::kF32);
   CHECK(precision_of(config, data, kGpu) == graph::Precision::kBF16);
@@ -183,7 +183,7 @@ TEST_CASE("precision: unknown words and kernels without bf16 are refused with wh
   world.write_config(with("precision = \"bf16\""));
   TrainConfig config = world.config();
   const auto missing = [&] {
-    return refusal([&] { precision_of(config, {}, kernels::Level::kAvx512); }, ErrorKind::kMissing);
+    return refusal([&] { precision_of(config, {}, kernels::backend_named("avx512")); }, ErrorKind::kMissing);
   };
   CHECK_MESSAGE(has(missing(), "train.toml:"), missing());
   CHECK_MESSAGE(has(missing(), "precision = \"f32\""), missing());

@@ -22,9 +22,9 @@ TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress&
   Pool pool(2);
   TrainingData data = make_training_data(config, data::make_dataset(synthetic::make_examples(300, 1)), nullptr);
   LoopOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   options.resume = resume;
-  config.precision = name_of(precision_of(config, data.train->describe(), options.level));
+  config.precision = name_of(precision_of(config, data.train->describe(), options.backend));
   const nn::Built built = build_model(config, data.train->describe(), nullptr);
   return run_training(config, built, data, options, sink, pool, progress);
 }

@@ -32,10 +32,10 @@ TEST_CASE("training learns, names the next version, moves the pointer and record
   CHECK(registry::metrics(*world.repository, outcome.run.id, "valid/accuracy").size() == 3);
   NoProgress silent;
   const train::EvaluateOutcome evaluated = train::evaluate_version(*world.repository, "clf", "data/bars", "test", false,
-                                                                   "test", kernels::best_level(), silent);
+                                                                   "test", kernels::best_backend(), silent);
   CHECK(evaluated.evaluation.count == 99);
   CHECK(evaluated.evaluation.accuracy() > 0.9);
-  CHECK(train::evaluate_version(*world.repository, "clf", "data/bars", "test", false, "test", kernels::best_level(),
+  CHECK(train::evaluate_version(*world.repository, "clf", "data/bars", "test", false, "test", kernels::best_backend(),
                                 silent)
             .unchanged);
 }
@@ -76,7 +76,7 @@ TEST_CASE("interrupted and resumed equals never stopped") {
   whole.train();
   StopAt tripwire(11);
   train::TrainOptions options;
-  options.level = kernels::best_level();
+  options.backend = kernels::best_backend();
   const train::TrainConfig config = train::read_train_config(join_path(stopped.folder.path(), "train.toml"));
   std::string message;
   try {
@@ -106,7 +106,7 @@ TEST_CASE("killed with SIGKILL and resumed equals never stopped") {
     registry::Repository repository = registry::open_repository(killed.folder.path(), *killed.disk, pool);
     Tripwire tripwire(18, [] { kill(getpid(), SIGKILL); });
     train::TrainOptions options;
-    options.level = kernels::best_level();
+    options.backend = kernels::best_backend();
     train::train(repository, train::read_train_config(join_path(killed.folder.path(), "train.toml")), options,
                  tripwire);
     _exit(0);

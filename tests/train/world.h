@@ -34,7 +34,7 @@ struct World {
     TrainOptions options;
     options.resume = resume;
     options.force = force;
-    options.level = level;
+    options.backend = backend;
     return train::train(*repository, config(), options, progress);
   }
   TrainOutcome train(const std::string& resume = {}, bool force = false) {
@@ -44,7 +44,7 @@ struct World {
   std::string run() { return "run:" + registry::runs(*repository).back().id; }
   std::string id() { return registry::resolve(*repository, "clf").digest.hex(); }
 
-  kernels::Level level = kernels::best_level();
+  kernels::Backend backend = kernels::best_backend();
   TempFolder folder;
   Pool pool;
   std::unique_ptr<store::Disk> disk;

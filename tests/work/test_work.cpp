@@ -26,7 +26,7 @@ Work some_work() {
   work.command = "train";
   work.title = "mlx train";
   work.params = R"({"seed":1})";
-  work.numerics = {Digest::of("sources"), kernels::Level::kRef};
+  work.numerics = {Digest::of("sources"), kernels::backend_named("ref")};
   work.makes = {"clf"};
   return work;
 }
@@ -110,8 +110,8 @@ TEST_CASE("the key contains everything that determines the result, and nothing e
       },
       [](Work& work) { work.params = R"({"seed":2})"; },
       [](Work& work) { work.numerics.sources = Digest::of("other sources"); },
-      [](Work& work) { work.numerics.level = kernels::Level::kAvx2; },
-      [](Work& work) { work.numerics.level.reset(); },
+      [](Work& work) { work.numerics.backend = kernels::backend_named("avx2"); },
+      [](Work& work) { work.numerics.backend.reset(); },
       [](Work& work) { work.numerics.portable = true; },
   };
   std::vector<Digest> keys{key_of(some_work())};
@@ -130,14 +130,14 @@ TEST_CASE("the key contains everything that determines the result, and nothing e
   CHECK(key_of(same) == key_of(some_work()));
 }
 
-TEST_CASE("the role of an input counts, and portable kernels are the same on every level") {
+TEST_CASE("the role of an input counts, and portable kernels are the same on every backend") {
   Work one = some_work(), other = some_work();
   one.inputs = {{"data", Digest::of("a")}, {"model", Digest::of("b")}};
   other.inputs = {{"model", Digest::of("a")}, {"data", Digest::of("b")}};
   CHECK(key_of(one) != key_of(other));
   one = other;
-  one.numerics = {Digest::of("sources"), kernels::Level::kAvx2, true};
-  other.numerics = {Digest::of("sources"), kernels::Level::kAvx512, true};
+  one.numerics = {Digest::of("sources"), kernels::backend_named("avx2"), true};
+  other.numerics = {Digest::of("sources"), kernels::backend_named("avx512"), true};
   CHECK(key_of(one) == key_of(other));
 }
 

@@ -6,18 +6,18 @@
 
 #include "base/environment.h"
 #include "cmd/cli/cli.h"
-#include "kernels/table.h"
+#include "kernels/backend.h"
 
 namespace mlx::cmd {
 
-// On the CPU. kUsage / kMissing as kernels::parse_level.
-kernels::Level chosen_level(const Environment& environment);
+// On the CPU. kUsage / kMissing as kernels::parse_backend.
+kernels::Backend chosen_backend(const Environment& environment);
 // The same for a computation: it warns if oneDNN would be the default and cannot be used, as when the executable was
 // copied without lib/mlx.
-kernels::Level chosen_level(Context& context);
+kernels::Backend chosen_backend(Context& context);
 // `device`: "cpu" (also ""), "cuda", or "auto": a GPU if there is one. "auto" warns if there is a GPU that cannot be
-// used. kUsage / kMissing as kernels::parse_level and kernels::cuda_device.
-kernels::Level chosen_level(Context& context, const std::string& device);
+// used. kUsage / kMissing as kernels::parse_backend and kernels::cuda_backend.
+kernels::Backend chosen_backend(Context& context, const std::string& device);
 Option device_option(std::string& device);
 
 }  // namespace mlx::cmd

@@ -1,7 +1,9 @@
 // What the command line and the environment say of kernels.
-#include "cmd/level.h"
+#include "cmd/backend.h"
 
 #include <fmt/format.h>
+
+#include <optional>
 
 #include "base/error.h"
 #include "kernels/device.h"
@@ -9,39 +11,39 @@
 namespace mlx::cmd {
 namespace {
 
-bool has_gpu() {
+std::optional<kernels::Backend> gpu() {
   try {
-    kernels::cuda_device();
-    return true;
+    return kernels::cuda_backend();
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
 
 }  // namespace
 
-kernels::Level chosen_level(const Environment& environment) {
-  return kernels::parse_level(environment.get("MLX_KERNELS").value_or(""));
+kernels::Backend chosen_backend(const Environment& environment) {
+  return kernels::parse_backend(environment.get("MLX_KERNELS").value_or(""));
 }
 
-kernels::Level chosen_level(Context& context) {
-  const kernels::Level level = chosen_level(context.environment());
+kernels::Backend chosen_backend(Context& context) {
+  const kernels::Backend backend = chosen_backend(context.environment());
   const std::string problem = kernels::onednn_problem();
   if (!context.environment().get("MLX_KERNELS") && !problem.empty())
     context.progress().warn(
         fmt::format("computing with the kernels '{}', which are slower than oneDNN's and give other bits: {}; "
                     "install mlx whole, with lib/mlx",
-                    kernels::name_of(level), problem));
-  return level;
+                    backend.name(), problem));
+  return backend;
 }
 
-kernels::Level chosen_level(Context& context, const std::string& device) {
-  if (device == "cuda") kernels::cuda_device();  // kMissing without a GPU
-  if (device == "cuda" || (device == "auto" && has_gpu())) return kernels::Level::kCuda;
-  if (device == "auto" && kernels::cuda_is_unusable())
+kernels::Backend chosen_backend(Context& context, const std::string& device) {
+  if (device == "cuda") return kernels::cuda_backend();
+  if (device != "auto") return chosen_backend(context);
+  if (const std::optional<kernels::Backend> found = gpu()) return *found;
+  if (kernels::cuda_is_unusable())
     context.progress().warn(
         fmt::format("computing on the CPU, for the GPU cannot be used: {}", kernels::cuda_description()));
-  return chosen_level(context);
+  return chosen_backend(context);
 }
 
 Option device_option(std::string& device) {

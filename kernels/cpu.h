@@ -1,0 +1,17 @@
+// What this CPU and its OS offer to the hand-written kernels. Asked once.
+#pragma once
+
+#include <string>
+
+namespace mlx::kernels {
+
+struct Cpu {
+  bool avx512 = false;  // F, BW, DQ, VL, VNNI, BF16 and FMA: what the objects for AVX-512 are compiled for
+  bool avx2 = false;    // with FMA and F16C
+};
+const Cpu& cpu();
+
+// The ISA that results depend on: "avx2", "avx512_vnni_bf16"; part of the numerics id.
+std::string isa_name();
+
+}  // namespace mlx::kernels
