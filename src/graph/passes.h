@@ -32,11 +32,11 @@ struct LossSpec {
   float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
 };
-// What products are made of in training, and what the backend can do about it. bf16 (Kalamkar et al. 2019) and f16
-// (Micikevicius et al. 2018): what goes into linear layers and convolutions, the gradients that come back to them, and
-// what convolutions give to a batch norm are rounded to it; parameters, their gradients, sums and all else stay f32.
-// tf32: stored as f32, and rounded where it is multiplied. In f16 gradients are scaled (kernels/loss_scale.h), by the
-// state kLossScale.
+// The precision of products in training, and the backend's capabilities for it. With bf16 (Kalamkar et al. 2019) and
+// f16 (Micikevicius et al. 2018) these are rounded to the type: inputs of linear layers and convolutions, the gradients
+// of their outputs, and convolutions' outputs to a batch norm. Parameters, their gradients, sums and everything else
+// stay f32. With tf32 everything is stored as f32, and factors are rounded when they are multiplied. With f16 gradients
+// are scaled (kernels/loss_scale.h), by the state kLossScale.
 enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
   // Not an aggregate: {precision, true} would set a capability.
@@ -55,12 +55,12 @@ struct TrainingGraph {
   ValueId average = kNone;        // input f32[2]: factors of the average so far and of the new weights
   ValueId gradient_norm = kNone;  // output f32[1], if gradients are clipped
   ValueId loss_scale = kNone;     // state f32[2], in f16
-  ValueId state_norm = kNone;     // output f32[1], where the host cannot look: finite if all is that the step leaves
+  ValueId state_norm = kNone;     // output f32[1], if the host cannot look: finite if the state after a step is
   std::size_t loss_end = 0;       // the nodes before this one compute the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };
 inline constexpr const char* kGradientSum =
-    ".grad_sum";  // behind a parameter's name: a state that no step leaves behind
+    ".grad_sum";  // suffix of a parameter's name: a state that does not outlive a step
 inline constexpr const char* kAverage = ".ema";
 // Forward graph + loss on its first output + backward + optimizer. One-dimensional parameters (biases, norms) have no
 // weight decay. Gradients are clipped by the norm over all of them (Pascanu et al. 2013); the updates wait for it.
@@ -69,20 +69,20 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 // The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
-// Of a graph with its backward pass and without its updates: the products in `half`, bf16 or f16. A value is cast once,
-// where the first product needs it, and kept for the backward pass so. Weights are cast if `can` reads them so; else
-// the kernels that pack them round them. Not half_throughout: convolutions with groups or of up to four channels, whose
-// fast kernels are of f32, and attention stay f32.
+// For a graph with its backward pass and without its updates: computes products in `half`, bf16 or f16. A value is cast
+// once, where the first product needs it, and the cast value is kept for the backward pass. Weights are cast if `can`
+// says that products read them; else the kernels that pack them round them. Without half_throughout attention stays
+// f32, and so do convolutions with groups or of up to four channels, whose fast kernels are f32.
 void multiply_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
-// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go. If
-// half_throughout, the loss takes its logits and gives its gradient so.
+// For such a graph: a value that nothing needs as f32 is stored as `half` by the operation that computes it, and its
+// casts are removed. With half_throughout the loss also takes its logits and gives its gradient in `half`.
 void store_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
-// Of a graph with its backward pass and without its updates, if adds_in_norms: a sum that a norm reads becomes part of
-// the norm, and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which
-// then stores a residual in half.
+// For a graph with its backward pass and without its updates, if adds_in_norms: fuses a sum into the norm that reads
+// it, and what is added to a norm's gradient into that gradient. The values stay the same. Run it before store_in_half,
+// which then stores a residual in `half`.
 void fuse_residuals(Graph& graph);
-// Of such a graph, if gelu_in_linear, behind store_in_half: gelu and its gradient as parts of the linear layers'
-// products before them (op_list.h, kLinear), where they are stored alike.
+// For such a graph, if gelu_in_linear, after store_in_half: fuses gelu and its gradient into the products of the
+// preceding linear layers (op_list.h, kLinear), if they are stored in the same type.
 void fuse_gelu(Graph& graph);
 
 // Which image input a graph is to compute itself, and the names of its new inputs (kernels/op.h, kAugment).
@@ -115,10 +115,11 @@ Graph add_lora(const Graph& forward, const LoraSpec& spec);
 // The graph before add_lora. Adds the adapters to the weights in `tensors`.
 Graph merge_lora(const Graph& forward, Tensors& tensors);
 
-// The primitive operations of an imported graph, forward or for inference, as core ones where these compute the same up
-// to rounding: products with a matrix of weights, and the bias added to them, as linear layers; means over height and
-// width as average pooling; sums of equal shapes. Names stay. Weights [K,N] become [N,K], biases [1,N] become [N]; all
-// others are shared. Weights that others read too are not turned: their products stay.
+// Replaces the primitive operations of an imported graph, forward or for inference, by core ones that compute the same
+// up to rounding: a product with a matrix of weights, and an added bias, becomes a linear layer; a mean over height and
+// width becomes average pooling; a sum of equal shapes becomes an addition. Names stay. Weights [K,N] become [N,K],
+// biases [1,N] become [N]; all others are shared. Weights with other readers are not transposed, and their products
+// stay.
 WithWeights raise(const Graph& forward, const Weights& weights);
 
 // Drops dropout and makes batch norm use its running statistics.

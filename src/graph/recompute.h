@@ -29,8 +29,8 @@ struct Fitted {
   std::size_t nodes = 0;  // that are recomputed
   bool fits = false;      // else it is the graph with the smallest need
 };
-// The training graph as it is where it wants at most `bytes` for its activations and what kernels pack of its weights
-// (what is computed again packs them again) at these sizes, else with as little computed again as is found to do.
+// The training graph unchanged, if its activations and the kernels' packed weights take at most `bytes` at these sizes
+// (recomputed nodes pack their weights again). Else the graph with as little recomputation as the search finds to fit.
 // `sizes` by symbol.
 Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                   std::size_t bytes);

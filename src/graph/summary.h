@@ -31,21 +31,21 @@ struct Summary {
 // `sizes` by symbol.
 Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes);
 
-// What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed; the
-// kernels are prepared, because they say what workspace they want. kUsage where no kernel serves a node.
+// What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed. The
+// kernels are prepared, because they determine their workspace. Throws kUsage if no kernel serves a node.
 std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend);
 
-// All that a session of the graph takes at these sizes.
+// The memory of a session of the graph at these sizes.
 struct PlannedMemory {
   std::size_t held = 0;    // everything that outlives a step: parameters, states, constants
   std::size_t arena = 0;   // activations and workspaces
   std::size_t packed = 0;  // weights in the kernels' layouts
-  std::size_t fed = 0;     // copies of a run's inputs in the device's own memory; those of the next take as much again
+  std::size_t fed = 0;  // copies of a run's inputs in device memory; staged inputs of the next run need the same again
 };
-// With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
+// `training` as in SessionOptions. States with symbolic sizes count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                              bool training);
-// The same of a session that only answers, with a pool of so many threads: it may cut the batch into tiles (tiles.h).
+// The same for an inference session with a pool of `threads` threads; it may cut the batch into tiles (tiles.h).
 PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                                int threads);
 

@@ -64,10 +64,10 @@ const char* name_of(graph::Precision precision);  // the word for it
 void set_precision(TrainConfig& config, const std::string& word);
 // "native" or "portable", from --numerics.
 void set_numerics(TrainConfig& config, const std::string& word);
-// What the products are made of: never changed silently, since what is used stands in the resolved form. "auto" is bf16
-// where this backend multiplies it fast and the loss is one of classes, labels or tokens: targets that are numbers
-// may be finer than bf16's 8 bits. Where nothing is said it is as "auto" if the backend prefers bf16, else f32. kUsage
-// where tf32 or fp16 is asked for of a backend that has none, kMissing where bf16 is.
+// The precision of products. It never changes silently, because the one in use is part of the resolved form. "auto" is
+// bf16 if this backend multiplies it fast and the loss is one of classes, labels or tokens; numeric targets may be
+// finer than bf16's 8 bits. The default is "auto" if the backend prefers bf16, else f32. Throws kUsage if tf32 or fp16
+// is requested from a backend that lacks it, kMissing for bf16.
 graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Backend backend);
 // Throws kUsage if the config's loss does not suit such targets.
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);

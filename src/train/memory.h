@@ -14,8 +14,8 @@ namespace mlx::train {
 
 // In bytes, except `recomputed`.
 struct MemoryForecast {
-  // As --device has it: all of it is memory of that device, of which checkpoints and the program take none. Empty: the
-  // host's.
+  // As in --device: everything is that device's memory, and checkpoints and the program take none of it. Empty: the
+  // host.
   std::string device;
   std::int64_t process = 0;     // the program and the data that it has read
   std::int64_t weights = 0;     // parameters, optimizer state, statistics, and the kernels' packed weights

@@ -19,8 +19,8 @@ struct Numerics {
   bool portable = false;                    // the kernels give the same bits on every machine
 };
 
-// The sources; and where a kernel computes: compiler and its flags, version of libm, the backend, and unless
-// `portable` ISA, oneDNN's version and the ISA that it uses.
+// Hashes the sources. If a kernel computes the result, also compiler and flags, libm's version and the backend; unless
+// `portable` also the ISA, oneDNN's version and the ISA that it uses.
 Digest numerics_id(const Numerics& numerics);
 // What a run records: all of the above, and cpu, cores, threads and the numerics id.
 Json environment(const Numerics& numerics, int threads);

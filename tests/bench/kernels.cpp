@@ -1,7 +1,7 @@
-// Speed of every kernel on shapes of real networks: GFLOP/s and GB/s per operation and backend on one core, and its
-// share of what the core can do at most: the time that max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
-// bandwidth of a large copy) would take; more than 100 % means that the tensors fit into a cache. And on a GPU, where
-// there is one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
+// Speed of every kernel on shapes of real networks, on one core: GFLOP/s and GB/s for each operation and backend, and
+// the share of what the core can do at most. The limit is max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
+// bandwidth of a large copy); more than 100 % means that the tensors fit into a cache. Also measures a GPU, if there is
+// one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
