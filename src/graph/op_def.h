@@ -42,9 +42,9 @@ struct OpDef {
   unsigned optional_outputs = 0;  // bit i: output i may be absent (kNone)
   unsigned in_place = 0;          // bit i: output in_place_output may take the memory of input i
   std::size_t in_place_output = 0;
-  unsigned reads_half = 0;   // bit i: input i, computed with in f32, may be stored in half precision
-  bool stores_half = false;  // output half_output, computed in f32, is stored as attrs.output says; for products only
-                             // with half factors half factors
+  unsigned reads_half = 0;  // bit i: input i, computed with in f32, may be stored in half precision
+  // Output half_output, computed in f32, is stored as attrs.output says; for products only with half factors.
+  bool stores_half = false;
   std::size_t half_output = 0;
   bool half_if_throughout = false;  // reads_half and stores_half hold only if kernels::Capabilities::half_throughout
   unsigned half_with_result = 0;    // bit i: input i may be half instead of f32, if all of these and output 0 are
